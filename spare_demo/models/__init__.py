@@ -1,0 +1,1 @@
+"""Models that see and answer: a catalogue of checkpoints and the LLaVA they are loaded into."""
