@@ -1,0 +1,186 @@
+"""Every setting and limit of the app, in one place: a flag wins over its variable, a variable over
+the default. `--port 8000` and `SPARE_PORT=8000` say the same.
+
+Standard library only, so that `--help` and a wrong flag answer at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields
+from typing import Any
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def _setting(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the app was started with.
+
+    Raises:
+        ValueError: a value out of range; the message names the setting and its range.
+    """
+
+    model: str = _setting(
+        "auto",
+        "catalogue name, a local checkpoint folder, or auto (see python -m spare_demo models)",
+    )
+    device: str = _setting("auto", "auto, cpu, cuda or cuda:N")
+    host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
+    port: int = _setting(7860, "port to serve on")
+    share: bool = _setting(False, "also serve through a public link of gradio.live")
+    public: bool = _setting(
+        False,
+        "strangers visit: they choose a model from the catalogue only; "
+        "on by itself when the page is shared or served beyond this machine",
+    )
+    methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at the start")
+    budget: int = _setting(64, "tokens kept at the start")
+    marks: tuple[int, ...] = _setting((32, 64, 128, 192), "budgets marked on the slider")
+    seed: int = _setting(0, "seed of the methods that draw at random")
+    max_new_tokens: int = _setting(64, "longest answer, in tokens")
+    max_question_characters: int = _setting(2_000, "longest question, in characters")
+    max_pixels: int = _setting(40_000_000, "largest picture, width times height")
+    max_upload_bytes: int = _setting(20_000_000, "largest uploaded file, in bytes")
+    queue_size: int = _setting(32, "visitors who may wait for an answer; more are turned away")
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.port <= 65_535:
+            raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
+        for name in (
+            "budget",
+            "max_new_tokens",
+            "max_question_characters",
+            "max_pixels",
+            "max_upload_bytes",
+            "queue_size",
+        ):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more.")
+        if min(self.marks, default=1) < 1:
+            raise ValueError("every one of marks must be 1 or more.")
+        if not self.methods:
+            raise ValueError("methods is empty; name at least one.")
+
+    def check_question(self, question: str | None) -> str:
+        """The question without spaces around it, "" for none.
+
+        Raises:
+            ValueError: a question longer than `max_question_characters`; may be shown as it is.
+        """
+        text = (question or "").strip()
+        if len(text) > self.max_question_characters:
+            raise ValueError(
+                f"The question has {len(text):,} characters; at most "
+                f"{self.max_question_characters:,} are taken. Shorten it and ask again."
+            )
+        return text
+
+
+def parse(
+    argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings from flags (default: the command line) and `SPARE_…` variables.
+
+    Raises:
+        SystemExit: 0 after --help; 2 after one plain sentence about a value that cannot be.
+    """
+    environment = os.environ if environment is None else environment
+    parser = argparse.ArgumentParser(
+        prog="python app.py",
+        description="Look inside visual token pruning.",
+        epilog="Every flag is also a variable: --max-pixels is SPARE_MAX_PIXELS.",
+        argument_default=argparse.SUPPRESS,  # what was not said stays unsaid
+    )
+    for item in fields(Settings):
+        _add_flag(parser, item)
+    try:
+        chosen = from_environment(environment)
+    except ValueError as error:
+        parser.error(str(error))
+    chosen.update(vars(parser.parse_args(argv)))
+    # A Space is reached through its own proxy, which does not come over the loopback address.
+    if "SPACE_ID" in environment:
+        chosen.setdefault("host", "0.0.0.0")
+    beyond = chosen.get("share", False) or chosen.get("host", "127.0.0.1") not in _LOOPBACK
+    chosen.setdefault("public", beyond)
+    try:
+        return Settings(**chosen)
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The settings named by `SPARE_…` variables; an empty variable counts as not set.
+
+    Raises:
+        ValueError: a variable that cannot be read; the message names it.
+    """
+    found: dict[str, Any] = {}
+    for item in fields(Settings):
+        variable = f"SPARE_{item.name.upper()}"
+        text = environment.get(variable, "").strip()
+        if text:
+            try:
+                found[item.name] = _read(item, text)
+            except ValueError as error:
+                raise ValueError(f"{variable} is {text!r}; it must be {error}.") from None
+    return found
+
+
+def _add_flag(parser: argparse.ArgumentParser, item: Field[Any]) -> None:
+    flag = "--" + item.name.replace("_", "-")
+    shown = item.default
+    if isinstance(shown, tuple):
+        shown = " ".join(str(part) for part in shown)
+    text = f"{item.metadata['help']} (default: {shown})"
+    if isinstance(item.default, bool):
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+    elif isinstance(item.default, tuple):
+        parser.add_argument(flag, nargs="+", type=type(item.default[0]), action=_Tuple, help=text)
+    else:
+        parser.add_argument(flag, type=type(item.default), help=text)
+
+
+class _Tuple(argparse.Action):
+    """Several values of a flag, as the tuple that a frozen dataclass wants."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        setattr(namespace, self.dest, tuple(values))
+
+
+def _read(item: Field[Any], text: str) -> Any:
+    """A variable's text as its setting's type; raises ValueError with what it must be."""
+    if isinstance(item.default, bool):
+        if text.lower() in ("1", "true", "yes", "on"):
+            return True
+        if text.lower() in ("0", "false", "no", "off"):
+            return False
+        raise ValueError("1 or 0")
+    if isinstance(item.default, int):
+        return _whole(text, "a whole number")
+    if isinstance(item.default, tuple):
+        parts = text.replace(",", " ").split()
+        if isinstance(item.default[0], int):
+            return tuple(_whole(part, "whole numbers") for part in parts)
+        return tuple(parts)
+    return text
+
+
+def _whole(text: str, what: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(what) from None

@@ -1,0 +1,96 @@
+"""Flags over variables over defaults, and a sentence for what cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from spare_demo.settings import Settings, parse
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    settings = parse([], {})
+    assert settings == Settings()
+    assert (settings.model, settings.port, settings.host) == ("auto", 7860, "127.0.0.1")
+    assert settings.marks == (32, 64, 128, 192)
+    assert settings.methods == ("spare", "cdpruner")
+
+
+def test_a_flag_wins_over_its_variable_and_a_variable_over_the_default() -> None:
+    environment = {"SPARE_PORT": "8001", "SPARE_MODEL": "built-in", "SPARE_SEED": " "}
+    settings = parse(["--port", "8002"], environment)
+    assert (settings.port, settings.model, settings.seed) == (8002, "built-in", 0)
+
+
+def test_every_setting_has_a_flag_and_a_variable() -> None:
+    words = {bool: "1", int: "7", str: "x", tuple: "3 5"}
+    for item in fields(Settings):
+        text = words[type(item.default)]
+        flag = "--" + item.name.replace("_", "-")
+        typed = [flag] if text == "1" else [flag, *text.split()]
+        by_flag = parse(typed, {})
+        by_variable = parse([], {f"SPARE_{item.name.upper()}": text})
+        assert by_flag == by_variable
+        assert getattr(by_flag, item.name) != item.default
+
+
+def test_lists_are_read_with_spaces_or_commas() -> None:
+    assert parse([], {"SPARE_MARKS": "16, 32,64"}).marks == (16, 32, 64)
+    assert parse(["--methods", "random", "uniform"], {}).methods == ("random", "uniform")
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "public", "host"),
+    [
+        ([], {}, False, "127.0.0.1"),
+        (["--share"], {}, True, "127.0.0.1"),
+        (["--host", "0.0.0.0"], {}, True, "0.0.0.0"),
+        (["--host", "0.0.0.0", "--no-public"], {}, False, "0.0.0.0"),
+        (["--host", "localhost"], {}, False, "localhost"),
+        ([], {"SPACE_ID": "someone/spare"}, True, "0.0.0.0"),
+    ],
+)
+def test_a_page_that_strangers_reach_is_public(
+    argv: list[str], environment: dict[str, str], public: bool, host: str
+) -> None:
+    settings = parse(argv, environment)
+    assert (settings.public, settings.host) == (public, host)
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "sentence"),
+    [
+        ([], {"SPARE_PORT": "http"}, "SPARE_PORT is 'http'; it must be a whole number."),
+        ([], {"SPARE_SHARE": "maybe"}, "SPARE_SHARE is 'maybe'; it must be 1 or 0."),
+        ([], {"SPARE_MARKS": "32,x"}, "SPARE_MARKS is '32,x'; it must be whole numbers."),
+        (["--port", "0"], {}, "port is 0; it must be from 1 to 65535."),
+        (["--budget", "-3"], {}, "budget is -3; it must be 1 or more."),
+        (["--marks", "0", "32"], {}, "every one of marks must be 1 or more."),
+        (["--max-pixels", "many"], {}, "--max-pixels: invalid int value: 'many'"),
+    ],
+)
+def test_a_wrong_value_ends_with_one_sentence(
+    argv: list[str],
+    environment: dict[str, str],
+    sentence: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        parse(argv, environment)
+    assert stopped.value.code == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_question_too_long_is_refused_with_both_numbers() -> None:
+    settings = Settings()
+    assert settings.check_question("  What is red? ") == "What is red?"
+    assert settings.check_question(None) == ""
+    assert settings.check_question("x" * 2_000) == "x" * 2_000
+    with pytest.raises(ValueError, match=r"10,000 characters; at most 2,000 .* Shorten it"):
+        settings.check_question("x" * 10_000)
+
+
+def test_settings_do_not_change_under_a_running_app() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Settings().port = 1  # type: ignore[misc]
