@@ -1,0 +1,177 @@
+"""Opens what a visitor hands over: any picture file becomes one upright RGB picture, or a sentence.
+
+Strangers send files, so size is judged from the header, before a single pixel is decoded, and only
+plain raster formats are tried (Pillow would hand an EPS file to an interpreter). Every refusal is
+a `PictureError` whose message can be shown as it stands: no path, no traceback, and the next step.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+Source = str | os.PathLike[str] | bytes | bytearray | IO[bytes] | Image.Image
+
+# Long enough for any JPEG; a 1 x 40,000,000 strip would pass the pixel limit and still need
+# gigabytes once it is scaled to what a vision tower sees.
+MAX_SIDE = 65_535
+
+_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "MPO", "AVIF", "PPM", "ICO", "JPEG2000")
+_SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*")
+
+_EMPTY = "The file is empty. Choose another file, or upload it again."
+_MISSING = "The picture could not be opened. Upload it again."
+_NOT_A_PICTURE = (
+    "This file is not a picture this page can read. Save it as PNG or JPEG and upload that."
+)
+_DAMAGED = (
+    "The picture file is cut off or damaged. Upload it again, or save it anew as PNG or JPEG."
+)
+
+
+class PictureError(ValueError):
+    """A picture that cannot be used; the message says what to do next and may be shown as is."""
+
+
+def open_picture(
+    source: Source, max_pixels: int = 40_000_000, max_side: int = MAX_SIDE
+) -> Image.Image:
+    """Open a picture as the visitor sees it: upright, RGB, first frame, transparency on white.
+
+    Args:
+        source: path, bytes, binary file object, or a Pillow image (left as it was).
+        max_pixels: largest width * height that is decoded; Pillow's own limit holds as well.
+        max_side: largest width or height, in pixels.
+
+    Returns:
+        a new RGB image without metadata (a photo's GPS position travels no further).
+
+    Raises:
+        PictureError: no picture, empty, damaged, or too large; judged from the header.
+    """
+    if isinstance(source, Image.Image):
+        return _decode(source, max_pixels, max_side)
+    if isinstance(source, bytes | bytearray):
+        return _open_stream(io.BytesIO(source), max_pixels, max_side)
+    if isinstance(source, str | os.PathLike):
+        try:
+            with open(source, "rb") as stream:
+                return _open_stream(stream, max_pixels, max_side)
+        except PictureError:
+            raise
+        except (OSError, ValueError) as error:  # ValueError: a null character in the name
+            raise PictureError(_MISSING) from error
+    return _open_stream(source, max_pixels, max_side)
+
+
+def _open_stream(stream: IO[bytes], max_pixels: int, max_side: int) -> Image.Image:
+    try:
+        if not stream.seekable():
+            stream = io.BytesIO(stream.read())
+        stream.seek(0)
+        head = stream.read(16)
+        stream.seek(0)
+    except (OSError, ValueError) as error:
+        raise PictureError(_MISSING) from error
+    if not head:
+        raise PictureError(_EMPTY)
+    Image.init()
+    known = [name for name in _FORMATS if name in Image.OPEN]  # AVIF came with Pillow 11.3
+    try:
+        with Image.open(stream, formats=known) as image:
+            return _decode(image, max_pixels, max_side)
+    except PictureError:
+        raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise PictureError(_too_large(None, max_pixels)) from error
+    except Exception as error:  # parsers of hostile files raise whatever they like
+        broken = head.startswith(_SIGNATURES)
+        raise PictureError(_DAMAGED if broken else _NOT_A_PICTURE) from error
+
+
+def _decode(image: Image.Image, max_pixels: int, max_side: int) -> Image.Image:
+    _check_size(image.size, max_pixels, max_side)
+    try:
+        image.load()
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise PictureError(_too_large(None, max_pixels)) from error
+    except Exception as error:
+        raise PictureError(_DAMAGED) from error
+    _check_size(image.size, max_pixels, max_side)  # an ICO or GIF may hold more than it announced
+    result = _to_rgb(_upright(image))
+    if result is image:
+        result = image.copy()
+    result.info = {}
+    return result
+
+
+def _check_size(size: tuple[int, int], max_pixels: int, max_side: int) -> None:
+    width, height = size
+    if width < 1 or height < 1:
+        raise PictureError(_DAMAGED)
+    if width * height > max_pixels:
+        raise PictureError(_too_large(size, max_pixels))
+    if max(size) > max_side:
+        raise PictureError(
+            f"The picture is {width} by {height} pixels; no side may be longer than "
+            f"{max_side:,} pixels. Crop it and upload it again."
+        )
+
+
+def _too_large(size: tuple[int, int] | None, max_pixels: int) -> str:
+    what = f"The picture is {size[0]} by {size[1]} pixels" if size else "The picture is too large"
+    return (
+        f"{what}; at most {max_pixels / 1e6:g} million pixels are accepted. "
+        "Make it smaller and upload it again."
+    )
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        return ImageOps.exif_transpose(image)
+    except Exception:  # noqa: BLE001  broken EXIF says nothing: the pixels stand as stored
+        return image
+
+
+def _to_rgb(image: Image.Image) -> Image.Image:
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if image.mode.startswith("I;16"):
+        return _grey(np.asarray(image).astype(np.float64) / 257)
+    if image.mode in ("I", "F"):
+        return _grey(_to_bytes_range(np.asarray(image).astype(np.float64)))
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        # La goes through LA: Pillow knows no direct way from it to RGBA.
+        rgba = (image.convert("LA") if image.mode == "La" else image).convert("RGBA")
+        white = Image.new("RGBA", rgba.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, rgba).convert("RGB")
+    return image.convert("RGB")
+
+
+def _grey(values: NDArray[np.float64]) -> Image.Image:
+    """(h, w) float grey levels 0..255 -> RGB."""
+    return Image.fromarray(np.rint(values).clip(0, 255).astype(np.uint8)).convert("RGB")
+
+
+def _to_bytes_range(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Numbers without a declared range -> 0..255, by the smallest usual range that holds them.
+
+    (h, w) float: within 0..1 they are shares, within 0..255 grey levels, within 0..65535 16-bit
+    levels; beyond that, or with a sign, lowest..highest is stretched. NaN is black.
+    """
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return np.zeros_like(values)
+    low, high = float(finite.min()), float(finite.max())
+    values = np.nan_to_num(values, nan=min(low, 0.0), posinf=high, neginf=low)
+    if low < 0 or high > 65_535:
+        low = float(values.min())
+        return (values - low) * (255 / (high - low)) if high > low else np.zeros_like(values)
+    if high <= 1:
+        return values * 255
+    return values if high <= 255 else values / 257
