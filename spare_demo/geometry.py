@@ -27,6 +27,8 @@ Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 _TOUCH = 1e-9
 # A padded or scaled picture beyond this many pixels is worked on piece by piece instead of whole.
 _PIECE_PIXELS = 16_000_000
+# A square beyond this many pixels takes a second or more to scale row by row.
+_SLOW_PIXELS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,8 @@ def fit(
     "pad" is the original LLaVA-1.5: expand to a square with the colour `fill` (there
     int(255 * CLIP mean)), photo in the middle, then bicubic to size x size. "crop" is Hugging
     Face's CLIPImageProcessor: shortest edge to `size` by bicubic, then the central square. Both
-    give the same pixels as those do, without ever holding the large square or the long strip.
+    give the same pixels as those do (at most one grey level apart for strips so long that the
+    square or the stretched strip would fill the memory, and is never made).
 
     Args:
         photo: RGB, upright.
@@ -158,6 +161,12 @@ def _pad(photo: Image.Image, size: int, fill: tuple[int, int, int]) -> _Fitted:
     width, height = photo.size
     side = max(width, height)
     left, top = (side - width) // 2, (side - height) // 2
+    scale = size / side
+    shift = (left * scale, top * scale)
+    if height > width and side * side > _SLOW_PIXELS:  # one grey level apart at most
+        low = Image.new("RGB", (side, size), fill)
+        low.paste(photo.resize((width, size), Image.Resampling.BICUBIC), (left, 0))
+        return low.resize((size, size), Image.Resampling.BICUBIC), (scale, scale), shift
     # Pillow resizes along x and then along y, row by row; doing the same in strips of rows gives
     # the same bytes while a 1:200 panorama never becomes a square of its length.
     narrow = Image.new("RGB", (size, side), fill)
@@ -169,8 +178,6 @@ def _pad(photo: Image.Image, size: int, fill: tuple[int, int, int]) -> _Fitted:
             padded.paste(strip, (left, 0))
             strip = padded
         narrow.paste(strip.resize((size, strip.height), Image.Resampling.BICUBIC), (0, top + y))
-    scale = size / side
-    shift = (left * scale, top * scale)
     return narrow.resize((size, size), Image.Resampling.BICUBIC), (scale, scale), shift
 
 

@@ -134,7 +134,7 @@ def _too_large(size: tuple[int, int] | None, max_pixels: int) -> str:
 def _upright(image: Image.Image) -> Image.Image:
     try:
         return ImageOps.exif_transpose(image)
-    except Exception:  # noqa: BLE001  broken EXIF says nothing: the pixels stand as stored
+    except Exception:  # broken EXIF says nothing: the pixels stand as stored
         return image
 
 
