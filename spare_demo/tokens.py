@@ -1,0 +1,213 @@
+"""What flows through the program: the visual tokens of one picture, and a selection of them.
+
+Both classes are frozen and check what they are given once, so that nothing downstream has to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class VisualTokens:
+    """The n visual tokens of one picture, in raster order, before the language model.
+
+    features: (n, d) floating point, the projector's output (what the language model receives).
+    clip_image: (n, c) or None, each token's embedding in CLIP's joint space, any scale.
+    clip_text: (m, c) or None, the question in the same space, one row per text piece.
+    view: (n,) integers or None, which view (crop) of the picture a token belongs to.
+
+    Raises ValueError where a shape or a value cannot be right.
+    """
+
+    features: Tensor
+    clip_image: Tensor | None = None
+    clip_text: Tensor | None = None
+    view: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check_matrix("features", self.features, "(n, d)")
+        if self.clip_image is not None:
+            _check_matrix("clip_image", self.clip_image, "(n, c)")
+            if len(self.clip_image) != self.n:
+                raise ValueError(
+                    f"clip_image has {len(self.clip_image)} rows but features has {self.n}. "
+                    "Pass one CLIP embedding per visual token, without the class token."
+                )
+        if self.clip_text is not None:
+            if self.clip_image is None:
+                raise ValueError("clip_text was given without clip_image. Pass both, or neither.")
+            _check_matrix("clip_text", self.clip_text, "(m, c)")
+            if self.clip_text.shape[1] != self.clip_image.shape[1]:
+                raise ValueError(
+                    f"clip_text is {self.clip_text.shape[1]} wide but clip_image is "
+                    f"{self.clip_image.shape[1]} wide. Project both into the same CLIP space first."
+                )
+        if self.view is not None:
+            object.__setattr__(self, "view", _check_view(self.view, self.n))
+
+    @property
+    def n(self) -> int:
+        """Number of visual tokens."""
+        return int(self.features.shape[0])
+
+    @property
+    def has_text(self) -> bool:
+        """Whether the tokens can be compared with a question."""
+        return self.clip_image is not None and self.clip_text is not None
+
+    def clip_pair(self) -> tuple[Tensor, Tensor]:
+        """(n, c) clip_image and (m, c) clip_text; ValueError where there is no text."""
+        if self.clip_image is None or self.clip_text is None:
+            raise ValueError("This needs text, and the tokens carry none. Ask a question.")
+        return self.clip_image, self.clip_text
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The visual tokens that stay, in the order they were picked.
+
+    order: (k,) distinct patch indices, first pick first. A list or an integer tensor is
+        accepted; it is stored as a LongTensor on the CPU, detached from what was passed.
+    gain: (k,) or None, the criterion's value when each token was picked.
+    features: (r, d) or None, only for methods that merge tokens: what the language model
+        receives instead of the picked rows, in that order.
+    sources: (r, n) or None, how much of each patch went into each merged row.
+
+    Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
+    indices fit a picture is known only with its n: see `check`.
+    """
+
+    order: Tensor
+    gain: Tensor | None = None
+    features: Tensor | None = None
+    sources: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        order = as_indices(self.order)
+        if len(order) == 0:
+            raise ValueError("The selection is empty. Keep at least one visual token.")
+        if int(order.min()) < 0:
+            raise ValueError(
+                f"Patch index {int(order.min())} is negative. Indices count from 0, row by row."
+            )
+        values, counts = order.unique(return_counts=True)
+        if len(values) < len(order):
+            raise ValueError(
+                f"Patch index {int(values[counts > 1][0])} is in the selection more than once. "
+                "List every patch once."
+            )
+        object.__setattr__(self, "order", order)
+        if self.gain is not None:
+            gain = torch.as_tensor(self.gain).detach().cpu()
+            if gain.shape != order.shape:
+                raise ValueError(
+                    f"gain has shape {tuple(gain.shape)} but order has {len(order)} entries. "
+                    "Pass one gain per pick."
+                )
+            object.__setattr__(self, "gain", gain)
+        if self.sources is not None and self.features is None:
+            raise ValueError("sources was given without features. Pass the merged rows as well.")
+        if self.features is not None:
+            _check_matrix("merged features", self.features, "(r, d)")
+            if self.sources is not None and len(self.sources) != len(self.features):
+                raise ValueError(
+                    f"sources has {len(self.sources)} rows but features has {len(self.features)}. "
+                    "Pass one row of sources per merged row."
+                )
+
+    def __len__(self) -> int:
+        """Number of picks k."""
+        return len(self.order)
+
+    @property
+    def kept(self) -> Tensor:
+        """(k,) the picked indices ascending: raster order, as the language model gets them."""
+        return self.order.sort().values
+
+    def check(self, n: int) -> Selection:
+        """Return self if every index is one of n tokens, else raise ValueError."""
+        highest = int(self.order.max())
+        if highest >= n:
+            raise ValueError(
+                f"Patch index {highest} does not exist: this picture has {n} visual tokens, "
+                f"numbered 0 to {n - 1}. Use indices made for this model and picture."
+            )
+        return self
+
+    def prefix(self, k: int) -> Selection:
+        """The first k picks: for a nested method, the selection it makes for budget k."""
+        if self.features is not None:
+            raise ValueError(
+                "A selection with merged tokens has no shorter form. Run its method again."
+            )
+        if not 1 <= k <= len(self):
+            raise ValueError(
+                f"Cannot take the first {k} of {len(self)} picks. Choose 1 to {len(self)}."
+            )
+        return Selection(self.order[:k], None if self.gain is None else self.gain[:k])
+
+
+def as_indices(indices: Tensor | Sequence[int]) -> Tensor:
+    """Integers as a new 1-D LongTensor on the CPU; ValueError for anything else."""
+    try:
+        values = torch.as_tensor(indices).detach().cpu()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ValueError(
+            "Patch indices could not be read. Pass a list of whole numbers such as [3, 17, 240]."
+        ) from error
+    if values.ndim != 1:
+        raise ValueError(
+            f"Patch indices must be a flat list, but they have shape {tuple(values.shape)}. "
+            "Flatten them first."
+        )
+    if len(values) == 0:
+        return values.new_zeros(0, dtype=torch.long)
+    if values.dtype == torch.bool:
+        raise ValueError(
+            "Patch indices must be whole numbers, but a mask of true and false was given. "
+            "Pass mask.nonzero().flatten() instead."
+        )
+    if values.is_floating_point() or values.is_complex():
+        raise ValueError(
+            f"Patch indices must be whole numbers, but they are {values.dtype}. "
+            "Convert them to integers first."
+        )
+    return values.to(torch.long, copy=True)
+
+
+def _check_matrix(name: str, value: Tensor, shape: str) -> None:
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"{name} must be a torch tensor {shape}, but it is {type(value).__name__}."
+        )
+    if value.ndim != 2 or 0 in value.shape:
+        raise ValueError(
+            f"{name} must be a non-empty matrix {shape}, but its shape is {tuple(value.shape)}. "
+            "Pass one picture at a time, one row per token."
+        )
+    if not value.is_floating_point():
+        raise ValueError(
+            f"{name} must be floating point, but it is {value.dtype}. Call .float() first."
+        )
+    if not bool(torch.isfinite(value).all()):
+        raise ValueError(
+            f"{name} holds NaN or infinity. Encode the picture again in a wider number format "
+            "(bfloat16 or float32 instead of float16)."
+        )
+
+
+def _check_view(view: Tensor, n: int) -> Tensor:
+    try:
+        indices = as_indices(view)
+    except ValueError as error:
+        raise ValueError("view must be a flat list of whole numbers, one per token.") from error
+    if len(indices) != n:
+        raise ValueError(
+            f"view has {len(indices)} entries but there are {n} tokens. Pass one each."
+        )
+    return indices
