@@ -1,0 +1,131 @@
+"""How similar each visual token is to the question in CLIP's space, and the weights made of it.
+
+This module returns the *raw* cosine, sign kept: high means similar. Which sign a method favours
+is the method's business (`pruners/`): as released, CDPruner and SPARE favour the low ones.
+
+Everything after the two towers is done in float64: it is a few hundred numbers, and a near tie
+between two tokens must not be decided by rounding here.
+
+Sources: CDPruner, arXiv 2506.10967, and its released code (clip_encoder.py, llava_arch.py);
+SPARE, arXiv 2606.18681, Sec. 3.3 and Algorithm 1 lines 1-4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+Aggregation = Literal["mean", "max"]
+TextPieces = Literal["stretches", "tokens"]
+
+# Cosines this close to each other (absolute) differ by rounding alone: they count as constant.
+CONSTANT = 1e-12
+
+
+@dataclass(frozen=True)
+class RelevanceOptions:
+    """Where the two sides of the cosine are read.
+
+    layer: hidden state of the vision tower, counted from the end. -2 as released by CDPruner
+        (the layer LLaVA reads); -1, the last, gives true CLIP patch embeddings.
+    text: "stretches", one pooled embedding per 77-token stretch of the question (as released),
+        or "tokens", one embedding per token of it.
+    """
+
+    layer: int = -2
+    text: TextPieces = "stretches"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.layer, bool) or not isinstance(self.layer, int) or self.layer >= 0:
+            raise ValueError(
+                f"Relevance layer {self.layer!r} is not usable. Count from the end: -1 is the last "
+                "layer, -2 the one CDPruner reads."
+            )
+        if self.text not in get_args(TextPieces):
+            raise ValueError(
+                f"Unknown text reading {self.text!r}. Choose one of: "
+                f"{', '.join(get_args(TextPieces))}."
+            )
+
+
+def patch_embeddings(
+    hidden: Tensor,
+    post_layernorm: Callable[[Tensor], Tensor],
+    projection: Tensor | Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Hidden states of the vision tower -> CLIP's joint space: W_vis LN_post(h), in float32.
+
+    hidden: (n, w), class token already dropped, any float dtype.
+    post_layernorm: CLIP's final norm of the vision tower.
+    projection: CLIP's visual projection, a (w, c) matrix (open_clip's `visual.proj`) or a
+        module (Hugging Face's `visual_projection`). Half-precision modules are applied with
+        their weights upcast, as the released CDPruner does.
+    Returns (n, c) float32, not normalised.
+    """
+    with torch.autocast(hidden.device.type, enabled=False):
+        normed = _in_float32(post_layernorm, hidden.float())
+        if isinstance(projection, Tensor):
+            return normed @ projection.to(normed.device, torch.float32)
+        return _in_float32(projection, normed)
+
+
+def raw_cosine(clip_image: Tensor, clip_text: Tensor) -> Tensor:
+    """(n, c), (m, c) -> (n, m) float64 cosines, sign kept; 0 where either vector is zero."""
+    image = _unit_rows(clip_image)
+    return image @ _unit_rows(clip_text.to(clip_image.device)).T
+
+
+def aggregate(cosine: Tensor, how: Aggregation = "mean") -> Tensor:
+    """(n, m) raw cosines -> (n,): mean or max over the m text pieces (SPARE, Table A3)."""
+    if how == "mean":
+        return cosine.mean(dim=1)
+    if how == "max":
+        return cosine.amax(dim=1)
+    raise ValueError(f"Unknown aggregation {how!r}. Choose one of: mean, max.")
+
+
+def softplus_weight(score: Tensor) -> Tensor:
+    """SPARE's squash: rho = log(1 + exp(z)), z the z-score over all n tokens (Alg. 1 lines 3-4).
+
+    score: (n,) a relevance with the sign the method favours. Population standard deviation.
+    Returns (n,) float64 > 0; all ones where the score is constant.
+    """
+    score = score.double()
+    if _is_constant(score):
+        return torch.ones_like(score)
+    return softplus((score - score.mean()) / score.std(correction=0))
+
+
+def minmax_weight(score: Tensor) -> Tensor:
+    """CDPruner's squash: (a - min + 1e-6) / (max - min) over all n tokens, as released.
+
+    score: (n,) a relevance with the sign the method favours. Returns (n,) float64 > 0, from
+    1e-6/range to 1 + 1e-6/range; all ones where the score is constant.
+    """
+    score = score.double()
+    if _is_constant(score):
+        return torch.ones_like(score)
+    low, high = score.min(), score.max()
+    return (score - low + 1e-6) / (high - low)
+
+
+def _is_constant(score: Tensor) -> bool:
+    return bool(score.max() - score.min() <= CONSTANT)
+
+
+def _unit_rows(x: Tensor) -> Tensor:
+    x = x.detach().double()
+    norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    return x / norm.masked_fill(norm == 0, 1.0)  # a zero row stays zero
+
+
+def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    if not isinstance(function, nn.Module):
+        return function(x).float()
+    weights = {name: value.float() for name, value in function.state_dict().items()}
+    return torch.func.functional_call(function, weights, (x,))
