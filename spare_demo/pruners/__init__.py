@@ -1,0 +1,32 @@
+"""The table of pruning methods. Adding one: a file, a line here, a line in the README."""
+
+from __future__ import annotations
+
+from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.cdpruner import CDPruner
+from spare_demo.pruners.random import Random
+from spare_demo.pruners.spare import Spare
+from spare_demo.pruners.topk import TopRelevance
+from spare_demo.pruners.uniform import Uniform
+
+PRUNERS: dict[str, Pruner] = {
+    "spare": Spare(),
+    "spare-reconstruction": Spare(guidance="none"),
+    "spare-normal-relevance": Spare(guidance="normal"),
+    "cdpruner": CDPruner(),
+    "cdpruner-paper": CDPruner(form="paper"),
+    "cdpruner-diversity": CDPruner(form="none"),
+    "anti-relevance": TopRelevance(),
+    "normal-relevance": TopRelevance(guidance="normal"),
+    "random": Random(),
+    "uniform": Uniform(),
+}
+
+__all__ = ["PRUNERS", "Pruner", "get_pruner"]
+
+
+def get_pruner(name: str) -> Pruner:
+    """The ready-made method of that name; ValueError, listing the known names, for any other."""
+    if name not in PRUNERS:
+        raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(PRUNERS)}.")
+    return PRUNERS[name]

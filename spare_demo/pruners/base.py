@@ -1,0 +1,107 @@
+"""The contract of a pruning method, and the checks and settings that all methods share.
+
+A method is a frozen dataclass in a file of its own. Its fields are its settings, described by
+`setting` so that the page and the command line can list them; `dataclasses.replace` changes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spare_demo.tokens import Selection, VisualTokens
+
+
+class Pruner(ABC):
+    """Chooses which visual tokens of a picture the language model receives."""
+
+    paper: str = ""
+    """Where the method comes from, in words."""
+    link: str = ""
+    """Address of the paper, or empty."""
+    nested: bool = True
+    """Whether the first j picks of a larger budget are the selection for budget j."""
+    seeded: bool = False
+    """Whether the picks depend on a field called `seed`."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name in the table, lower case, stable."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The name on the page."""
+
+    @property
+    @abstractmethod
+    def summary(self) -> str:
+        """One line: what is kept and why."""
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether `select` needs clip_image and clip_text."""
+        return False
+
+    @property
+    def text_free(self) -> str | None:
+        """Name of the method to offer when there is no question; None if there is no such form."""
+        return None
+
+    def select(self, tokens: VisualTokens, budget: int) -> Selection:
+        """Pick `budget` distinct tokens (the total over views), in the order of preference.
+
+        Raises ValueError if budget is not a whole number from 1 to tokens.n, or if the method
+        needs text and the tokens carry none. The tokens are not modified.
+        """
+        k = check_budget(budget, tokens.n)
+        if self.needs_text and not tokens.has_text:
+            instead = f" or use the method {self.text_free!r}" if self.text_free else ""
+            raise ValueError(f"The method {self.name!r} needs text. Ask a question{instead}.")
+        with torch.no_grad():
+            return self._select(tokens, k)
+
+    def weight(self, tokens: VisualTokens) -> Tensor | None:
+        """(n,) the text weight `select` uses for these tokens, or None where it uses none."""
+        return None
+
+    @abstractmethod
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
+
+    def __post_init__(self) -> None:
+        method: Any = self  # every method is a dataclass, which the type of this class cannot say
+        for field in dataclasses.fields(method):
+            choices = field.metadata.get("choices")
+            value = getattr(self, field.name)
+            if choices and value not in choices:
+                raise ValueError(
+                    f"{field.name}={value!r} is not a setting of {type(self).__name__}. "
+                    f"Choose one of: {', '.join(choices)}."
+                )
+
+
+def setting(label: str, help: str, choices: Sequence[str] = ()) -> dict[str, Any]:
+    """Metadata of a field that the page and the command line can show; choices are enforced."""
+    return {"label": label, "help": help, "choices": tuple(choices)}
+
+
+def check_budget(budget: int, n: int) -> int:
+    """The budget if it is a whole number from 1 to n, else ValueError."""
+    try:
+        whole = 0 if isinstance(budget, bool) else operator.index(budget)
+    except TypeError:
+        whole = 0
+    if not 1 <= whole <= n:
+        raise ValueError(
+            f"A budget of {budget!r} visual tokens is not possible. "
+            f"Choose a whole number from 1 to {n}."
+        )
+    return whole

@@ -1,0 +1,98 @@
+"""CDPruner: keep tokens that differ from each other, weighted by the text (conditional DPP).
+
+Paper: arXiv 2506.10967. Released code: Theia-4869/CDPruner, llava_arch.py (encode_images) and
+clip_encoder.py.
+
+    S_ij = cos(x_i, x_j)                                  conditional similarity
+    w_i  = (a_i - min a + 1e-6) / (max a - min a)         a: mean over the text pieces
+    L    = diag(w) S diag(w), greedy MAP of det(L_kept)   the weight enters squared
+
+The text of the paper describes a = +cos (relevance); the released code has a = -cos. Both are
+here under their names. Statistics run over all views jointly, picks view by view, as released.
+The last line is `greedy.py` with merit w_i^2. As released means formulas and signs, not rounding:
+the released code normalises in half precision, and repeats tokens where rounding makes a NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.greedy import select_greedily
+from spare_demo.relevance import aggregate, minmax_weight, raw_cosine
+from spare_demo.tokens import Selection, VisualTokens
+
+_FORMS = {  # form: name, title, summary
+    "released": (
+        "cdpruner",
+        "CDPruner",
+        "Greedy diversity of directions, weighted towards tokens least like the question, "
+        "as released.",
+    ),
+    "paper": (
+        "cdpruner-paper",
+        "CDPruner, sign of the paper",
+        "Greedy diversity of directions, weighted towards tokens most like the question, "
+        "as the paper's text describes it.",
+    ),
+    "none": (
+        "cdpruner-diversity",
+        "CDPruner, diversity only",
+        "Greedy diversity of directions; the question plays no part. Starts at the first token.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class CDPruner(Pruner):
+    """Gain: w_i^2 times the squared sine to the picked tokens, the DPP's conditional variance."""
+
+    form: Literal["released", "paper", "none"] = field(
+        default="released",
+        metadata=setting(
+            "Relevance",
+            "released: negated cosine, as in the code. paper: cosine, as in the text. "
+            "none: no text.",
+            ("released", "paper", "none"),
+        ),
+    )
+
+    paper = "CDPruner"
+    link = "https://arxiv.org/abs/2506.10967"
+
+    @property
+    def name(self) -> str:
+        return _FORMS[self.form][0]
+
+    @property
+    def title(self) -> str:
+        return _FORMS[self.form][1]
+
+    @property
+    def summary(self) -> str:
+        return _FORMS[self.form][2]
+
+    @property
+    def needs_text(self) -> bool:
+        return self.form != "none"
+
+    @property
+    def text_free(self) -> str | None:
+        return "cdpruner-diversity" if self.needs_text else None
+
+    def weight(self, tokens: VisualTokens) -> Tensor | None:
+        """(n,) w, which enters the criterion squared; over all views jointly."""
+        if self.form == "none":
+            return None
+        relevance = aggregate(raw_cosine(*tokens.clip_pair()))
+        return minmax_weight(-relevance if self.form == "released" else relevance)
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        w = self.weight(tokens)
+        if w is None:  # a diagonal of exactly 1: the first pick is index 0 by the tie rule
+            w = torch.ones(tokens.n, dtype=torch.float64)
+        return select_greedily(tokens, w.square(), k)

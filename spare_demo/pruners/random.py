@@ -1,0 +1,47 @@
+"""Random: k tokens without replacement, the control that every method has to beat.
+
+One permutation of all n tokens per seed; a budget keeps its first k (of each view, in turn), so
+that budgets are nested. A single seed says little: show the spread over several
+(`measures.random_spread`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.views import pick_per_view
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class Random(Pruner):
+    """There is no gain: nothing is maximised."""
+
+    seed: int = field(
+        default=0, metadata=setting("Seed", "Whole number; the same seed gives the same tokens.")
+    )
+
+    name = "random"
+    title = "Random"
+    summary = "Tokens drawn at random; the seed decides which."
+    seeded = True
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.seed, int) and not isinstance(self.seed, bool)
+        if not whole or not 0 <= self.seed < 2**63:
+            raise ValueError(
+                f"A seed of {self.seed!r} is not possible. Choose a whole number from 0 up."
+            )
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        generator = torch.Generator().manual_seed(self.seed)
+        turn = torch.randperm(tokens.n, generator=generator).argsort()  # (n,) when each is drawn
+
+        def rank(members: Tensor, count: int) -> tuple[Tensor, None]:
+            return turn[members].argsort(dim=-1)[:, :count], None
+
+        return pick_per_view(tokens, k, rank)

@@ -1,0 +1,113 @@
+"""SPARE: keep the tokens from which the rest can be reconstructed, weighted by the text.
+
+Paper: arXiv 2606.18681, Sec. 3.2-3.4, Algorithm 1 and Table A3. No code is published; the
+standard deviation is taken as the population's, max aggregation as the max before negating.
+
+    lines 1-2   a_n   = mean_m( -cos(e_n, t_m) )          anti-relevance
+    lines 3-4   rho_n = log(1 + exp((a_n - mean a) / std a))
+    lines 5-13  k times: pick the largest rho_n r_n, r_n = ||x_n||^2 u_n the squared residual of
+                token n outside the span of the picked ones, by modified Gram-Schmidt
+
+The last step is `greedy.py` with merit rho_n ||x_n||^2. The features are not normalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.greedy import select_greedily
+from spare_demo.relevance import (
+    Aggregation,
+    aggregate,
+    minmax_weight,
+    raw_cosine,
+    softplus_weight,
+)
+from spare_demo.tokens import Selection, VisualTokens
+
+_FORMS = {  # guidance: name, title, summary
+    "anti": (
+        "spare",
+        "SPARE",
+        "Greedy reconstruction of all tokens, weighted towards those least like the question.",
+    ),
+    "none": (
+        "spare-reconstruction",
+        "SPARE, reconstruction only",
+        "Greedy reconstruction of all tokens; the question plays no part.",
+    ),
+    "normal": (
+        "spare-normal-relevance",
+        "SPARE, normal relevance",
+        "Greedy reconstruction of all tokens, weighted towards those most like the question.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Spare(Pruner):
+    """Gain: rho_n times the squared residual norm, in squared units of the features."""
+
+    aggregation: Aggregation = field(
+        default="mean",
+        metadata=setting(
+            "Aggregation", "How several text pieces become one cosine.", ("mean", "max")
+        ),
+    )
+    squash: Literal["softplus", "minmax"] = field(
+        default="softplus",
+        metadata=setting(
+            "Weight",
+            "softplus: z-score, then softplus, as in Algorithm 1. minmax: CDPruner's min-max.",
+            ("softplus", "minmax"),
+        ),
+    )
+    guidance: Literal["anti", "none", "normal"] = field(
+        default="anti",
+        metadata=setting(
+            "Text guidance",
+            "anti favours tokens unlike the question, normal those like it, none ignores it.",
+            ("anti", "none", "normal"),
+        ),
+    )
+
+    paper = "SPARE, Algorithm 1"
+    link = "https://arxiv.org/abs/2606.18681"
+
+    @property
+    def name(self) -> str:
+        return _FORMS[self.guidance][0]
+
+    @property
+    def title(self) -> str:
+        return _FORMS[self.guidance][1]
+
+    @property
+    def summary(self) -> str:
+        return _FORMS[self.guidance][2]
+
+    @property
+    def needs_text(self) -> bool:
+        return self.guidance != "none"
+
+    @property
+    def text_free(self) -> str | None:
+        return "spare-reconstruction" if self.needs_text else None
+
+    def weight(self, tokens: VisualTokens) -> Tensor | None:
+        """(n,) rho, which multiplies the squared residual once; over all views jointly."""
+        if self.guidance == "none":
+            return None
+        cosine = raw_cosine(*tokens.clip_pair())
+        relevance = aggregate(cosine, self.aggregation)  # (n,), high means like the question
+        favoured = -relevance if self.guidance == "anti" else relevance
+        return softplus_weight(favoured) if self.squash == "softplus" else minmax_weight(favoured)
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        merit = tokens.features.double().square().sum(dim=1)  # (n,) ||x_n||^2
+        rho = self.weight(tokens)
+        return select_greedily(tokens, merit if rho is None else rho.to(merit.device) * merit, k)

@@ -1,0 +1,62 @@
+"""Top-k by the text alone: the control without any notion of redundancy.
+
+Paper: SPARE, arXiv 2606.18681, Fig. 3: keep the k tokens with the lowest (anti) or highest
+(normal) mean cosine to the question. A monotone squash of the score would change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.views import pick_per_view
+from spare_demo.relevance import aggregate, raw_cosine
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class TopRelevance(Pruner):
+    """Gain: the score itself, minus or plus the mean raw cosine, so it may be negative."""
+
+    guidance: Literal["anti", "normal"] = field(
+        default="anti",
+        metadata=setting(
+            "Text guidance",
+            "anti keeps the tokens least like the question, normal those most like it.",
+            ("anti", "normal"),
+        ),
+    )
+
+    paper = "SPARE, Figure 3"
+    link = "https://arxiv.org/abs/2606.18681"
+    needs_text = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.guidance}-relevance"
+
+    @property
+    def title(self) -> str:
+        return "Lowest relevance" if self.guidance == "anti" else "Highest relevance"
+
+    @property
+    def summary(self) -> str:
+        which = "least" if self.guidance == "anti" else "most"
+        return f"The k tokens {which} like the question, however alike they are."
+
+    def weight(self, tokens: VisualTokens) -> Tensor:
+        """(n,) the score that is ranked: the mean raw cosine, negated for anti."""
+        relevance = aggregate(raw_cosine(*tokens.clip_pair()))
+        return -relevance if self.guidance == "anti" else relevance
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        score = self.weight(tokens).cpu()
+
+        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+            value, place = score[members].sort(dim=-1, descending=True, stable=True)
+            return place[:, :count], value[:, :count]
+
+        return pick_per_view(tokens, k, rank)

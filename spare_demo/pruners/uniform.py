@@ -1,0 +1,54 @@
+"""Uniform: the centre points of a gh x gw grid laid over the picture, the control without content.
+
+gh x gw >= k cells as square as possible; cell (i, j) keeps the token in its centre, row
+floor((i + 0.5) rows / gh), column floor((j + 0.5) columns / gw); the gh gw - k extra cells are
+dropped evenly. A plain stride over the raster would alias into columns instead.
+
+The n tokens of a view are taken as `rows` x `columns`, the most nearly square rectangle of n
+cells (24 x 24 for 576). When n is prime that is a single row, and the tokens are spread evenly
+along it. Several views share the budget as for all methods. Not nested.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.views import shares, view_members
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class Uniform(Pruner):
+    """There is no gain, and the order is the raster's, view after view."""
+
+    name = "uniform"
+    title = "Uniform grid"
+    summary = "Evenly spaced tokens, whatever the picture shows."
+    nested = False
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        members = view_members(tokens)
+        points = [
+            view[grid_points(len(view), share)]
+            for view, share in zip(members, shares(members, k), strict=True)
+            if share
+        ]
+        return Selection(torch.cat(points))
+
+
+def grid_points(n: int, k: int) -> Tensor:
+    """(k,) distinct places among n, ascending."""
+    rows = max(r for r in range(1, math.isqrt(n) + 1) if n % r == 0)
+    columns = n // rows
+    gh = min(rows, max(1, round(math.sqrt(k * rows / columns))))
+    gw = min(columns, math.ceil(k / gh))
+    gh = max(gh, math.ceil(k / gw))  # where the picture is too narrow for that many columns
+    row = ((torch.arange(gh) + 0.5) * rows / gh).long()
+    column = ((torch.arange(gw) + 0.5) * columns / gw).long()
+    points = (row[:, None] * columns + column).flatten()  # (gh gw,)
+    return points[((torch.arange(k) + 0.5) * len(points) / k).long()]

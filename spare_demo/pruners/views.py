@@ -1,0 +1,67 @@
+"""One budget over several views of a picture (LLaVA-NeXT), once for all nested methods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from spare_demo.tokens import Selection, VisualTokens
+
+# (b, s) patch indices of b views of s tokens each, and a count -> (b, count) places within each
+# view in the order picked, and (b, count) the criterion's value at each pick, if there is one.
+Rank = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
+
+
+def view_members(tokens: VisualTokens) -> list[Tensor]:
+    """The patch indices of each view, ascending; views by their number. Without views, one."""
+    if tokens.view is None:
+        return [torch.arange(tokens.n)]
+    return [(tokens.view == v).nonzero().flatten() for v in tokens.view.unique()]
+
+
+def rounds_for(members: list[Tensor], k: int) -> int:
+    """How many times every view must be asked for one more token until k are picked."""
+    rounds = 1
+    while sum(min(rounds, len(m)) for m in members) < k:
+        rounds += 1
+    return rounds
+
+
+def shares(members: list[Tensor], k: int) -> list[int]:
+    """How many of the k picks each view gets: equal shares, the remainder to the first views.
+
+    What a view has too few tokens for goes to the others.
+    """
+    full = rounds_for(members, k) - 1
+    share = [min(full, len(m)) for m in members]
+    for v, m in enumerate(members):
+        if sum(share) < k and len(m) > full:
+            share[v] += 1
+    return share
+
+
+def pick_per_view(tokens: VisualTokens, k: int, rank: Rank) -> Selection:
+    """Give each view its share of k, interleaving the picks round-robin, first view first.
+
+    Any prefix of the result is as balanced as the whole, so the result is nested if `rank` is.
+    Views of equal size are ranked as one batch.
+    """
+    members = view_members(tokens)
+    rounds = rounds_for(members, k)
+    if len({len(m) for m in members}) == 1:
+        blocks = [torch.stack(members)]
+    else:
+        blocks = [m[None] for m in members]
+    order: list[Tensor] = []  # one (count,) per view
+    gain: list[Tensor] = []
+    for block in blocks:
+        place, value = rank(block, min(rounds, block.shape[1]))
+        order.extend(block.gather(1, place.cpu()))
+        if value is not None:
+            gain.extend(value.cpu())
+    turn = torch.cat([torch.arange(len(o)) for o in order])
+    # A stable sort by turn leaves the views within a turn in their own order.
+    picks = turn.sort(stable=True).indices[:k]
+    return Selection(torch.cat(order)[picks], torch.cat(gain)[picks] if gain else None)
