@@ -1,0 +1,229 @@
+"""What a selection keeps, loses and costs: reconstruction, overlap, KL, cache bytes.
+
+Reconstruction errors are in float64, as ||X - X P||_F with P the projector on the row span of
+the kept rows of X: the Frobenius norm, not squared, in units of the features. This is the natural
+reading of SPARE's Table 6 (arXiv 2606.18681), which does not define it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo.tokens import as_indices
+
+Indices = Tensor | Sequence[int]
+
+# A kept row this small, in norm, against its own length once the span of the rows before it is
+# taken away adds rounding, not a direction.
+DEPENDENT = 1e-10
+
+
+def compact(features: Tensor) -> Tensor:
+    """(n, d) -> (n, min(n, d)) float64 with the same inner products between rows.
+
+    Every measure of this module that takes features gives the same answer for these. They all
+    do this step themselves; doing it once before several calls saves the time of the others.
+    """
+    x = features.detach().double()
+    if x.shape[1] <= x.shape[0]:
+        return x
+    return torch.linalg.qr(x.T, mode="r").R.T
+
+
+def leftover_share(features: Tensor, kept: Indices) -> Tensor:
+    """(n,) share of each token's squared norm that the kept tokens cannot reconstruct, 0 to 1.
+
+    This is also the novelty u of the greedy methods: the squared sine of the angle between the
+    token and the span of `kept`. Nothing kept: 1. A zero token has nothing left over: 0.
+    """
+    x = compact(features)
+    total = x.square().sum(dim=1)
+    left = _deflate(x, x, _checked(kept, len(x))).square().sum(dim=1)
+    return torch.where(total > 0, left / total.masked_fill(total == 0, 1.0), 0.0).clamp(0, 1)
+
+
+def novelty_factors(features: Tensor, order: Indices, step: int) -> tuple[Tensor, Tensor]:
+    """What a greedy method weighs up before its pick number `step` (0 is the first).
+
+    Returns u (n,), the squared sine of each token to the span of order[:step], and ||x||^2 (n,).
+    SPARE picks the largest u ||x||^2 rho, CDPruner the largest u w^2, with the weight that
+    `Pruner.weight` gives.
+    """
+    picks = as_indices(order)
+    if not 0 <= step <= len(picks):
+        raise ValueError(f"There is no step {step}. Choose one from 0 to {len(picks)}.")
+    return leftover_share(features, picks[:step]), features.detach().double().square().sum(dim=1)
+
+
+def reconstruction_error(features: Tensor, kept: Indices, *, relative: bool = False) -> float:
+    """||X - X P||_F for the kept tokens; `relative` divides by ||X||_F.
+
+    features: (n, d). kept: (k,) indices in any order; repeats and none at all are allowed.
+    """
+    kept = as_indices(kept)
+    return float(reconstruction_curve(features, kept, [len(kept)], relative=relative)[0])
+
+
+def reconstruction_curve(
+    features: Tensor, order: Indices, budgets: Sequence[int], *, relative: bool = False
+) -> Tensor:
+    """The reconstruction error of the first k of `order`, for every k of `budgets`, in one pass.
+
+    features: (n, d). order: (>= max(budgets),) indices in the order picked; for a nested method
+    its selection for the largest budget. budgets: any order, 0 allowed.
+    Returns (len(budgets),) float64 on the CPU; `relative` divides by ||X||_F.
+    """
+    x = compact(features)
+    picks = _checked(order, len(x))
+    ascending = sorted(set(budgets))
+    if ascending and not 0 <= ascending[0] <= ascending[-1] <= len(picks):
+        raise ValueError(
+            f"Budgets {ascending[0]} to {ascending[-1]} do not fit an order of {len(picks)} picks. "
+            f"Choose budgets from 0 to {len(picks)}, or select with a larger budget."
+        )
+    error = {}
+    residual, done = x, 0
+    for k in ascending:
+        residual, done = _deflate(residual, x, picks[done:k]), k
+        error[k] = float(torch.linalg.vector_norm(residual))
+    return _scaled(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x, relative)
+
+
+def svd_bound(features: Tensor, budgets: Sequence[int], *, relative: bool = False) -> Tensor:
+    """The smallest error any k directions can leave (Eckart-Young), for every k of `budgets`.
+
+    No choice of k tokens gets below it. Returns (len(budgets),) float64 on the CPU, in units of
+    the features, or of ||X||_F if `relative`.
+    """
+    x = compact(features)
+    squares = torch.linalg.svdvals(x).square().cpu()
+    tail = torch.cat([squares.flip(0).cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
+    picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
+    return _scaled(tail[picks].sqrt(), x, relative)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A measure over several seeds: mean, lowest and highest, each (len(budgets),) float64."""
+
+    mean: Tensor
+    low: Tensor
+    high: Tensor
+
+
+def random_spread(
+    features: Tensor, budgets: Sequence[int], seeds: Sequence[int], *, relative: bool = False
+) -> Spread:
+    """Reconstruction errors of random tokens: the permutation of each seed, as the method
+    `random` draws it for a picture of one view.
+    """
+    if not seeds:
+        raise ValueError("No seeds were given. Pass at least one whole number.")
+    x = compact(features)
+    curves = []
+    for seed in seeds:
+        order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
+        curves.append(reconstruction_curve(x, order, budgets, relative=relative))
+    stack = torch.stack(curves)
+    return Spread(stack.mean(dim=0), stack.amin(dim=0), stack.amax(dim=0))
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How two selections of the same n tokens share them out: four counts that add up to n."""
+
+    both: int
+    only_a: int
+    only_b: int
+    neither: int
+
+    @property
+    def jaccard(self) -> float:
+        """Shared tokens over tokens that either keeps; 1 if neither keeps any."""
+        union = self.both + self.only_a + self.only_b
+        return self.both / union if union else 1.0
+
+
+def overlap(a: Indices, b: Indices, n: int) -> Overlap:
+    """Compare two sets of distinct indices into n tokens."""
+    set_a, set_b = set(_checked(a, n).tolist()), set(_checked(b, n).tolist())
+    both = len(set_a & set_b)
+    return Overlap(both, len(set_a) - both, len(set_b) - both, n - len(set_a | set_b))
+
+
+def expected_jaccard(n: int, ka: int, kb: int) -> float:
+    """The mean Jaccard index of two independent random sets of ka and kb among n tokens.
+
+    Exact: the number b in common is hypergeometric, and b / (ka + kb - b) is averaged over it.
+    (The ratio of the expectations, a common shortcut, is lower: Jensen.)
+    """
+    if not (0 <= ka <= n and 0 <= kb <= n):
+        raise ValueError(
+            f"Sets of {ka} and {kb} do not fit {n} tokens. Choose sizes from 0 to {n}."
+        )
+    if ka + kb == 0:
+        return 1.0
+    ways = math.comb(n, kb)
+    return sum(
+        math.comb(ka, b) * math.comb(n - ka, kb - b) / ways * (b / (ka + kb - b))
+        for b in range(max(0, ka + kb - n), min(ka, kb) + 1)
+    )
+
+
+def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
+    """KL(p || q) in nats over the last dimension, float64: (..., vocabulary) -> (...).
+
+    p is the model whose answer counts, usually the unpruned one. A word of probability 0 under p
+    adds nothing; one that only q excludes makes the divergence infinite.
+    """
+    if logits_p.shape != logits_q.shape:
+        raise ValueError(
+            f"Logits of shapes {tuple(logits_p.shape)} and {tuple(logits_q.shape)} cannot be "
+            "compared. Pass the same positions of the same vocabulary."
+        )
+    log_p = logits_p.detach().double().log_softmax(dim=-1)
+    log_q = logits_q.detach().double().log_softmax(dim=-1)
+    terms = torch.where(log_p == -torch.inf, 0.0, log_p.exp() * (log_p - log_q))
+    return terms.sum(dim=-1).clamp_min(0)
+
+
+def kv_cache_bytes(
+    tokens: int, layers: int, kv_heads: int, head_dim: int, bytes_per_element: int
+) -> int:
+    """Bytes that keys and values of `tokens` positions occupy in all layers, by arithmetic."""
+    return 2 * tokens * layers * kv_heads * head_dim * bytes_per_element
+
+
+def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:
+    """Take the span of some rows of x out of what is left of all rows.
+
+    residual: (n, d), the rows of x outside the span of the rows taken out before.
+    rows: (m,) indices. Blockwise modified Gram-Schmidt; directions by SVD, because kept rows
+    may be copies of each other and a QR would then invent directions.
+    """
+    length = torch.linalg.vector_norm(x[rows], dim=1)
+    block = residual[rows[length > 0]] / length[length > 0, None]
+    if len(block) == 0:
+        return residual
+    _, sigma, directions = torch.linalg.svd(block, full_matrices=False)
+    basis = directions[sigma > DEPENDENT]  # (r, d) orthonormal
+    for _ in range(2):  # once more for what rounding left behind
+        residual = residual - (residual @ basis.T) @ basis
+    return residual
+
+
+def _checked(indices: Indices, n: int) -> Tensor:
+    indices = as_indices(indices)
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n:
+        raise ValueError(f"A patch index is out of range. Use 0 to {n - 1}, one per visual token.")
+    return indices
+
+
+def _scaled(error: Tensor, x: Tensor, relative: bool) -> Tensor:
+    norm = float(torch.linalg.vector_norm(x))
+    return error / norm if relative and norm > 0 else error
