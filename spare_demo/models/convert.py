@@ -29,16 +29,16 @@ def clip_vision_from_open_clip(
 
     Args:
         open_clip_model: an ``open_clip.CLIP`` (its ``.visual`` is taken) or that
-            ``open_clip.transformer.VisionTransformer`` itself. Left unchanged; no weights are shared.
+            ``open_clip.transformer.VisionTransformer`` itself. Left unchanged, no weights shared.
 
     Returns:
-        The configuration and the model, float32, on the CPU, in ``eval`` mode. ``visual.proj`` has no
-        place in a ``CLIPVisionModel`` and stays with the caller.
+        The configuration and the model, float32, on the CPU, in ``eval`` mode. ``visual.proj`` has
+        no place in a ``CLIPVisionModel`` and stays with the caller.
 
     Raises:
-        ValueError: the tower is not the plain CLIP vision transformer (LayerScale, average pooling,
-            no ``ln_pre``, timm or ResNet towers, an unknown activation, …), so the two classes would
-            not compute the same.
+        ValueError: the tower is not the plain CLIP vision transformer (LayerScale, average
+            pooling, no ``ln_pre``, timm or ResNet towers, an unknown activation, …), so the two
+            classes would not compute the same.
     """
     visual: Any = getattr(open_clip_model, "visual", open_clip_model)
     state = {name: value.detach().float().cpu() for name, value in visual.state_dict().items()}

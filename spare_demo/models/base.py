@@ -1,0 +1,121 @@
+"""What a model gives back: what it saw, what was asked about it, and what it answered.
+
+The three are apart because they cost apart: a `Picture` is one vision pass and serves every
+question, a `View` adds one text pass and serves every method and budget, an `Answer` is one run of
+the language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from PIL import Image
+from torch import Tensor
+
+from spare_demo.geometry import Grid
+from spare_demo.tokens import VisualTokens
+
+
+class ModelError(RuntimeError):
+    """A model that cannot be had or used; the message says what to do next and may be shown."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """One picture as the vision tower saw it, whatever will be asked. n tokens, w tower width.
+
+    Attributes:
+        photo: the upright RGB picture.
+        pixel_values: (1, 3, S, S) what the tower was given, normalised, float32, CPU.
+        grid: where each token looks on the photo.
+        features: (n, d) projector output, the rows the language model gets; the model's dtype.
+        hidden: {layer: (n, w)} tower states that relevance can use, class token dropped: -2 is the
+            output of the last block but one, -1 that of the last, both before the final norm.
+        encode_seconds: wall time of fitting, tower and projector.
+    """
+
+    photo: Image.Image
+    pixel_values: Tensor
+    grid: Grid
+    features: Tensor
+    hidden: Mapping[int, Tensor]
+    encode_seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """A picture with a question: everything a method needs to choose, and the model to answer.
+
+    Attributes:
+        picture, question: as given.
+        prompt: the exact text given to the language model, with one image token where the n visual
+            tokens go.
+        input_ids: (1, T) its tokens, CPU, with n image placeholders.
+        tokens: what the pruning methods get.
+        relevance_seconds: wall time of the text pass and of projecting the patches.
+        text_stretches: how many 77-token stretches the question filled; above 1 only the last is
+            pooled at the text's end (see text_tower.py). 0 without a question or text tower.
+        text_words: with `RelevanceOptions(text="tokens")` the m token strings, else empty.
+    """
+
+    picture: Picture
+    question: str
+    prompt: str
+    input_ids: Tensor
+    tokens: VisualTokens
+    relevance_seconds: float
+    text_stretches: int
+    text_words: tuple[str, ...]
+
+    @property
+    def pixel_values(self) -> Tensor:
+        """(1, 3, S, S) what the vision tower was given."""
+        return self.picture.pixel_values
+
+    @property
+    def grid(self) -> Grid:
+        """Where each token looks on the photo."""
+        return self.picture.grid
+
+    @property
+    def photo(self) -> Image.Image:
+        """The upright RGB picture."""
+        return self.picture.photo
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """One run of the language model. All seconds are wall time with the device synchronised.
+
+    Attributes:
+        text: the answer, without surrounding blanks and special tokens.
+        token_ids: the new tokens, the end-of-text one included when it came.
+        prompt_tokens: tokens given to the language model in all, text and visual.
+        visual_tokens: how many of them came from the picture.
+        prefill_seconds: the pass over the prompt.
+        decode_seconds: all later passes together, without waiting for other visitors' passes.
+        kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
+        kept_per_layer: visual tokens in each layer of the language model.
+        first_logits: (vocab,) float32, CPU: the scores of the first new token. (0,) when stopped
+            before the prefill.
+        ended: "end" the model closed its answer, "length" it reached the limit, "stop" it was told
+            to stop.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    prompt_tokens: int
+    visual_tokens: int
+    prefill_seconds: float
+    decode_seconds: float
+    kv_cache_bytes: int
+    kept_per_layer: tuple[int, ...]
+    first_logits: Tensor
+    ended: Literal["end", "length", "stop"]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop before it was done."""
+        return self.ended == "stop"

@@ -1,0 +1,152 @@
+"""The language model's run: one prefill over text and kept visual tokens, then token by token.
+
+An own loop instead of ``generate``, because the page needs what ``generate`` does not report: the
+prefill apart from the rest, the cache as the prefill left it, and a lock that is free between
+tokens. Greedy decoding gives token for token what ``generate`` gives.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, LlavaForConditionalGeneration
+
+from spare_demo.models.base import Answer
+from spare_demo.models.passes import Passes
+
+
+def decode(
+    hf: LlavaForConditionalGeneration,
+    tokenizer: Any,
+    passes: Passes,
+    input_ids: Tensor,
+    visual: Tensor,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+    stop: threading.Event | None,
+) -> Generator[str, None, Answer]:
+    """Answer one prompt, yielding the text piece by piece.
+
+    Args:
+        hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
+        input_ids: (1, T) with one unbroken run of image placeholders.
+        visual: (r, d) what stands in the placeholders' place; positions are compact: the text
+            after it follows at once.
+        max_new_tokens: at least 1.
+        temperature: 0 for the likeliest token, above that samples from softmax(logits / T).
+        seed: of the sampling.
+        stop: looked at before every pass.
+
+    Returns:
+        the `Answer`; the pieces joined are its text.
+    """
+    device, text = hf.device, _Text(tokenizer)
+    config: Any = hf.config
+    placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
+    first, last = int(placeholders[0]), int(placeholders[-1])
+    ends = _end_ids(hf)
+    sampler = torch.Generator().manual_seed(seed)
+    cache = DynamicCache(config=hf.config)
+
+    def forward(**inputs: Tensor) -> tuple[Tensor, int]:
+        """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
+        out = hf(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        logits = out.logits[0, -1].float()
+        if temperature == 0:
+            return logits, int(logits.argmax())
+        # On the CPU, so that a seed gives the same draw on every device.
+        shares = torch.softmax(logits.cpu() / temperature, dim=-1)
+        return logits, int(torch.multinomial(shares, 1, generator=sampler))
+
+    def prefill() -> tuple[Tensor, int]:
+        embed, ids = hf.get_input_embeddings(), input_ids.to(device)
+        rows = visual.to(device, hf.dtype)
+        parts = [embed(ids[0, :first]), rows, embed(ids[0, last + 1 :])]
+        return forward(inputs_embeds=torch.cat(parts)[None])
+
+    prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
+    prefill_seconds = decode_seconds = 0.0
+    kv_bytes = 0
+    first_logits = torch.empty(0)
+    ended: Literal["end", "length", "stop"] = "stop"
+
+    if stop is None or not stop.is_set():
+        (logits, token), prefill_seconds = passes.run(prefill)
+        first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
+        kv_bytes = cache_bytes(cache)
+        while True:
+            if piece := text.add(token):
+                yield piece
+            if token in ends or len(text.ids) >= max_new_tokens:
+                ended = "end" if token in ends else "length"
+                break
+            if stop is not None and stop.is_set():
+                break
+            step = torch.tensor([[token]], device=device)
+            (_, token), seconds = passes.run(lambda step=step: forward(input_ids=step))  # type: ignore[misc]
+            decode_seconds += seconds
+        if piece := text.rest():
+            yield piece
+
+    return Answer(
+        text=text.sent,
+        token_ids=tuple(text.ids),
+        prompt_tokens=prompt_tokens,
+        visual_tokens=visual.shape[0],
+        prefill_seconds=prefill_seconds,
+        decode_seconds=decode_seconds,
+        kv_cache_bytes=kv_bytes,
+        kept_per_layer=(visual.shape[0],) * config.text_config.num_hidden_layers,
+        first_logits=first_logits,
+        ended=ended,
+    )
+
+
+def cache_bytes(cache: DynamicCache) -> int:
+    """Bytes of the keys and values a cache holds, all layers."""
+    layers: list[Any] = [layer for layer in cache.layers if getattr(layer, "is_initialized", False)]
+    return sum(t.numel() * t.element_size() for layer in layers for t in (layer.keys, layer.values))
+
+
+def _end_ids(hf: LlavaForConditionalGeneration) -> set[int]:
+    """The ids that close an answer, as ``generate`` takes them from the generation config."""
+    generation: Any = hf.generation_config
+    ids = generation.eos_token_id
+    return set() if ids is None else {ids} if isinstance(ids, int) else set(ids)
+
+
+class _Text:
+    """Token ids -> text in pieces that are never taken back.
+
+    A token may hold half a character, and blanks at the end may turn out to be the answer's last:
+    both are kept until the next token decides.
+    """
+
+    def __init__(self, tokenizer: Any):
+        self._tokenizer = tokenizer
+        self.ids: list[int] = []
+        self.sent = ""
+
+    def add(self, token: int) -> str:
+        self.ids.append(token)
+        return self._send(self._decoded().rstrip("\N{REPLACEMENT CHARACTER}").rstrip())
+
+    def rest(self) -> str:
+        """What was still held back; call once, at the end."""
+        return self._send(self._decoded())
+
+    def _decoded(self) -> str:
+        text: str = self._tokenizer.decode(
+            self.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text.strip()
+
+    def _send(self, text: str) -> str:
+        piece = text[len(self.sent) :] if text.startswith(self.sent) else ""
+        self.sent += piece
+        return piece

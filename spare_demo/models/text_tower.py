@@ -1,0 +1,203 @@
+"""CLIP's text side, and the little of its image side that LLaVA lacks, for relevance.
+
+LLaVA's vision tower *is* CLIP's image transformer, so only three things are missing to compare a
+token with a question: the text transformer, the norm after the last image block (``ln_post``) and
+the projection into the shared space (``proj``). Only those are read from the weights file and kept
+in memory; the image transformer is never built.
+
+Text longer than CLIP's 77 tokens. The whole text is tokenised once, without truncation (one BOS
+... one EOS), and cut into 77-token stretches, the last filled up with id 0; nothing is re-inserted.
+That is what CDPruner's released code does. Its trap (METHODS.md 0.3): only the *last* stretch holds
+the EOS that open_clip pools at. The first stretch of a longer text is therefore pooled at its BOS,
+which under the causal mask is a constant independent of the question, and the stretches between at
+their largest id ("argmax") or first token ("eos"). We pool where open_clip pools and say so: the
+page names the number of stretches when it is more than one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import torch
+from open_clip.model import _build_text_tower
+from open_clip.transformer import TextTransformer
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from spare_demo.models.base import ModelError
+
+CONFIG_FILE = "open_clip_config.json"
+WEIGHTS_FILE = "open_clip_model.safetensors"
+
+
+class TextTower(nn.Module):
+    """open_clip's text transformer with CLIP's final image norm and projection, float32.
+
+    Attributes:
+        ln_post: the LayerNorm after the last image block, over (…, w).
+        proj: (w, c), image width to shared space.
+        context: tokens in one stretch (77 for every published CLIP).
+    """
+
+    proj: Tensor
+
+    def __init__(self, text: TextTransformer, ln_post: nn.LayerNorm, proj: Tensor, tokenizer: Any):
+        super().__init__()
+        self.text = text
+        self.ln_post = ln_post
+        self.register_buffer("proj", proj)
+        self.context: int = text.context_length
+        self._tokenizer = tokenizer
+        text.output_tokens = True  # pooled vector and per-token states from one pass
+        self.requires_grad_(False).eval()
+
+    @classmethod
+    def from_open_clip(cls, name: str, pretrained: str) -> TextTower:
+        """One of open_clip's published models, downloaded to the Hugging Face cache when missing.
+
+        Args:
+            name, pretrained: as ``open_clip.list_pretrained()`` gives them. OpenAI's weights need
+                a name ending in ``-quickgelu``: open_clip only warns about the plain name, and
+                computes wrong features with it.
+
+        Raises:
+            ModelError: no such pair, QuickGELU mismatch, or the weights cannot be had.
+        """
+        config = open_clip.get_model_config(name)
+        source = open_clip.get_pretrained_cfg(name, pretrained)
+        if config is None or not source:
+            raise ModelError(f"open_clip has no model {name} with weights {pretrained}.")
+        if bool(source.get("quick_gelu")) != bool(config.get("quick_gelu")):
+            raise ModelError(
+                f"open_clip's {name} has not the activation {pretrained} was trained with."
+            )
+        try:
+            weights = open_clip.download_pretrained(source)
+        except (OSError, RuntimeError) as error:
+            raise ModelError(
+                f"CLIP's text side ({name}, {pretrained}) is not on this machine and could not be "
+                "downloaded. Check the connection to huggingface.co (and that HF_HUB_OFFLINE is "
+                "not set), then start again."
+            ) from error
+        return cls._build(config, Path(weights), open_clip.get_tokenizer(name), name)
+
+    @classmethod
+    def from_folder(cls, folder: str | Path) -> TextTower:
+        """A local open_clip folder: ``open_clip_config.json``, ``open_clip_model.safetensors`` and,
+        where the config names an ``hf_tokenizer_name``, that tokenizer's files.
+
+        Raises:
+            ModelError: a file is missing, cut off, or does not fit the config.
+        """
+        folder = Path(folder)
+        label = f"the CLIP folder '{folder.name}'"
+        try:
+            config = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))["model_cfg"]
+            tokenizer = open_clip.get_tokenizer(f"local-dir:{folder}")
+        except Exception as error:  # the tokenizer libraries raise whatever they like
+            raise ModelError(
+                f"The settings or the tokenizer of {label} cannot be read. It needs {CONFIG_FILE} "
+                "and the tokenizer's files: get the whole folder again."
+            ) from error
+        return cls._build(config, folder / WEIGHTS_FILE, tokenizer, label)
+
+    @classmethod
+    def _build(cls, config: dict[str, Any], weights: Path, tokenizer: Any, label: str) -> TextTower:
+        text_config = config["text_cfg"]
+        if text_config.get("hf_model_name") or "multimodal_cfg" in config:
+            raise ModelError(f"The text side of {label} is not open_clip's own: it cannot be used.")
+        text = _build_text_tower(config["embed_dim"], text_config, config.get("quick_gelu", False))
+        state = _read_weights(weights, label)
+        proj = state.pop("visual.proj", None)
+        norm = {part: state.pop(f"visual.ln_post.{part}", None) for part in ("weight", "bias")}
+        state = {name: value for name, value in state.items() if name in text.state_dict()}
+        try:
+            text.load_state_dict(state)  # strict: a missing part must not stay random
+            if proj is None or norm["weight"] is None or norm["bias"] is None:
+                raise RuntimeError("no visual.proj or visual.ln_post")
+            ln_post = nn.LayerNorm(proj.shape[0])
+            ln_post.load_state_dict(norm)
+        except RuntimeError as error:
+            raise ModelError(
+                f"The weights of {label} do not fit its settings: parts are missing or have "
+                "another shape. Get them again."
+            ) from error
+        tower = cls(text, ln_post, proj, tokenizer)
+        if not isinstance(text.text_projection, nn.Parameter) or not tower._pools_at_the_end():
+            raise ModelError(
+                f"The text side of {label} is not pooled at the text's end as CLIP's is."
+            )
+        return tower
+
+    def encode_stretches(self, text: str) -> Tensor:
+        """One pooled vector per stretch of 77 tokens, not normalised.
+
+        Args:
+            text: of any length, not blank.
+
+        Returns:
+            (M, c) float32, M = ceil((tokens + 2) / 77); see the module's note on M > 1.
+        """
+        pooled, _ = self.text(self._stretches(self._ids(text)))
+        return pooled
+
+    def encode_tokens(self, text: str) -> tuple[Tensor, list[str]]:
+        """One vector per word token: the final text states through ``ln_final`` and projection.
+
+        In text longer than 77 tokens each token sees only its own stretch up to itself, and the
+        positions start anew with every stretch; CLIP has no others.
+
+        Args:
+            text: of any length.
+
+        Returns:
+            (T, c) float32, BOS, EOS and filling left out, and the T token strings; T may be 0.
+        """
+        ids = self._ids(text)
+        _, states = self.text(self._stretches(ids))  # (M, 77, w), after ln_final
+        words = states.flatten(0, 1)[1 : len(ids) - 1]
+        return words @ self.text.text_projection, [self._word(i) for i in ids[1:-1]]
+
+    def _ids(self, text: str) -> list[int]:
+        """BOS, the text's tokens, EOS; as open_clip's tokenizers do it, but never truncated."""
+        tokenizer = self._tokenizer
+        if hasattr(tokenizer, "tokenizer"):  # open_clip's wrapper around a Hugging Face tokenizer
+            return list(tokenizer.tokenizer(tokenizer.clean_fn(text), truncation=False).input_ids)
+        return [tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id]
+
+    def _word(self, token: int) -> str:
+        inner = getattr(self._tokenizer, "tokenizer", self._tokenizer)
+        return inner.decode([token]).strip()
+
+    def _stretches(self, ids: Iterable[int]) -> Tensor:
+        """Token ids -> (M, 77) on the tower's device, filled up with 0."""
+        row = torch.tensor(list(ids), dtype=torch.long, device=self.proj.device)
+        return nn.functional.pad(row, (0, -len(row) % self.context)).view(-1, self.context)
+
+    def _pools_at_the_end(self) -> bool:
+        """Whether a short text is pooled at its last real token (the EOS); true of every CLIP."""
+        ids = self._ids("a")
+        with torch.inference_mode():
+            pooled, states = self.text(self._stretches(ids))
+            return torch.allclose(pooled[0], states[0, len(ids) - 1] @ self.text.text_projection)
+
+
+def _read_weights(path: Path, label: str) -> dict[str, Tensor]:
+    """The tensors relevance needs, float32; the image transformer's are never read."""
+    wanted = ("visual.ln_post.", "visual.proj")
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {
+                name: file.get_tensor(name).float()
+                for name in file.keys()  # noqa: SIM118  a safetensors file is no dict
+                if name.startswith(wanted) or not name.startswith("visual.")
+            }
+    except (OSError, SafetensorError) as error:
+        raise ModelError(
+            f"The weights of {label} are missing, cut off or not in safetensors form. "
+            "Get them again."
+        ) from error
