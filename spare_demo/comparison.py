@@ -1,0 +1,297 @@
+"""The one pipeline: picture + question + methods + budget -> what each keeps and what is answered.
+
+`compare` runs all of it. The page runs the same steps as they finish: `model.look`, `model.ask`,
+`choose`, `explore`, then `model.stream` for each answer.
+
+Where a method's picks are nested it is run once per picture and question, for all n tokens: every
+budget is then a prefix, so that moving the budget costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from spare_demo import measures
+from spare_demo.cost import UNPRUNED
+from spare_demo.geometry import Aspect
+from spare_demo.models.base import Answer, View
+from spare_demo.pictures import Source
+from spare_demo.pruners import PRUNERS, Pruner, get_pruner
+from spare_demo.pruners.base import check_budget
+from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
+from spare_demo.tokens import Selection
+
+if TYPE_CHECKING:  # importing it for real loads transformers, which choosing and exploring need not
+    from spare_demo.models.llava import LlavaModel
+
+Chosen = dict[str, Pruner | Selection]
+"""What is compared, by the label it carries on the page and in result.json."""
+
+RANDOM_SEEDS = tuple(range(8))
+"""The random control of the curves: one draw says little, eight show the spread."""
+
+_CURVE_BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Relative reconstruction error, ||X - X P|| / ||X||, against the number of tokens kept.
+
+    budgets: the k of `random` and `bound`, ascending, n the last.
+    errors: (k, error) per label, k ascending; a single point for a set made by hand.
+    random: mean, lowest and highest error over `RANDOM_SEEDS`, each (len(budgets),).
+    bound: (len(budgets),) the least error any k directions can have; k tokens cannot beat it.
+    """
+
+    budgets: tuple[int, ...]
+    errors: dict[str, tuple[tuple[int, float], ...]]
+    random: measures.Spread
+    bound: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What every method keeps of one view, at every budget. No language model is involved.
+
+    methods: what was run under each label, text-free stand-ins included.
+    full: the picks of all n tokens of the nested methods, and the hand-made sets as they are.
+    select_seconds: wall time of each entry of `full` that a method made (all n picks at once).
+    notes: sentences for the visitor, such as that the text part is off.
+    """
+
+    view: View
+    methods: Chosen
+    full: dict[str, Selection]
+    select_seconds: dict[str, float]
+    notes: tuple[str, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of visual tokens, the largest budget."""
+        return self.view.tokens.n
+
+    def selections(self, budget: int) -> dict[str, Selection]:
+        """What each label keeps at this budget; a set made by hand is itself at every budget.
+
+        Raises ValueError if budget is not a whole number from 1 to n.
+        """
+        k = check_budget(budget, self.n)
+        return {label: self._selection(label, k) for label in self.methods}
+
+    @cached_property
+    def relevance(self) -> Tensor | None:
+        """(n,) raw mean cosine of each token with the question; None without a question."""
+        image, text = self.view.tokens.clip_image, self.view.tokens.clip_text
+        if image is None or text is None:
+            return None
+        return aggregate(raw_cosine(image, text), "mean").cpu()
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor | None]:
+        """(n,) the text weight each method used, or None where it used none."""
+        found: dict[str, Tensor | None] = {}
+        for label, method in self.methods.items():
+            weight = method.weight(self.view.tokens) if isinstance(method, Pruner) else None
+            found[label] = None if weight is None else weight.cpu()
+        return found
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Reconstruction error of every label, of chance and of the best subspace; made once."""
+        x = measures.compact(self.view.tokens.features)
+        budgets = curve_budgets(self.n)
+        return Curves(
+            budgets,
+            {label: self._curve(label, x, budgets) for label in self.methods},
+            measures.random_spread(x, budgets, RANDOM_SEEDS, relative=True),
+            measures.svd_bound(x, budgets, relative=True),
+        )
+
+    def _curve(
+        self, label: str, x: Tensor, budgets: Sequence[int]
+    ) -> tuple[tuple[int, float], ...]:
+        method = self.methods[label]
+        if isinstance(method, Pruner) and not method.nested:
+            kept = [self._selection(label, k).order for k in budgets]
+            errors = [measures.reconstruction_error(x, order, relative=True) for order in kept]
+        else:
+            order = self.full[label].order
+            if isinstance(method, Selection):
+                budgets = (len(order),)
+            errors = measures.reconstruction_curve(x, order, budgets, relative=True).tolist()
+        return tuple(zip(budgets, errors, strict=True))
+
+    def _selection(self, label: str, k: int) -> Selection:
+        method = self.methods[label]
+        if isinstance(method, Selection):
+            return method
+        if method.nested:
+            return self.full[label].prefix(k)
+        return method.select(self.view.tokens, k)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """One finished comparison. `answers` has a key more than `selections`: "unpruned".
+
+    model, revision: name and revision of the model that ran.
+    budget, max_new_tokens, seed, aspect, relevance: as asked for.
+    """
+
+    exploration: Exploration
+    selections: dict[str, Selection]
+    answers: dict[str, Answer]
+    model: str
+    revision: str
+    budget: int
+    max_new_tokens: int
+    seed: int
+    aspect: Aspect
+    relevance: RelevanceOptions
+
+    @property
+    def view(self) -> View:
+        """The picture with the question, as the model encoded it."""
+        return self.exploration.view
+
+
+def compare(
+    model: LlavaModel,
+    image: Source,
+    question: str,
+    pruners: Sequence[str] | Mapping[str, Pruner | Selection] = ("spare", "cdpruner"),
+    budget: int = 64,
+    max_new_tokens: int = 64,
+    seed: int = 0,
+    aspect: Aspect = "pad",
+    relevance: RelevanceOptions = RelevanceOptions(),
+) -> Comparison:
+    """Ask one question of one picture, with all visual tokens and with what each method keeps.
+
+    Args:
+        model: from `load_model`.
+        image: anything `open_picture` takes.
+        question: blank for none; methods that need text then run in their text-free form.
+        pruners: names of the table, or {label: Pruner | Selection} for settings, for one method
+            twice, or for hand-made sets.
+        budget: visual tokens kept, 1..n.
+        max_new_tokens: longest answer.
+        seed: for methods given by name that draw at random.
+        aspect: "pad" or "crop", see `geometry.fit`.
+        relevance: where the text weight comes from.
+
+    Raises:
+        ValueError: an unknown method or a budget out of range; the message may be shown.
+        PictureError: the picture cannot be used.
+    """
+    chosen = choose(pruners, seed)
+    view = model.encode(image, question, aspect, relevance)
+    check_budget(budget, view.tokens.n)
+    exploration = explore(view, chosen)
+    selections = exploration.selections(budget)
+    answers = {UNPRUNED: model.answer(view, None, max_new_tokens)}
+    for label, selection in selections.items():
+        answers[label] = model.answer(view, selection, max_new_tokens)
+    return Comparison(
+        exploration,
+        selections,
+        answers,
+        model.name,
+        model.revision,
+        budget,
+        max_new_tokens,
+        seed,
+        aspect,
+        relevance,
+    )
+
+
+def choose(pruners: Sequence[str] | Mapping[str, Pruner | Selection], seed: int = 0) -> Chosen:
+    """Names or ready-made methods and sets -> what to compare, by label.
+
+    A name's label is the name; a name given twice gets "spare" and "spare (2)". A method given by
+    name takes `seed` if it draws at random; one given ready-made keeps its own settings.
+
+    Raises ValueError for an unknown name (listing the known ones), a label that is taken, or
+    nothing at all.
+    """
+    if isinstance(pruners, str):
+        pruners = (pruners,)
+    if not pruners:
+        raise ValueError(f"Choose at least one method: {', '.join(PRUNERS)}.")
+    if isinstance(pruners, Mapping):
+        if UNPRUNED in pruners:
+            raise ValueError(f'The label "{UNPRUNED}" is the answer with all tokens. Use another.')
+        for label, method in pruners.items():
+            if not isinstance(method, Pruner | Selection):
+                raise ValueError(
+                    f"{label!r} must be a method or a Selection, not {type(method).__name__}. "
+                    f"Methods are PRUNERS[name], with one of: {', '.join(PRUNERS)}."
+                )
+        return dict(pruners)
+    chosen: Chosen = {}
+    for name in pruners:
+        method = get_pruner(name)
+        if method.seeded:
+            method = dataclasses.replace(method, seed=seed)  # type: ignore[type-var]
+        turn = sum(other == name for other in pruners[: len(chosen)]) + 1
+        chosen[name if turn == 1 else f"{name} ({turn})"] = method
+    return chosen
+
+
+def explore(view: View, chosen: Chosen) -> Exploration:
+    """Run every nested method once, for all n tokens, so that each budget is a prefix.
+
+    Without a question a method that needs one is replaced by its text-free form, and a note says
+    so. Raises ValueError where there is no such form, or a hand-made set does not fit the picture.
+    """
+    tokens = view.tokens
+    methods: Chosen = {}
+    full: dict[str, Selection] = {}
+    seconds: dict[str, float] = {}
+    notes: list[str] = []
+    for label, method in chosen.items():
+        if isinstance(method, Selection):
+            methods[label] = full[label] = method.check(tokens.n)
+            continue
+        if method.needs_text and not tokens.has_text and method.text_free:
+            stand_in = get_pruner(method.text_free)
+            notes.append(
+                f"Without a question the text part of {method.title} is off: "
+                f"{stand_in.title} ran in its place."
+            )
+            method = stand_in
+        methods[label] = method
+        if method.nested:
+            start = time.perf_counter()
+            full[label] = method.select(tokens, tokens.n)
+            seconds[label] = time.perf_counter() - start
+    return Exploration(view, methods, full, seconds, tuple(notes))
+
+
+def read_budget(value: object, n: int) -> int:
+    """What a visitor typed or a slider sent -> a budget from 1 to n.
+
+    Takes 32, 32.0 and "32". Raises ValueError, with a sentence to show, for anything else.
+    """
+    number = value
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            number = float(value)
+    if isinstance(number, float) and number.is_integer() and abs(number) < 1e9:
+        number = int(number)
+    # `check_budget` refuses whatever is not a whole number, so the type need not be known here.
+    return check_budget(number, n)  # type: ignore[arg-type]
+
+
+def curve_budgets(n: int) -> tuple[int, ...]:
+    """The budgets at which curves are drawn: dense where few tokens are kept, and n itself."""
+    return (*(k for k in _CURVE_BUDGETS if k < n), n)

@@ -1,0 +1,95 @@
+"""What pruning saves: the rows of the cost table, and the same in one sentence.
+
+Every number comes from an `Answer`, that is from this run on this device; shares are of the
+unpruned model's. A method that saves nothing is told so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spare_demo.models.base import Answer
+
+UNPRUNED = "unpruned"
+"""Label of the answer made with all visual tokens."""
+
+# Two runs of the same thing differ by about this much; a smaller saving is not called one.
+_NOISE = 0.05
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """One answer's cost. Seconds are wall time of one run, bytes are of its key-value cache."""
+
+    label: str
+    visual_tokens: int
+    prompt_tokens: int
+    new_tokens: int
+    prefill_seconds: float
+    decode_seconds: float
+    kv_cache_bytes: int
+    prefill_share: float
+    """Prefill time over the unpruned model's."""
+    kv_cache_share: float
+    """Cache bytes over the unpruned model's."""
+
+
+def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
+    """One row per answer, in the order given; `answers` must hold the unpruned one.
+
+    Answers still under way can be left out: rows of the others do not change when they come.
+    """
+    whole = answers[UNPRUNED]
+    return [
+        CostRow(
+            label=label,
+            visual_tokens=answer.visual_tokens,
+            prompt_tokens=answer.prompt_tokens,
+            new_tokens=len(answer.token_ids),
+            prefill_seconds=answer.prefill_seconds,
+            decode_seconds=answer.decode_seconds,
+            kv_cache_bytes=answer.kv_cache_bytes,
+            prefill_share=_share(answer.prefill_seconds, whole.prefill_seconds),
+            kv_cache_share=_share(answer.kv_cache_bytes, whole.kv_cache_bytes),
+        )
+        for label, answer in answers.items()
+    ]
+
+
+def cost_sentence(rows: Sequence[CostRow]) -> str:
+    """What each pruned answer saved against the unpruned one, and plainly where nothing."""
+    return " ".join(_verdict(row) for row in rows if row.label != UNPRUNED)
+
+
+def seconds_text(seconds: float) -> str:
+    """0.0412 -> "41 ms", 2.5 -> "2.50 s"."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def bytes_text(count: int) -> str:
+    """18874368 -> "18.0 MiB"; binary units, as memory is sold and reported."""
+    size = float(count)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 1.0
+
+
+def _verdict(row: CostRow) -> str:
+    cache = f"a cache of {row.kv_cache_share:.0%}"
+    if row.kv_cache_share >= 1:
+        cache = "a cache as large as the unpruned one"
+    if row.prefill_share < 1 - _NOISE:
+        return (
+            f"{row.label}: prefill in {row.prefill_share:.0%} of the unpruned time, with {cache}."
+        )
+    return (
+        f"{row.label}: no gain in prefill time here ({seconds_text(row.prefill_seconds)}, "
+        f"{row.prefill_share:.0%} of the unpruned time), with {cache}."
+    )

@@ -1,0 +1,184 @@
+"""A comparison written down (`result.json`), and lists of picks read back.
+
+Indices are in the order picked, numbers are raw, and nothing tells where on a disk the picture or
+the model lay.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from torch import Tensor
+
+import spare_demo
+from spare_demo.comparison import RANDOM_SEEDS, Comparison, Exploration
+from spare_demo.cost import UNPRUNED, cost_rows
+from spare_demo.models.base import Answer
+from spare_demo.pruners import Pruner
+from spare_demo.tokens import Selection
+
+FORMAT = 1
+"""Version of the layout; a reader refuses what it does not know."""
+
+
+def record(comparison: Comparison) -> dict[str, Any]:
+    """Everything needed to check or repeat a comparison, as JSON-ready values."""
+    view, exploration = comparison.view, comparison.exploration
+    curves = exploration.curves
+    return {
+        "format": FORMAT,
+        "model": {"name": comparison.model, "revision": comparison.revision},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("torch", "transformers", "open_clip_torch")},
+            "spare_demo": spare_demo.__version__,
+        },
+        "picture": {
+            "width": view.photo.width,
+            "height": view.photo.height,
+            # Of the upright RGB pixels: the same for the same picture saved in another format.
+            "sha256": hashlib.sha256(view.photo.tobytes()).hexdigest(),
+        },
+        "question": view.question,
+        "prompt": view.prompt,
+        "settings": {
+            "budget": comparison.budget,
+            "max_new_tokens": comparison.max_new_tokens,
+            "seed": comparison.seed,
+            "aspect": comparison.aspect,
+            "relevance_layer": comparison.relevance.layer,
+            "relevance_text": comparison.relevance.text,
+        },
+        "visual_tokens": exploration.n,
+        "grid": {"rows": view.grid.rows, "columns": view.grid.cols},
+        "encode_seconds": view.picture.encode_seconds,
+        "relevance_seconds": view.relevance_seconds,
+        "relevance": _numbers(exploration.relevance),
+        "notes": list(exploration.notes),
+        "selections": {
+            label: _selection(exploration, label, selection)
+            for label, selection in comparison.selections.items()
+        },
+        "answers": {label: _answer(answer) for label, answer in comparison.answers.items()},
+        "cost": [dataclasses.asdict(row) for row in cost_rows(comparison.answers)],
+        "reconstruction": {
+            "budgets": list(curves.budgets),
+            "errors": {label: list(points) for label, points in curves.errors.items()},
+            "random": {
+                "seeds": list(RANDOM_SEEDS),
+                "mean": _numbers(curves.random.mean),
+                "low": _numbers(curves.random.low),
+                "high": _numbers(curves.random.high),
+            },
+            "svd_bound": _numbers(curves.bound),
+        },
+    }
+
+
+def read_picks(source: str | bytes | Sequence[int] | Tensor, n: int) -> Selection:
+    """One list of patch indices -> a selection of a picture with n tokens, in the order given.
+
+    Args:
+        source: whole numbers, or text: JSON such as [3, 17, 240], or just 3, 17, 240.
+        n: number of visual tokens.
+
+    Raises:
+        ValueError: with a sentence to show: not a list of whole numbers, none at all, repeats, or
+            indices out of range.
+    """
+    if isinstance(source, bytes):
+        source = source.decode("utf-8", errors="replace")
+    if isinstance(source, str):
+        text = source.strip()
+        try:
+            source = json.loads(text if text.startswith(("[", "{", '"')) else f"[{_commas(text)}]")
+        except (ValueError, RecursionError):
+            raise _not_a_list() from None
+    return _selection_of(source).check(n)
+
+
+def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
+    """A file of picks -> selections by label; that they fit the picture is checked when used.
+
+    The file holds one list (which gets `label`), {label: list, …}, or a whole result.json.
+
+    Raises:
+        ValueError: with a sentence to show, as for `read_picks`.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _not_a_list() from None
+    if isinstance(data, list):
+        return {label: _selection_of(data)}
+    if isinstance(data, dict) and isinstance(data.get("selections"), dict):
+        if data.get("format") != FORMAT:
+            raise ValueError(
+                f"This result has format {data.get('format')!r}; only format {FORMAT} can be read. "
+                "Make it again with this version."
+            )
+        data = {
+            name: item.get("order") if isinstance(item, dict) else item
+            for name, item in data["selections"].items()
+        }
+    if not isinstance(data, dict) or not data or UNPRUNED in data:
+        raise _not_a_list()
+    return {name: _selection_of(indices) for name, indices in data.items()}
+
+
+def _selection(exploration: Exploration, label: str, selection: Selection) -> dict[str, Any]:
+    method = exploration.methods[label]
+    settings = dataclasses.asdict(method) if isinstance(method, Pruner) else {}  # type: ignore[call-overload]
+    return {
+        "method": method.name if isinstance(method, Pruner) else None,  # None: made by hand
+        "settings": settings,
+        "order": selection.order.tolist(),
+        "gain": _numbers(selection.gain),
+        "weight": _numbers(exploration.weights[label]),
+        "select_seconds": exploration.select_seconds.get(label),
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    return {
+        "text": answer.text,
+        "token_ids": list(answer.token_ids),
+        "prompt_tokens": answer.prompt_tokens,
+        "visual_tokens": answer.visual_tokens,
+        "prefill_seconds": answer.prefill_seconds,
+        "decode_seconds": answer.decode_seconds,
+        "kv_cache_bytes": answer.kv_cache_bytes,
+        "kept_per_layer": list(answer.kept_per_layer),
+        "ended": answer.ended,
+    }
+
+
+def _numbers(values: Tensor | None) -> list[float] | None:
+    return None if values is None else [float(value) for value in values]
+
+
+def _selection_of(indices: object) -> Selection:
+    if isinstance(indices, Tensor):
+        return Selection(indices)
+    whole = isinstance(indices, list | tuple) and all(type(index) is int for index in indices)
+    if not whole:
+        raise _not_a_list()
+    return Selection(indices)  # type: ignore[arg-type]  # a list is read as the tensor it means
+
+
+def _commas(text: str) -> str:
+    """ "3 17, 240" -> "3,17,240"."""
+    return ",".join(text.replace(",", " ").split())
+
+
+def _not_a_list() -> ValueError:
+    return ValueError(
+        "These picks could not be read. Give patch indices as a list of whole numbers, such as "
+        "[3, 17, 240]."
+    )
