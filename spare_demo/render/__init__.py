@@ -1,0 +1,21 @@
+"""Arrays in; a picture or figure and the sentence that says what it shows out."""
+
+from spare_demo.render.base import BLUE, VERMILION, Rendered
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.curves import reconstruction_figure
+from spare_demo.render.difference import difference
+from spare_demo.render.heatmap import heatmap
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import kept_overlay
+
+__all__ = [
+    "BLUE",
+    "VERMILION",
+    "Canvas",
+    "Rendered",
+    "difference",
+    "heatmap",
+    "kept_overlay",
+    "pick_order",
+    "reconstruction_figure",
+]

@@ -1,0 +1,70 @@
+"""What every drawing function shares: its result, the two methods' colours, and how it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+Colour = tuple[int, int, int]
+Flags = NDArray[np.bool_]
+Tokens = Sequence[int] | NDArray[Any] | torch.Tensor
+
+# Okabe and Ito's palette, told apart by people with any colour vision.
+BLUE: Colour = (0x00, 0x72, 0xB2)  # method A
+VERMILION: Colour = (0xD5, 0x5E, 0x00)  # method B
+
+
+class Rendered(NamedTuple):
+    """A drawing and the sentence that is its alt text and its caption."""
+
+    image: Any  # PIL.Image.Image (RGB), or plotly.graph_objects.Figure from `curves`
+    sentence: str
+
+
+def token_list(tokens: Tokens, n: int) -> NDArray[np.int64]:
+    """(k,) token indices in the order given.
+
+    Raises:
+        ValueError: an index below 0 or not below n, a repeat, or something that is not an index.
+    """
+    array = tokens.detach().cpu().numpy() if isinstance(tokens, torch.Tensor) else tokens
+    indices = np.atleast_1d(np.asarray(array))
+    if indices.size == 0:
+        return np.zeros(0, np.int64)
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        raise ValueError("Token indices must be a list of whole numbers.")
+    if indices.min() < 0 or indices.max() >= n:
+        raise ValueError(f"Token indices must lie between 0 and {n - 1}.")
+    if np.unique(indices).size != indices.size:
+        raise ValueError("A token index occurs twice; list every token once.")
+    return indices.astype(np.int64)
+
+
+def token_flags(tokens: Tokens, n: int) -> Flags:
+    """(n,) bool, True for the tokens listed. Raises as `token_list`."""
+    flags = np.zeros(n, np.bool_)
+    flags[token_list(tokens, n)] = True
+    return flags
+
+
+def number(value: float, signed: bool = False, scale: float | None = None) -> str:
+    """Three significant digits of `scale` (None: of the value itself), plain where readable.
+
+    Numbers that are read side by side share a scale and so their decimals.
+    """
+    size = abs(value if scale is None else scale)
+    if size == 0 or value == 0:
+        return "0"
+    digits = 2 - int(np.floor(np.log10(size)))
+    plain = -4 <= digits <= 6
+    text = f"{round(value, digits):.{max(digits, 0)}f}" if plain else f"{value:.2e}"
+    return f"+{text}" if signed and value > 0 else text
+
+
+def tokens_word(count: int) -> str:
+    """ "1 token", "2 tokens"."""
+    return f"{count} token" if count == 1 else f"{count} tokens"

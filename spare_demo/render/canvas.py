@@ -1,0 +1,170 @@
+"""The ground all pictures are drawn on: the photo at true geometry, its tokens as whole squares.
+
+Everything expensive (scaling the photo) happens once per photo here; the drawing functions take a
+`Canvas` and only paste and blend, so a slider can call them at every step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from spare_demo.geometry import Box, Grid
+from spare_demo.render.base import Flags
+
+# The picture's long side, in canvas pixels: two and three times 336, large enough to read
+# numbers on patches and small enough to send at every step of a slider.
+SHORTEST, LONGEST = 672, 1008
+DIM = 0.35  # brightness left to a dropped patch
+PALE = 0.2  # contrast left to a margin that the model never sees
+
+_PAPER, _HATCH = 226, 192  # grey levels of padding and of the lines on it
+_LUMA = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+class Canvas:
+    """A photo and its token grid, ready to be drawn on.
+
+    Canvas pixels count from the picture's top left corner. Padding is hatched. Margins of the
+    photo that no token covers are pale (on every one of the three pictures alike), because dark
+    means "seen, and dropped".
+
+    Attributes:
+        grid: the geometry this was made from.
+        patch: side of a token, in canvas pixels; a whole number, the same both ways.
+        origin: x, y of the first token's corner, in canvas pixels.
+        image, dim, grey: RGB pictures of the canvas: as it is; grey at 35 % brightness; grey.
+    """
+
+    def __init__(self, photo: Image.Image, grid: Grid) -> None:
+        """Args: the upright RGB photo that `grid` was made for. Raises ValueError if it is not."""
+        if photo.size != grid.photo_size:
+            raise ValueError(
+                f"The grid was made for a photo of {grid.photo_size} pixels, not {photo.size}."
+            )
+        self.grid = grid
+        self._token = (grid.patch / grid.scale[0], grid.patch / grid.scale[1])  # photo pixels
+        region = _drawn_region(grid)
+        spans = [(region[i + 2] - region[i]) / self._token[i] for i in (0, 1)]  # tokens
+        long_side = max(region[2] - region[0], region[3] - region[1])
+        # The tokens are what is looked at: margins do not count towards the least size.
+        least = SHORTEST * max(spans) / max(grid.rows, grid.cols)
+        self.patch = max(1, int(min(max(long_side, least), LONGEST) / max(spans)))
+        extent = grid.extent
+        before = [round((extent[i] - region[i]) / self._token[i] * self.patch) for i in (0, 1)]
+        after = [
+            round((region[i + 2] - extent[i + 2]) / self._token[i] * self.patch) for i in (0, 1)
+        ]
+        self.origin = (before[0], before[1])
+        self.size = (
+            before[0] + grid.cols * self.patch + after[0],
+            before[1] + grid.rows * self.patch + after[1],
+        )
+        self.image, self.dim, self.grey = self._draw(photo, region)
+
+    def to_canvas(self, x: float, y: float) -> tuple[float, float]:
+        """A point in photo pixels -> canvas pixels."""
+        x0, y0, _, _ = self.grid.extent
+        across = self.origin[0] + (x - x0) / self._token[0] * self.patch
+        return across, self.origin[1] + (y - y0) / self._token[1] * self.patch
+
+    def to_photo(self, x: float, y: float) -> tuple[float, float]:
+        """A point in canvas pixels -> photo pixels."""
+        x0, y0, _, _ = self.grid.extent
+        across = x0 + (x - self.origin[0]) / self.patch * self._token[0]
+        return across, y0 + (y - self.origin[1]) / self.patch * self._token[1]
+
+    def token_at(self, x: int, y: int) -> int | None:
+        """The token drawn at a canvas pixel (a click), None in a margin or the legend."""
+        col, row = (x - self.origin[0]) // self.patch, (y - self.origin[1]) // self.patch
+        if not (0 <= row < self.grid.rows and 0 <= col < self.grid.cols):
+            return None
+        return int(row) * self.grid.cols + int(col)
+
+    def rectangle(self, token: int) -> tuple[int, int, int, int]:
+        """x0, y0, x1, y1 of a token in canvas pixels, x1 and y1 just beyond it."""
+        row, col = divmod(token, self.grid.cols)
+        x, y = self.origin[0] + col * self.patch, self.origin[1] + row * self.patch
+        return x, y, x + self.patch, y + self.patch
+
+    def keep(self, flags: Flags) -> Image.Image:
+        """The dimmed canvas with the flagged tokens (n,) as they are; a new RGB image."""
+        return Image.composite(self.image, self.dim, self._mask(flags))
+
+    def cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A view (rows, cols, patch, patch, 3) of the tokens of a canvas-sized array (h, w, 3)."""
+        (x, y), p, rows, cols = self.origin, self.patch, self.grid.rows, self.grid.cols
+        tokens = picture[y : y + rows * p, x : x + cols * p]
+        return tokens.reshape(rows, p, cols, p, 3).transpose(0, 2, 1, 3, 4)
+
+    def spread(self, per_token: NDArray[np.uint8]) -> Image.Image:
+        """(n,) or (n, 3) values -> picture of the token area, each token one flat square."""
+        rows, cols = self.grid.rows, self.grid.cols
+        small = Image.fromarray(per_token.reshape(rows, cols, *per_token.shape[1:]))
+        return small.resize((cols * self.patch, rows * self.patch), Image.Resampling.NEAREST)
+
+    def _mask(self, flags: Flags) -> Image.Image:
+        mask = Image.new("L", self.size, 0)
+        mask.paste(self.spread(flags.astype(np.uint8) * 255), self.origin)
+        return mask
+
+    def _draw(
+        self, photo: Image.Image, region: Box
+    ) -> tuple[Image.Image, Image.Image, Image.Image]:
+        width, height = self.size
+        down, across = np.ogrid[:height, :width]
+        paper = np.where((across + down) % 12 < 2, _HATCH, _PAPER).astype(np.uint8)
+        hatch = np.repeat(paper[..., None], 3, axis=2)
+
+        shown = (
+            max(region[0], 0.0),
+            max(region[1], 0.0),
+            min(region[2], float(photo.width)),
+            min(region[3], float(photo.height)),
+        )
+        left, top = (max(0, round(v)) for v in self.to_canvas(shown[0], shown[1]))
+        right, bottom = (round(v) for v in self.to_canvas(shown[2], shown[3]))
+        right, bottom = min(max(right, left + 1), width), min(max(bottom, top + 1), height)
+        place = np.s_[top:bottom, left:right]
+        colour = hatch.copy()
+        colour[place] = np.asarray(_scale(photo, (right - left, bottom - top), shown))
+        luma = colour[place].astype(np.float32) @ _LUMA
+
+        grey, dim = hatch.copy(), hatch.copy()
+        grey[place] = np.rint(luma)[..., None]
+        dim[place] = np.rint(luma * DIM)[..., None]
+        pale = hatch.copy()
+        pale[place] = np.rint(PALE * luma + (1 - PALE) * 240)[..., None]
+        pictures = []
+        for whole in (colour, dim, grey):
+            picture = pale.copy()
+            self.cells(picture)[...] = self.cells(whole)
+            pictures.append(Image.fromarray(picture))
+        return pictures[0], pictures[1], pictures[2]
+
+
+def _drawn_region(grid: Grid) -> Box:
+    """The grid's canvas, without the far ends of a cropped strip.
+
+    On each side at most half the length of the token area stays as margin: what the model sees of
+    a 1:200 panorama would otherwise be a speck.
+    """
+    x0, y0, x1, y1 = grid.extent
+    canvas = grid.canvas
+    width, height = (x1 - x0) / 2, (y1 - y0) / 2
+    return (
+        max(canvas[0], x0 - width),
+        max(canvas[1], y0 - height),
+        min(canvas[2], x1 + width),
+        min(canvas[3], y1 + height),
+    )
+
+
+def _scale(photo: Image.Image, size: tuple[int, int], box: Box) -> Image.Image:
+    """The part `box` of the photo at `size`; a photo of few pixels keeps them square and crisp."""
+    enlarged = min(size[0] / (box[2] - box[0]), size[1] / (box[3] - box[1]))
+    whole = abs(enlarged - round(enlarged)) < 1e-3 and enlarged > 1.5
+    if whole or enlarged >= 4:
+        return photo.resize(size, Image.Resampling.NEAREST, box=box)
+    return photo.resize(size, Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)

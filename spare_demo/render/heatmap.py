@@ -1,0 +1,117 @@
+"""One raw number per token, over the photo."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from spare_demo.render.base import Rendered, number
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import cividis
+from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, text_size
+from spare_demo.render.text import drawable, font, shorten
+
+_OPACITY = 0.55  # of the colours; the grey photo stays readable under them
+
+
+def heatmap(
+    canvas: Canvas,
+    values: Sequence[float] | NDArray[np.floating] | torch.Tensor,
+    label: str,
+    meaning: str,
+    value_range: tuple[float, float] | None = None,
+) -> Rendered:
+    """Raw values per token, never smoothed or rescaled, with a bar that says what they are.
+
+    Args:
+        canvas: the photo and its grid.
+        values: (n,) finite numbers, one per token in raster order.
+        label: what is shown, a noun phrase that starts a sentence ("Raw cosine with the question").
+        meaning: a sentence that says what high means ("High means similar.").
+        value_range: lowest and highest value of the bar; pass one range to all maps that are
+            compared. None: this map's own.
+
+    Raises:
+        ValueError: another number of values, a value that is not finite, or one off the range.
+    """
+    tensor = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
+    numbers = np.asarray(tensor, np.float64)
+    if numbers.shape != (canvas.grid.n,):
+        raise ValueError(f"A map needs {canvas.grid.n} values, one per token.")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{label}: a value is not a finite number, so no map can be drawn.")
+    least, most, mean = float(numbers.min()), float(numbers.max()), float(numbers.mean())
+    low, high = value_range or (least, most)
+    if least < low or most > high:
+        raise ValueError(f"{label}: values reach beyond the range {low:g} to {high:g}; widen it.")
+    shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
+    colours = canvas.spread(cividis(shares))
+    picture = canvas.grey.copy()
+    x, y = canvas.origin
+    ground = picture.crop((x, y, x + colours.width, y + colours.height))
+    picture.paste(Image.blend(ground, colours, _OPACITY), (x, y))
+
+    signed, scale = low < 0, max(abs(low), abs(high))
+    shown = [number(value, signed, scale) for value in (least, most, mean)]
+    sentence = f"{label}: from {shown[0]} to {shown[1]}, mean {shown[2]}. {meaning}"
+    if value_range is not None:
+        sentence += (
+            f" The colours run from {number(low, signed, scale)} to {number(high, signed, scale)}."
+        )
+    return Rendered(below(picture, _bar(canvas, low, high, mean, f"{label}. {meaning}")), sentence)
+
+
+def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Image.Image:
+    """The strip: title, colours, and the values of their ends, of zero and of the mean."""
+    width, size = canvas.size[0], text_size(canvas)
+    pad = round(size * 0.6)
+    strip = Image.new("RGB", (width, strip_height(canvas)), PANEL)
+    draw = ImageDraw.Draw(strip)
+    words = shorten(drawable(title), width - 2 * pad, size)
+    draw.text((pad, round(size * 0.95)), words, fill=INK, font=font(size), anchor="lm")
+
+    left, right = pad, width - pad
+    top, bottom = round(size * 1.75), round(size * 2.55)
+    ramp = Image.fromarray(cividis(np.linspace(0, 1, right - left))[None])
+    strip.paste(ramp.resize((right - left, bottom - top)), (left, top))
+
+    signed, scale = low < 0, max(abs(low), abs(high))
+    ticks = [(low, number(low, signed, scale)), (mean, f"mean {number(mean, signed, scale)}")]
+    if high > low:
+        ticks.append((high, number(high, signed, scale)))
+    if low < 0 < high:
+        ticks.append((0.0, "0"))
+    ticks.sort(key=lambda tick: tick[0])
+    share = [(value - low) / (high - low) if high > low else 0.5 for value, _ in ticks]
+    points = [left + x * (right - left - 1) for x in share]
+    widths = [font(size).getlength(words) for _, words in ticks]
+    centres = _side_by_side(points, widths, left, right, size * 0.6)
+    line, drop = max(2, size // 10), round(size * 0.55)
+    for point, centre, (value, words) in zip(points, centres, ticks, strict=True):
+        if value in (0.0, mean):  # a mark across the colours that shows on dark and light
+            draw.line((point, top, point, bottom), fill=(0, 0, 0), width=line + 4)
+            draw.line((point, top, point, bottom), fill=(255, 255, 255), width=line)
+        draw.line((point, bottom, centre, bottom + drop), fill=FAINT, width=line)
+        at = (centre, bottom + drop + size * 0.65)
+        draw.text(at, words, fill=INK, font=font(size), anchor="mm")
+    return strip
+
+
+def _side_by_side(
+    points: list[float], widths: list[float], left: float, right: float, gap: float
+) -> list[float]:
+    """Centres of labels of these widths, near their points and in order, none on another."""
+    centres: list[float] = []
+    edge = left
+    for point, width in zip(points, widths, strict=True):
+        centres.append(max(point, edge + width / 2))
+        edge = centres[-1] + width / 2 + gap
+    edge = right
+    for index in range(len(centres) - 1, -1, -1):
+        centres[index] = min(centres[index], edge - widths[index] / 2)
+        edge = centres[index] - widths[index] / 2 - gap
+    return centres

@@ -1,0 +1,109 @@
+"""The strip below a picture: what its marks mean, with their counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from spare_demo.render.base import Colour
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
+from spare_demo.render.text import drawable, font, shorten
+
+PANEL: Colour = (250, 250, 250)
+INK: Colour = (32, 36, 42)
+FAINT: Colour = (92, 98, 106)
+
+
+class Entry(NamedTuple):
+    """A small picture (square, `swatch_size` canvas pixels) and the words for it."""
+
+    swatch: Image.Image
+    text: str
+
+
+def text_size(canvas: Canvas) -> int:
+    """Size of legend text, in canvas pixels: readable when the picture is shown at half size."""
+    return max(canvas.size) // 46
+
+
+def swatch_size(canvas: Canvas) -> int:
+    """Side of a swatch, in canvas pixels."""
+    return round(text_size(canvas) * 1.25)
+
+
+def strip_height(canvas: Canvas) -> int:
+    """Least height of the strip, the same for all pictures so that none makes the page jump."""
+    return round(text_size(canvas) * 4.4)
+
+
+def swatch(
+    canvas: Canvas, fill: Colour, line: Colour | None = None, hatch: bool = False
+) -> Image.Image:
+    """A legend square: flat fill, an outline and a corner hatch as tokens have them."""
+    side = swatch_size(canvas)
+    pixels = np.full((side, side, 3), fill, np.uint8)
+    cell: Cells = pixels.reshape(1, 1, side, side, 3)
+    flag = np.ones(1, np.bool_)
+    if hatch and line is not None:
+        corner_hatch(cell, flag, line)
+    if line is not None:
+        outline(cell, flag, line, max(2, line_width(canvas.patch)))
+    return Image.fromarray(pixels)
+
+
+def padding_swatch(canvas: Canvas) -> Image.Image:
+    """A legend square hatched as padding is."""
+    side = swatch_size(canvas)
+    down, across = np.ogrid[:side, :side]
+    stripes = np.where((across + down) % 12 < 2, 192, 226).astype(np.uint8)
+    return Image.fromarray(np.repeat(stripes[..., None], 3, axis=2))
+
+
+def below(picture: Image.Image, strip: Image.Image) -> Image.Image:
+    """The picture with the strip under it."""
+    whole = Image.new("RGB", (picture.width, picture.height + strip.height), PANEL)
+    whole.paste(picture, (0, 0))
+    whole.paste(strip, (0, picture.height))
+    return whole
+
+
+def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
+    """A strip as wide as the canvas: entries side by side, wrapped, then a fainter note."""
+    width, size, side = canvas.size[0], text_size(canvas), swatch_size(canvas)
+    gap, pad, line = round(size * 1.2), round(size * 0.6), round(size * 1.75)
+    places: list[tuple[float, int, str]] = []
+    x, row = float(pad), 0
+    for entry in entries:
+        room = width - 2 * pad - side - size * 0.45
+        words = shorten(drawable(entry.text), room, size)
+        wide = side + size * 0.45 + font(size).getlength(words)
+        if x > pad and x + wide > width - pad:
+            x, row = float(pad), row + 1
+        places.append((x, row, words))
+        x += wide + gap
+    notes = _wrap(drawable(note), width - 2 * pad, size)
+    lines = row + 1 + len(notes)
+    strip = Image.new("RGB", (width, max(strip_height(canvas), lines * line + 2 * pad)), PANEL)
+    draw = ImageDraw.Draw(strip)
+    for entry, (x, row, words) in zip(entries, places, strict=True):
+        middle = pad + row * line + line // 2
+        strip.paste(entry.swatch, (round(x), middle - side // 2))
+        draw.text((x + side + size * 0.45, middle), words, fill=INK, font=font(size), anchor="lm")
+    for index, words in enumerate(notes):
+        middle = pad + (row + 1 + index) * line + line // 2
+        draw.text((pad, middle), words, fill=FAINT, font=font(size), anchor="lm")
+    return strip
+
+
+def _wrap(text: str, width: float, size: int) -> list[str]:
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and font(size).getlength(longer) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(shorten(word, width, size))
+    return lines

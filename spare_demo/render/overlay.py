@@ -1,0 +1,45 @@
+"""Which tokens one method kept."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.legend import Entry, below, legend, padding_swatch, swatch
+from spare_demo.render.marks import line_width, outline
+
+_PHOTO: Colour = (196, 200, 204)  # stands for the photo in a legend square
+_DROPPED: Colour = (69, 70, 71)  # the same, dimmed
+
+
+def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Rendered:
+    """Kept patches as they are with a thin outline, dropped ones grey at 35 % brightness.
+
+    Args:
+        canvas: the photo and its grid.
+        kept: (k,) token indices, any order.
+        colour: the method's colour, RGB 0..255.
+        label: the method's name.
+
+    Raises:
+        ValueError: indices out of range or repeated.
+    """
+    n = canvas.grid.n
+    flags = token_flags(kept, n)
+    pixels = np.array(canvas.keep(flags))
+    outline(canvas.cells(pixels), flags, colour, line_width(canvas.patch))
+    count = int(flags.sum())
+    padding = canvas.grid.padding.numpy()
+    entries = [
+        Entry(swatch(canvas, _PHOTO, colour), f"{label} kept {count}"),
+        Entry(swatch(canvas, _DROPPED), f"dropped {n - count}"),
+    ]
+    sentence = f"{label} kept {count} of {tokens_word(n)}"
+    if padding.any():
+        entries.append(Entry(padding_swatch(canvas), "padding"))
+        in_padding = int((flags & padding).sum())
+        sentence += f"; {in_padding} of them {'lies' if in_padding == 1 else 'lie'} in padding"
+    image = below(Image.fromarray(pixels), legend(canvas, entries))
+    return Rendered(image, sentence + ".")

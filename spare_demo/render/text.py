@@ -1,0 +1,38 @@
+"""Text inside pictures, in the font that Pillow carries, so that no font file is needed."""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+
+from PIL import ImageFont
+
+# Pillow's font holds little beyond ASCII; what a method's label may hold is spelled out.
+_SPELLED = str.maketrans(
+    {"–": "-", "—": "-", "−": "-", "×": "x", "ρ": "rho", "²": "2", "≤": "<=", "→": "->"}
+)
+
+
+@cache
+def font(size: int) -> ImageFont.FreeTypeFont:
+    """Pillow's own font (its digits all have one width), `size` in picture pixels."""
+    loaded = ImageFont.load_default(size=size)
+    if not isinstance(loaded, ImageFont.FreeTypeFont):
+        raise RuntimeError("Pillow lacks FreeType: install the pillow wheel from PyPI.")
+    return loaded
+
+
+def drawable(text: str) -> str:
+    """The text in letters that the font has; a letter it lacks becomes '?'."""
+    plain = unicodedata.normalize("NFKD", text.translate(_SPELLED))
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return "".join(x if " " <= x <= "~" or x in "·…" else "?" for x in plain)
+
+
+def shorten(text: str, width: float, size: int) -> str:
+    """The text, cut with … where it is wider than `width` picture pixels."""
+    if font(size).getlength(text) <= width:
+        return text
+    while text and font(size).getlength(text + "…") > width:
+        text = text[:-1]
+    return text.rstrip() + "…"
