@@ -179,11 +179,12 @@ class TextTower(nn.Module):
         return nn.functional.pad(row, (0, -len(row) % self.context)).view(-1, self.context)
 
     def _pools_at_the_end(self) -> bool:
-        """Whether a short text is pooled at its last real token (the EOS); true of every CLIP."""
-        ids = self._ids("a")
+        """Whether texts get one BOS and one EOS and are pooled at the EOS; true of every CLIP."""
+        ids = self._ids("a b")
         with torch.inference_mode():
             pooled, states = self.text(self._stretches(ids))
-            return torch.allclose(pooled[0], states[0, len(ids) - 1] @ self.text.text_projection)
+            end = states[0, len(ids) - 1] @ self.text.text_projection
+        return len(self._ids("")) == 2 and torch.allclose(pooled[0], end)
 
 
 def _read_weights(path: Path, label: str) -> dict[str, Tensor]:
