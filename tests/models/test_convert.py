@@ -84,5 +84,5 @@ def test_shares_no_weights() -> None:
     ids=lambda vision: next(iter(vision)),
 )
 def test_refuses_what_the_other_class_cannot_compute(vision: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="convert|parts that"):
+    with pytest.raises(ValueError, match=r"convert|parts that"):
         clip_vision_from_open_clip(clip(**vision))
