@@ -45,14 +45,16 @@ _CURVE_BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 3
 class Curves:
     """Relative reconstruction error, ||X - X P|| / ||X||, against the number of tokens kept.
 
-    budgets: the k of `random` and `bound`, ascending, n the last.
-    errors: (k, error) per label, k ascending; a single point for a set made by hand.
-    random: mean, lowest and highest error over `RANDOM_SEEDS`, each (len(budgets),).
-    bound: (len(budgets),) the least error any k directions can have; k tokens cannot beat it.
+    budgets: the k of all curves, ascending, n the last; m of them.
+    errors: (m,) per method's label.
+    points: (k, error) per label of a set made by hand, which has one size only.
+    random: mean, lowest and highest error over `RANDOM_SEEDS`, each (m,).
+    bound: (m,) the least error any k directions can have; k tokens cannot beat it.
     """
 
     budgets: tuple[int, ...]
-    errors: dict[str, tuple[tuple[int, float], ...]]
+    errors: dict[str, tuple[float, ...]]
+    points: dict[str, tuple[int, float]]
     random: measures.Spread
     bound: Tensor
 
@@ -108,26 +110,28 @@ class Exploration:
         """Reconstruction error of every label, of chance and of the best subspace; made once."""
         x = measures.compact(self.view.tokens.features)
         budgets = curve_budgets(self.n)
+        errors: dict[str, tuple[float, ...]] = {}
+        points: dict[str, tuple[int, float]] = {}
+        for label, method in self.methods.items():
+            if isinstance(method, Selection):
+                error = measures.reconstruction_error(x, method.order, relative=True)
+                points[label] = (len(method), error)
+            elif method.nested:
+                order = self.full[label].order
+                curve = measures.reconstruction_curve(x, order, budgets, relative=True)
+                errors[label] = tuple(curve.tolist())
+            else:
+                kept = [self._selection(label, k).order for k in budgets]
+                errors[label] = tuple(
+                    measures.reconstruction_error(x, order, relative=True) for order in kept
+                )
         return Curves(
             budgets,
-            {label: self._curve(label, x, budgets) for label in self.methods},
+            errors,
+            points,
             measures.random_spread(x, budgets, RANDOM_SEEDS, relative=True),
             measures.svd_bound(x, budgets, relative=True),
         )
-
-    def _curve(
-        self, label: str, x: Tensor, budgets: Sequence[int]
-    ) -> tuple[tuple[int, float], ...]:
-        method = self.methods[label]
-        if isinstance(method, Pruner) and not method.nested:
-            kept = [self._selection(label, k).order for k in budgets]
-            errors = [measures.reconstruction_error(x, order, relative=True) for order in kept]
-        else:
-            order = self.full[label].order
-            if isinstance(method, Selection):
-                budgets = (len(order),)
-            errors = measures.reconstruction_curve(x, order, budgets, relative=True).tolist()
-        return tuple(zip(budgets, errors, strict=True))
 
     def _selection(self, label: str, k: int) -> Selection:
         method = self.methods[label]

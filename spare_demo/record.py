@@ -69,7 +69,8 @@ def record(comparison: Comparison) -> dict[str, Any]:
         "cost": [dataclasses.asdict(row) for row in cost_rows(comparison.answers)],
         "reconstruction": {
             "budgets": list(curves.budgets),
-            "errors": {label: list(points) for label, points in curves.errors.items()},
+            "errors": {label: list(errors) for label, errors in curves.errors.items()},
+            "points": {label: list(point) for label, point in curves.points.items()},
             "random": {
                 "seeds": list(RANDOM_SEEDS),
                 "mean": _numbers(curves.random.mean),

@@ -54,9 +54,9 @@ def card(question: str, panels: Sequence[Panel], footer: str) -> Rendered:
     rows = [panels[i : i + _COLUMNS] for i in range(0, len(panels), _COLUMNS)]
     width = 2 * _EDGE + len(rows[0]) * (_PANEL + _GAP) - _GAP
     asked = question.strip() or "(no question)"
-    head = _block(wrap(drawable(asked), width - 2 * _EDGE, _LARGE, 3), _LARGE, _INK, width)
+    head = _header(asked, width)
     strips = [_row(row, width) for row in rows]
-    foot = _block([shorten(drawable(footer), width - 2 * _EDGE, _SMALL)], _SMALL, _FAINT, width)
+    foot = _footer(footer, width)
 
     parts = [head, *strips, foot]
     height = 2 * _EDGE + sum(part.height for part in parts) + _GAP * (len(parts) - 1)
@@ -119,14 +119,20 @@ def _column(panel: Panel) -> Image.Image:
     return column
 
 
-def _block(lines: Sequence[str], size: int, colour: Colour, width: int) -> Image.Image:
-    """Lines of text across the card, with a rule above a footer's small ones."""
-    block = Image.new("RGB", (width, round(size * _LEADING * len(lines))), _PAPER)
-    draw = ImageDraw.Draw(block)
-    if size == _SMALL:
-        draw.line((_EDGE, 0, width - _EDGE, 0), fill=_RULE, width=2)
-    _lines(draw, (_EDGE, 0), lines, size, colour)
-    return block
+def _header(question: str, width: int) -> Image.Image:
+    lines = wrap(drawable(question), width - 2 * _EDGE, _LARGE, 3)
+    header = Image.new("RGB", (width, round(_LARGE * _LEADING * len(lines))), _PAPER)
+    _lines(ImageDraw.Draw(header), (_EDGE, 0), lines, _LARGE, _INK)
+    return header
+
+
+def _footer(text: str, width: int) -> Image.Image:
+    footer = Image.new("RGB", (width, round(_SMALL * 1.8)), _PAPER)
+    draw = ImageDraw.Draw(footer)
+    draw.line((_EDGE, 0, width - _EDGE, 0), fill=_RULE, width=2)
+    line = shorten(drawable(text), width - 2 * _EDGE, _SMALL)
+    _lines(draw, (_EDGE, round(_SMALL * 0.7)), [line], _SMALL, _FAINT)
+    return footer
 
 
 def _lines(
