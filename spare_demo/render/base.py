@@ -61,7 +61,7 @@ def number(value: float, signed: bool = False, scale: float | None = None) -> st
         return "0"
     digits = 2 - int(np.floor(np.log10(size)))
     plain = -4 <= digits <= 6
-    text = f"{round(value, digits):.{max(digits, 0)}f}" if plain else f"{value:.2e}"
+    text = f"{value:.{max(digits, 0)}f}" if plain else f"{value:.2e}"
     return f"+{text}" if signed and value > 0 else text
 
 

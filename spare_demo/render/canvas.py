@@ -18,6 +18,8 @@ from spare_demo.render.base import Flags
 SHORTEST, LONGEST = 672, 1008
 DIM = 0.35  # brightness left to a dropped patch
 PALE = 0.2  # contrast left to a margin that the model never sees
+# What a coloured map lies on has little contrast, since brightness there belongs to the values.
+_SOFT, _SOFT_DARKEST = 0.65, 45
 
 _PAPER, _HATCH = 226, 192  # grey levels of padding and of the lines on it
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
@@ -34,7 +36,8 @@ class Canvas:
         grid: the geometry this was made from.
         patch: side of a token, in canvas pixels; a whole number, the same both ways.
         origin: x, y of the first token's corner, in canvas pixels.
-        image, dim, grey: RGB pictures of the canvas: as it is; grey at 35 % brightness; grey.
+        image, dim, grey: RGB pictures of the canvas: as it is; grey at 35 % brightness; grey of
+            little contrast, to lay a map of colours on.
     """
 
     def __init__(self, photo: Image.Image, grid: Grid) -> None:
@@ -62,6 +65,11 @@ class Canvas:
             before[1] + grid.rows * self.patch + after[1],
         )
         self.image, self.dim, self.grey = self._draw(photo, region)
+
+    @property
+    def cropped(self) -> bool:
+        """Whether part of the photo lies outside every token."""
+        return self.grid.seen != (0.0, 0.0, *map(float, self.grid.photo_size))
 
     def to_canvas(self, x: float, y: float) -> tuple[float, float]:
         """A point in photo pixels -> canvas pixels."""
@@ -113,10 +121,7 @@ class Canvas:
         self, photo: Image.Image, region: Box
     ) -> tuple[Image.Image, Image.Image, Image.Image]:
         width, height = self.size
-        down, across = np.ogrid[:height, :width]
-        paper = np.where((across + down) % 12 < 2, _HATCH, _PAPER).astype(np.uint8)
-        hatch = np.repeat(paper[..., None], 3, axis=2)
-
+        hatch = hatched(width, height)
         shown = (
             max(region[0], 0.0),
             max(region[1], 0.0),
@@ -131,8 +136,9 @@ class Canvas:
         colour[place] = np.asarray(_scale(photo, (right - left, bottom - top), shown))
         luma = colour[place].astype(np.float32) @ _LUMA
 
-        grey, dim = hatch.copy(), hatch.copy()
-        grey[place] = np.rint(luma)[..., None]
+        dim = hatch.copy()
+        grey = (hatch * _SOFT + _SOFT_DARKEST).astype(np.uint8)
+        grey[place] = np.rint(luma * _SOFT + _SOFT_DARKEST)[..., None]
         dim[place] = np.rint(luma * DIM)[..., None]
         pale = hatch.copy()
         pale[place] = np.rint(PALE * luma + (1 - PALE) * 240)[..., None]
@@ -142,6 +148,13 @@ class Canvas:
             self.cells(picture)[...] = self.cells(whole)
             pictures.append(Image.fromarray(picture))
         return pictures[0], pictures[1], pictures[2]
+
+
+def hatched(width: int, height: int) -> NDArray[np.uint8]:
+    """(height, width, 3) of the grey diagonal hatch that stands for padding."""
+    down, across = np.ogrid[:height, :width]
+    paper = np.where((across + down) % 12 < 2, _HATCH, _PAPER).astype(np.uint8)
+    return np.repeat(paper[..., None], 3, axis=2)
 
 
 def _drawn_region(grid: Grid) -> Box:
@@ -167,4 +180,6 @@ def _scale(photo: Image.Image, size: tuple[int, int], box: Box) -> Image.Image:
     whole = abs(enlarged - round(enlarged)) < 1e-3 and enlarged > 1.5
     if whole or enlarged >= 4:
         return photo.resize(size, Image.Resampling.NEAREST, box=box)
-    return photo.resize(size, Image.Resampling.LANCZOS, box=box, reducing_gap=3.0)
+    # Enlarged, Lanczos would draw bright and dark rims along edges that the photo does not have.
+    smooth = Image.Resampling.BILINEAR if enlarged > 1 else Image.Resampling.LANCZOS
+    return photo.resize(size, smooth, box=box, reducing_gap=3.0)

@@ -15,7 +15,7 @@ from spare_demo.render.base import (
     tokens_word,
 )
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import Entry, below, legend, padding_swatch, swatch, swatch_size
+from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch, swatch_size
 from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
 
 _BLACK: Colour = (0, 0, 0)
@@ -60,6 +60,7 @@ def difference(
         Entry(swatch(canvas, _PHOTO, BLUE), f"only {label_a} {only_a}"),
         Entry(swatch(canvas, _PHOTO, VERMILION, hatch=True), f"only {label_b} {only_b}"),
         Entry(swatch(canvas, _DROPPED), f"neither {n - both - only_a - only_b}"),
+        *ground_entries(canvas),
     ]
     padding = canvas.grid.padding.numpy()
     sentence = (
@@ -68,7 +69,6 @@ def difference(
         + (f" (of its {int(b.sum())})." if a.sum() != b.sum() else ".")
     )
     if padding.any():
-        entries.append(Entry(padding_swatch(canvas), "padding"))
         sentence += (
             f" {int((a & padding).sum())} of {label_a}'s and {int((b & padding).sum())} of "
             f"{label_b}'s lie in padding."
@@ -86,5 +86,5 @@ def _white_on_black(cells: Cells, flags: np.ndarray, width: int) -> None:
 def _both_swatch(canvas: Canvas, width: int) -> Image.Image:
     side = swatch_size(canvas)
     pixels = np.full((side, side, 3), _PHOTO, np.uint8)
-    _white_on_black(pixels.reshape(1, 1, side, side, 3), np.ones(1, np.bool_), max(2, width))
+    _white_on_black(pixels.reshape(1, 1, side, side, 3), np.ones(1, np.bool_), width)
     return Image.fromarray(pixels)

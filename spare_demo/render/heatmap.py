@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw
 from spare_demo.render.base import Rendered, number
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
-from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, text_size
-from spare_demo.render.text import drawable, font, shorten
+from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, text_size, wrap
+from spare_demo.render.text import drawable, font
 
 _OPACITY = 0.55  # of the colours; the grey photo stays readable under them
 
@@ -69,13 +69,16 @@ def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Im
     """The strip: title, colours, and the values of their ends, of zero and of the mean."""
     width, size = canvas.size[0], text_size(canvas)
     pad = round(size * 0.6)
-    strip = Image.new("RGB", (width, strip_height(canvas)), PANEL)
+    lines = wrap(drawable(title), width - 2 * pad, size)
+    extra = round(size * 1.4) * (len(lines) - 1)
+    strip = Image.new("RGB", (width, strip_height(canvas) + extra), PANEL)
     draw = ImageDraw.Draw(strip)
-    words = shorten(drawable(title), width - 2 * pad, size)
-    draw.text((pad, round(size * 0.95)), words, fill=INK, font=font(size), anchor="lm")
+    for index, words in enumerate(lines):
+        middle = round(size * 1.05) + round(size * 1.4) * index
+        draw.text((pad, middle), words, fill=INK, font=font(size), anchor="lm")
 
     left, right = pad, width - pad
-    top, bottom = round(size * 1.75), round(size * 2.55)
+    top, bottom = round(size * 1.9) + extra, round(size * 2.7) + extra
     ramp = Image.fromarray(cividis(np.linspace(0, 1, right - left))[None])
     strip.paste(ramp.resize((right - left, bottom - top)), (left, top))
 
@@ -91,11 +94,12 @@ def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Im
     widths = [font(size).getlength(words) for _, words in ticks]
     centres = _side_by_side(points, widths, left, right, size * 0.6)
     line, drop = max(2, size // 10), round(size * 0.55)
-    for point, centre, (value, words) in zip(points, centres, ticks, strict=True):
+    for point, centre, wide, (value, words) in zip(points, centres, widths, ticks, strict=True):
         if value in (0.0, mean):  # a mark across the colours that shows on dark and light
             draw.line((point, top, point, bottom), fill=(0, 0, 0), width=line + 4)
             draw.line((point, top, point, bottom), fill=(255, 255, 255), width=line)
-        draw.line((point, bottom, centre, bottom + drop), fill=FAINT, width=line)
+        end = point if abs(point - centre) < wide / 2 else centre
+        draw.line((point, bottom, end, bottom + drop), fill=FAINT, width=line)
         at = (centre, bottom + drop + size * 0.65)
         draw.text(at, words, fill=INK, font=font(size), anchor="mm")
     return strip

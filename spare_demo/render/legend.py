@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from spare_demo.render.base import Colour
-from spare_demo.render.canvas import Canvas
+from spare_demo.render.canvas import Canvas, hatched
 from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
 from spare_demo.render.text import drawable, font, shorten
 
@@ -36,7 +36,7 @@ def swatch_size(canvas: Canvas) -> int:
 
 def strip_height(canvas: Canvas) -> int:
     """Least height of the strip, the same for all pictures so that none makes the page jump."""
-    return round(text_size(canvas) * 4.4)
+    return round(text_size(canvas) * 4.8)
 
 
 def swatch(
@@ -50,16 +50,19 @@ def swatch(
     if hatch and line is not None:
         corner_hatch(cell, flag, line)
     if line is not None:
-        outline(cell, flag, line, max(2, line_width(canvas.patch)))
+        outline(cell, flag, line, line_width(canvas.patch))
     return Image.fromarray(pixels)
 
 
-def padding_swatch(canvas: Canvas) -> Image.Image:
-    """A legend square hatched as padding is."""
-    side = swatch_size(canvas)
-    down, across = np.ogrid[:side, :side]
-    stripes = np.where((across + down) % 12 < 2, 192, 226).astype(np.uint8)
-    return Image.fromarray(np.repeat(stripes[..., None], 3, axis=2))
+def ground_entries(canvas: Canvas) -> list[Entry]:
+    """What lies around the tokens' part of the photo, where there is any: padding, margins."""
+    entries = []
+    if bool(canvas.grid.padding.any()):
+        side = swatch_size(canvas)
+        entries.append(Entry(Image.fromarray(hatched(side, side)), "padding"))
+    if canvas.cropped:
+        entries.append(Entry(swatch(canvas, (222, 223, 224)), "cropped away"))
+    return entries
 
 
 def below(picture: Image.Image, strip: Image.Image) -> Image.Image:
@@ -73,7 +76,7 @@ def below(picture: Image.Image, strip: Image.Image) -> Image.Image:
 def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
     """A strip as wide as the canvas: entries side by side, wrapped, then a fainter note."""
     width, size, side = canvas.size[0], text_size(canvas), swatch_size(canvas)
-    gap, pad, line = round(size * 1.2), round(size * 0.6), round(size * 1.75)
+    gap, pad, line = round(size * 1.2), round(size * 0.6), round(size * 1.7)
     places: list[tuple[float, int, str]] = []
     x, row = float(pad), 0
     for entry in entries:
@@ -84,7 +87,7 @@ def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
             x, row = float(pad), row + 1
         places.append((x, row, words))
         x += wide + gap
-    notes = _wrap(drawable(note), width - 2 * pad, size)
+    notes = wrap(drawable(note), width - 2 * pad, size)
     lines = row + 1 + len(notes)
     strip = Image.new("RGB", (width, max(strip_height(canvas), lines * line + 2 * pad)), PANEL)
     draw = ImageDraw.Draw(strip)
@@ -98,7 +101,8 @@ def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
     return strip
 
 
-def _wrap(text: str, width: float, size: int) -> list[str]:
+def wrap(text: str, width: float, size: int) -> list[str]:
+    """Lines of at most `width` picture pixels; a single word that is wider is cut with …."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word

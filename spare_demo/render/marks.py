@@ -12,7 +12,7 @@ Cells = NDArray[np.uint8]  # (rows, cols, patch, patch, 3), a view into the pict
 
 def line_width(patch: int) -> int:
     """Width of an outline for tokens of `patch` canvas pixels."""
-    return max(1, patch // 14)
+    return max(1 if patch < 12 else 2, round(patch / 13))
 
 
 def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int = 0) -> None:

@@ -79,13 +79,13 @@ def _ramp(canvas: Canvas, colour: Colour, label: str, k: int) -> Image.Image:
     strip = Image.new("RGB", (width, strip_height(canvas)), PANEL)
     draw = ImageDraw.Draw(strip)
     words = shorten(drawable(f"{label}: order of the {tokens_word(k)} kept"), width - 2 * pad, size)
-    draw.text((pad, round(size * 0.95)), words, fill=INK, font=font(size), anchor="lm")
+    draw.text((pad, round(size * 1.05)), words, fill=INK, font=font(size), anchor="lm")
     if k < 2:
         return strip
-    left, right, top, bottom = pad, width - pad, round(size * 1.75), round(size * 2.55)
+    left, right, top, bottom = pad, width - pad, round(size * 1.9), round(size * 2.7)
     shades = hue_ramp(colour, np.linspace(0, 1, right - left))[None]
     strip.paste(Image.fromarray(shades).resize((right - left, bottom - top)), (left, top))
-    below_bar = bottom + size * 0.95
+    below_bar = bottom + size * 1.1
     draw.text((left, below_bar), "first (1)", fill=FAINT, font=font(size), anchor="lm")
     draw.text((right, below_bar), f"last ({k})", fill=FAINT, font=font(size), anchor="rm")
     return strip

@@ -7,7 +7,7 @@ from PIL import Image
 
 from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import Entry, below, legend, padding_swatch, swatch
+from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch
 from spare_demo.render.marks import line_width, outline
 
 _PHOTO: Colour = (196, 200, 204)  # stands for the photo in a legend square
@@ -35,11 +35,12 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Re
     entries = [
         Entry(swatch(canvas, _PHOTO, colour), f"{label} kept {count}"),
         Entry(swatch(canvas, _DROPPED), f"dropped {n - count}"),
+        *ground_entries(canvas),
     ]
-    sentence = f"{label} kept {count} of {tokens_word(n)}"
+    sentence, note = f"{label} kept {count} of {tokens_word(n)}", f"{count / n:.1%} of the tokens"
     if padding.any():
-        entries.append(Entry(padding_swatch(canvas), "padding"))
         in_padding = int((flags & padding).sum())
         sentence += f"; {in_padding} of them {'lies' if in_padding == 1 else 'lie'} in padding"
-    image = below(Image.fromarray(pixels), legend(canvas, entries))
+        note += f", {in_padding} in padding"
+    image = below(Image.fromarray(pixels), legend(canvas, entries, note))
     return Rendered(image, sentence + ".")
