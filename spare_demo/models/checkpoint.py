@@ -96,7 +96,8 @@ def _check_folder(folder: Path, label: str) -> None:
         ) from error
     if kind != "llava":
         raise ModelError(
-            f"{label} holds a '{kind}' model; this program reads 'llava' ones (LLaVA-1.5)."
+            f"{label} holds a '{kind}' model; this program reads 'llava' ones. Choose a folder "
+            "with LLaVA-1.5 or its like."
         )
     try:
         index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))

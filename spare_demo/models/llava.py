@@ -255,7 +255,8 @@ class LlavaModel:
         if tower is not None and tower.proj.shape[0] != config.vision_config.hidden_size:
             raise ModelError(
                 "This checkpoint's CLIP folder belongs to another vision tower: the widths differ "
-                f"({tower.proj.shape[0]} and {config.vision_config.hidden_size})."
+                f"({tower.proj.shape[0]} and {config.vision_config.hidden_size}). Get both from "
+                "one source, or remove clip/ to go without relevance."
             )
 
     def _normalise(self, fitted: Image.Image) -> Tensor:

@@ -109,7 +109,9 @@ class TextTower(nn.Module):
     def _build(cls, config: dict[str, Any], weights: Path, tokenizer: Any, label: str) -> TextTower:
         text_config = config["text_cfg"]
         if text_config.get("hf_model_name") or "multimodal_cfg" in config:
-            raise ModelError(f"The text side of {label} is not open_clip's own: it cannot be used.")
+            raise ModelError(
+                f"The text side of {label} is not open_clip's own. Choose another CLIP."
+            )
         text = _build_text_tower(config["embed_dim"], text_config, config.get("quick_gelu", False))
         state = _read_weights(weights, label)
         proj = state.pop("visual.proj", None)
