@@ -208,6 +208,6 @@ def _check_view(view: Tensor, n: int) -> Tensor:
         raise ValueError("view must be a flat list of whole numbers, one per token.") from error
     if len(indices) != n:
         raise ValueError(
-            f"view has {len(indices)} entries but there are {n} tokens. Pass one each."
+            f"view has {len(indices)} entries but there are {n} tokens. Pass one per token."
         )
     return indices

@@ -1,0 +1,161 @@
+"""VisualTokens and Selection: what they accept, what they refuse, and in which words."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import spare_demo
+from spare_demo import Selection, VisualTokens
+from spare_demo.tokens import as_indices
+
+
+def test_tokens_know_their_number_and_whether_there_is_text() -> None:
+    x, e = torch.randn(6, 4), torch.randn(6, 3)
+    assert VisualTokens(x).n == 6
+    assert not VisualTokens(x).has_text
+    assert not VisualTokens(x, clip_image=e).has_text
+    assert VisualTokens(x, clip_image=e, clip_text=torch.randn(2, 3)).has_text
+
+
+def test_tokens_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        VisualTokens(torch.randn(2, 2)).features = torch.randn(2, 2)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"features": [[1.0]]}, "tensor"),
+        ({"features": torch.randn(4)}, "one row per token"),
+        ({"features": torch.randn(1, 4, 2)}, "one picture at a time"),
+        ({"features": torch.randn(0, 4)}, "non-empty"),
+        ({"features": torch.ones(4, 2, dtype=torch.long)}, "floating point"),
+        ({"features": torch.tensor([[1.0, float("nan")]])}, "wider number format"),
+        ({"features": torch.tensor([[1.0, float("inf")]])}, "wider number format"),
+        ({"clip_image": torch.randn(3, 2)}, "without the class token"),
+        ({"clip_text": torch.randn(1, 2)}, "Pass both"),
+        ({"clip_image": torch.randn(4, 2), "clip_text": torch.randn(1, 3)}, "same CLIP space"),
+        ({"clip_image": torch.randn(4, 2), "clip_text": torch.randn(2)}, "clip_text"),
+        ({"clip_image": torch.randn(4, 2), "clip_text": torch.randn(0, 2)}, "clip_text"),
+        ({"view": torch.zeros(3, dtype=torch.long)}, "one per token"),
+        ({"view": torch.zeros(4)}, "whole numbers"),
+        ({"view": torch.zeros(4, 1, dtype=torch.long)}, "flat list"),
+    ],
+)
+def test_tokens_refuse_what_cannot_be_right(fields: dict, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        VisualTokens(**{"features": torch.randn(4, 5), **fields})
+
+
+def test_clip_pair_says_that_text_is_needed() -> None:
+    with pytest.raises(ValueError, match="needs text"):
+        VisualTokens(torch.randn(2, 2)).clip_pair()
+
+
+def test_selection_keeps_the_order_and_sorts_what_is_kept() -> None:
+    selection = Selection(order=[5, 0, 3], gain=torch.tensor([3.0, 2.0, 1.0]))
+    assert selection.order.tolist() == [5, 0, 3]
+    assert selection.kept.tolist() == [0, 3, 5]
+    assert selection.order.dtype == selection.kept.dtype == torch.long
+    assert len(selection) == 3
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        [2, 1],
+        (2, 1),
+        range(2, 0, -1),
+        np.array([2, 1]),
+        torch.tensor([2, 1], dtype=torch.int32),
+        torch.tensor([2, 1], dtype=torch.uint8),
+    ],
+)
+def test_selection_accepts_any_integers(order: object) -> None:
+    assert Selection(order=order).order.tolist() == [2, 1]  # type: ignore[arg-type]
+
+
+def test_selection_does_not_change_with_what_it_was_made_from() -> None:
+    order = torch.tensor([4, 2])
+    selection = Selection(order)
+    order[0] = 9
+    assert selection.order.tolist() == [4, 2]
+
+
+@pytest.mark.parametrize(
+    ("order", "sentence"),
+    [
+        ([], "at least one"),
+        ([1, 1, 2], "index 1 is in the selection more than once"),
+        ([3, -1], "index -1 is negative"),
+        ([0.0, 1.0], "whole numbers"),
+        ([True, False], "mask"),
+        ([[1, 2]], "Flatten"),
+        (7, "flat list"),
+        ("3", "could not be read"),
+        ([10**30], "could not be read"),
+        (None, "could not be read"),
+        ([1, None], "could not be read"),
+    ],
+)
+def test_selection_refuses_what_is_no_set_of_patches(order: object, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        Selection(order=order)  # type: ignore[arg-type]
+
+
+def test_selection_refuses_fields_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="one gain per pick"):
+        Selection([0, 1], gain=torch.ones(3))
+    with pytest.raises(ValueError, match="merged rows"):
+        Selection([0, 1], sources=torch.ones(2, 4))
+    with pytest.raises(ValueError, match="one row of sources"):
+        Selection([0, 1], features=torch.ones(2, 3), sources=torch.ones(3, 4))
+    with pytest.raises(ValueError, match="merged features"):
+        Selection([0, 1], features=torch.ones(2))
+
+
+def test_check_compares_with_the_picture() -> None:
+    selection = Selection([3, 8])
+    assert selection.check(9) is selection
+    with pytest.raises(ValueError, match="index 8 does not exist: this picture has 8"):
+        selection.check(8)
+
+
+def test_prefix_cuts_order_and_gain() -> None:
+    selection = Selection([5, 0, 3], gain=torch.tensor([3.0, 2.0, 1.0]))
+    assert selection.prefix(2).order.tolist() == [5, 0]
+    assert selection.prefix(2).gain.tolist() == [3.0, 2.0]  # type: ignore[union-attr]
+    assert Selection([5, 0]).prefix(1).gain is None
+    for k in (0, 4, -1):
+        with pytest.raises(ValueError, match="Choose 1 to 3"):
+            selection.prefix(k)
+    with pytest.raises(ValueError, match="Run its method again"):
+        Selection([5, 0], features=torch.ones(2, 3)).prefix(1)
+
+
+def test_indices_may_be_empty_where_that_makes_sense() -> None:
+    assert as_indices([]).tolist() == []
+    assert as_indices([]).dtype == torch.long
+
+
+def test_public_names_are_there_and_others_are_not() -> None:
+    assert spare_demo.__version__ == "0.1.0"
+    assert {"PRUNERS", "VisualTokens", "Selection", "load_model", "compare"} <= set(dir(spare_demo))
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        spare_demo.nothing  # noqa: B018
+
+
+def test_the_science_loads_nothing_heavier_than_torch() -> None:
+    program = (
+        "import sys; from spare_demo import PRUNERS, Selection, VisualTokens; "
+        "import spare_demo.measures, spare_demo.geometry; "
+        "print([m for m in ('transformers', 'open_clip', 'gradio', 'plotly') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.strip() == "[]", run.stdout + run.stderr
