@@ -1,0 +1,197 @@
+"""The measures against hand-made answers, least squares, enumeration and known arithmetic."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import references
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spare_demo import PRUNERS, Selection, VisualTokens
+from spare_demo.measures import (
+    Overlap,
+    compact,
+    expected_jaccard,
+    kl_divergence,
+    kv_cache_bytes,
+    leftover_share,
+    novelty_factors,
+    overlap,
+    random_spread,
+    reconstruction_curve,
+    reconstruction_error,
+    svd_bound,
+)
+
+HAND = torch.tensor([[3.0, 0.0, 0.0], [0.0, 0.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+
+
+def matrix(n: int, d: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def test_error_by_hand() -> None:
+    assert reconstruction_error(HAND, []) == pytest.approx(math.sqrt(18))
+    assert reconstruction_error(HAND, [0]) == pytest.approx(math.sqrt(8))
+    assert reconstruction_error(HAND, [0, 1]) == pytest.approx(math.sqrt(8))
+    assert reconstruction_error(HAND, [2]) == pytest.approx(math.sqrt(4 + 9 * 4 / 5))
+    assert reconstruction_error(HAND, [0, 2], relative=True) == pytest.approx(2 / math.sqrt(18))
+    assert reconstruction_error(HAND, [0, 2, 3]) == pytest.approx(0, abs=1e-12)
+
+
+def test_leftover_by_hand() -> None:
+    assert leftover_share(HAND, []).tolist() == [1, 0, 1, 1]
+    expected = torch.tensor([0, 0, 0.8, 1], dtype=torch.float64)
+    torch.testing.assert_close(leftover_share(HAND, [0]), expected)
+
+
+def test_novelty_factors_are_those_of_the_step() -> None:
+    order = [2, 3, 0]
+    u, magnitude = novelty_factors(HAND, order, 1)
+    torch.testing.assert_close(u, leftover_share(HAND, [2]))
+    assert magnitude.tolist() == [9, 0, 5, 4]
+    assert novelty_factors(HAND, order, 0)[0].tolist() == [1, 0, 1, 1]
+    with pytest.raises(ValueError, match="from 0 to 3"):
+        novelty_factors(HAND, order, 4)
+
+
+@given(n=st.integers(2, 24), d=st.integers(1, 30), seed=st.integers(0, 99), data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_error_is_that_of_least_squares(n: int, d: int, seed: int, data: st.DataObject) -> None:
+    x = matrix(n, d, seed)
+    kept = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
+    expected = references.projection_error(x.numpy(), kept)
+    assert reconstruction_error(x, kept) == pytest.approx(expected, abs=1e-9)
+    share = leftover_share(x, kept)
+    left = (share * x.square().sum(dim=1)).sum().sqrt()
+    assert float(left) == pytest.approx(expected, abs=1e-9)
+
+
+def test_copies_and_zero_tokens_add_no_direction() -> None:
+    x = matrix(8, 12)
+    x[3], x[5] = x[2], 0
+    alone = reconstruction_error(x, [2])
+    assert reconstruction_error(x, [2, 3, 5]) == pytest.approx(alone)
+    assert reconstruction_curve(x, [2, 3, 5], [1, 2, 3]).tolist() == pytest.approx([alone] * 3)
+
+
+@pytest.mark.parametrize("d", [6, 50])
+def test_curve_is_the_error_at_every_budget(d: int) -> None:
+    x = matrix(20, d)
+    order = torch.randperm(20, generator=torch.Generator().manual_seed(1))
+    budgets = [7, 0, 20, 1, 7, 13]
+    curve = reconstruction_curve(x, order, budgets)
+    expected = [reconstruction_error(x, order[:k]) for k in budgets]
+    assert curve.tolist() == pytest.approx(expected, abs=1e-9)
+    relative = reconstruction_curve(x, order, budgets, relative=True)
+    torch.testing.assert_close(relative, curve / x.norm())
+    assert reconstruction_curve(x, order, []).shape == (0,)
+    for wrong in ([21], [-1]):
+        with pytest.raises(ValueError, match="Choose budgets from 0 to 20"):
+            reconstruction_curve(x, order, wrong)
+
+
+@pytest.mark.parametrize("d", [6, 50])
+def test_svd_bound_is_the_best_any_k_directions_can_do(d: int) -> None:
+    x = matrix(20, d)
+    budgets = list(range(21))
+    bound = svd_bound(x, budgets)
+    u, s, v = torch.linalg.svd(x, full_matrices=False)
+    for k in budgets:
+        truncated = u[:, :k] @ s[:k].diag() @ v[:k]
+        assert float(bound[k]) == pytest.approx(float((x - truncated).norm()), abs=1e-9)
+    order = PRUNERS["spare-reconstruction"].select(VisualTokens(x), 20).order
+    assert (reconstruction_curve(x, order, budgets) >= bound - 1e-9).all()
+    torch.testing.assert_close(svd_bound(x, budgets, relative=True), bound / x.norm())
+
+
+@pytest.mark.parametrize("d", [6, 50])
+def test_compact_features_have_the_same_inner_products_and_measures(d: int) -> None:
+    x = matrix(20, d)
+    small = compact(x)
+    assert small.shape == (20, min(20, d))
+    torch.testing.assert_close(small @ small.T, x @ x.T)
+    assert reconstruction_error(small, [1, 2]) == pytest.approx(reconstruction_error(x, [1, 2]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_measures_take_any_precision_and_change_nothing(dtype: torch.dtype) -> None:
+    x = matrix(9, 5).to(dtype)
+    before = x.clone()
+    assert reconstruction_error(x, [0, 4]) == pytest.approx(
+        references.projection_error(references.as_array(before), [0, 4])
+    )
+    leftover_share(x, [1])
+    svd_bound(x, [2])
+    assert torch.equal(x, before)
+
+
+def test_features_of_zeros_have_no_error() -> None:
+    x = torch.zeros(4, 3)
+    assert reconstruction_error(x, [1], relative=True) == 0
+    assert svd_bound(x, [0, 2], relative=True).tolist() == [0, 0]
+    assert leftover_share(x, [1]).tolist() == [0, 0, 0, 0]
+
+
+def test_random_spread_is_that_of_the_random_method() -> None:
+    x, budgets, seeds = matrix(20, 8), [1, 4, 8], [0, 1, 2]
+    spread = random_spread(x, budgets, seeds)
+    curves = []
+    for seed in seeds:
+        order = type(PRUNERS["random"])(seed=seed).select(VisualTokens(x), 20).order
+        curves.append(reconstruction_curve(x, order, budgets))
+    stack = torch.stack(curves)
+    torch.testing.assert_close(spread.mean, stack.mean(0))
+    torch.testing.assert_close(spread.low, stack.amin(0))
+    torch.testing.assert_close(spread.high, stack.amax(0))
+    assert (spread.low < spread.high)[:2].all()
+    with pytest.raises(ValueError, match="at least one"):
+        random_spread(x, budgets, [])
+
+
+def test_overlap_by_hand() -> None:
+    shared = overlap([0, 1, 2], Selection([2, 9]).order, 10)
+    assert shared == Overlap(both=1, only_a=2, only_b=1, neither=6)
+    assert shared.jaccard == 0.25
+    assert overlap([], [], 3).jaccard == 1
+    with pytest.raises(ValueError, match="0 to 8"):
+        overlap([0], [9], 9)
+
+
+@pytest.mark.parametrize(
+    ("n", "ka", "kb"), [(6, 2, 3), (7, 5, 4), (5, 5, 5), (4, 0, 2), (8, 1, 1), (3, 3, 0)]
+)
+def test_expected_jaccard_is_the_mean_over_all_pairs(n: int, ka: int, kb: int) -> None:
+    assert expected_jaccard(n, ka, kb) == pytest.approx(references.mean_jaccard(n, ka, kb))
+
+
+def test_expected_jaccard_at_the_sizes_of_the_page() -> None:
+    assert expected_jaccard(576, 576, 576) == pytest.approx(1)
+    # Above the ratio of the expectations, 32^2/576 shared over 64 - 32^2/576, which is 0.02857.
+    assert 0.0286 < expected_jaccard(576, 32, 32) < 0.030
+    assert 0 < expected_jaccard(2880, 640, 640) < 1
+    assert expected_jaccard(5, 0, 0) == 1
+    with pytest.raises(ValueError, match="Choose sizes from 0 to 5"):
+        expected_jaccard(5, 6, 1)
+
+
+def test_kl_by_hand() -> None:
+    p, q = torch.tensor([0.5, 0.5]), torch.tensor([0.25, 0.75])
+    expected = 0.5 * math.log(2) + 0.5 * math.log(2 / 3)
+    assert float(kl_divergence(p.log(), q.log() + 7)) == pytest.approx(expected, rel=1e-6)
+    assert float(kl_divergence(p.log(), p.log())) == 0
+    excluded = torch.tensor([0.0, -torch.inf])
+    assert float(kl_divergence(excluded, q.log())) == pytest.approx(math.log(4))
+    assert float(kl_divergence(excluded, excluded)) == 0
+    assert float(kl_divergence(p.log(), excluded)) == math.inf
+    assert kl_divergence(torch.randn(4, 3, 9), torch.randn(4, 3, 9)).shape == (4, 3)
+    with pytest.raises(ValueError, match="same positions"):
+        kl_divergence(torch.zeros(3), torch.zeros(4))
+
+
+def test_cache_bytes_are_half_a_mebibyte_a_token_for_7b_in_half_precision() -> None:
+    assert kv_cache_bytes(1, 32, 32, 128, 2) == 524_288
+    assert kv_cache_bytes(0, 32, 32, 128, 2) == 0
