@@ -1,0 +1,246 @@
+"""What every method promises, whatever it does; a new one is tested by being in the table."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spare_demo import PRUNERS, VisualTokens
+from spare_demo.pruners import Pruner, get_pruner
+
+METHODS = list(PRUNERS.values())
+every_method = pytest.mark.parametrize("method", METHODS, ids=list(PRUNERS))
+
+
+def picture(
+    n: int = 36,
+    d: int = 12,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    view: torch.Tensor | None = None,
+) -> VisualTokens:
+    g = torch.Generator().manual_seed(seed)
+    return VisualTokens(
+        (torch.randn(n, d, generator=g) * torch.exp(torch.randn(n, 1, generator=g) / 2)).to(dtype),
+        torch.randn(n, 6, generator=g).to(dtype),
+        torch.randn(2, 6, generator=g).to(dtype),
+        view,
+    )
+
+
+def sorts() -> list[tuple[str, VisualTokens]]:
+    """Pictures in which something runs out."""
+    usual = picture()
+    x, image, text = usual.features, usual.clip_image, usual.clip_text
+    assert image is not None
+    zero = x.clone()
+    zero[[0, 7]] = 0
+    return [
+        ("one token", picture(n=1)),
+        ("a prime number of tokens", picture(n=37)),
+        ("identical tokens", VisualTokens(x[:1].repeat(36, 1), image, text)),
+        ("everything identical", VisualTokens(x[:1].repeat(36, 1), image[:1].repeat(36, 1), text)),
+        ("zero tokens", VisualTokens(zero, image, text)),
+        ("nothing but zeros", VisualTokens(x * 0, image * 0, text)),
+        ("rank 3", VisualTokens(x[:, :3] @ x[:3], image, text)),
+        ("constant relevance", VisualTokens(x, torch.ones_like(image), text)),
+        ("a zero question", VisualTokens(x, image, torch.zeros(1, 6))),
+        ("one dimension", VisualTokens(x[:, :1], image, text)),
+        ("float16", picture(dtype=torch.float16)),
+        ("bfloat16", picture(dtype=torch.bfloat16)),
+        ("float64", picture(dtype=torch.float64)),
+        ("tiny", VisualTokens(x * 1e-30, image * 1e-30, text)),
+        ("huge", VisualTokens(x * 1e30, image * 1e30, text)),
+        ("with gradients", VisualTokens(x.clone().requires_grad_(), image, text)),
+        ("two views", picture(view=torch.arange(36) % 2)),
+        ("three uneven views", picture(view=torch.tensor([7] * 2 + [3] * 30 + [5] * 4))),
+    ]
+
+
+def test_the_table_is_the_one_of_the_design() -> None:
+    assert list(PRUNERS)[:10] == [
+        "spare",
+        "spare-reconstruction",
+        "spare-normal-relevance",
+        "cdpruner",
+        "cdpruner-paper",
+        "cdpruner-diversity",
+        "anti-relevance",
+        "normal-relevance",
+        "random",
+        "uniform",
+    ]
+    assert all(name == method.name for name, method in PRUNERS.items())
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    assert get_pruner("spare") is PRUNERS["spare"]
+    with pytest.raises(ValueError, match=r"no method 'spear'.*spare, .*uniform"):
+        get_pruner("spear")
+
+
+@every_method
+def test_a_method_describes_itself(method: Pruner) -> None:
+    assert method.title
+    assert method.summary.endswith(".")
+    assert "\n" not in method.summary
+    assert not method.link or method.link.startswith("https://")
+    assert method.text_free is None or not PRUNERS[method.text_free].needs_text
+    assert method.seeded == any(f.name == "seed" for f in dataclasses.fields(method))
+    for field in dataclasses.fields(method):
+        assert field.metadata["label"]
+        assert field.metadata["help"]
+        for choice in field.metadata["choices"]:
+            changed = dataclasses.replace(method, **{field.name: choice})
+            assert getattr(changed, field.name) == choice
+            assert len(changed.select(picture(), 3)) == 3
+        with pytest.raises(ValueError, match="Choose"):
+            dataclasses.replace(method, **{field.name: "nonsense"})
+
+
+@every_method
+@pytest.mark.parametrize(("what", "tokens"), sorts(), ids=[what for what, _ in sorts()])
+def test_k_distinct_tokens_whatever_the_picture(
+    method: Pruner, what: str, tokens: VisualTokens
+) -> None:
+    before = [None if t is None else t.clone() for t in dataclasses.astuple(tokens)]
+    whole = method.select(tokens, tokens.n)
+    for k in sorted({1, 2, 5, tokens.n // 2, tokens.n - 1, tokens.n}):
+        if not 1 <= k <= tokens.n:
+            continue
+        selection = method.select(tokens, k)
+        assert len(selection) == len(set(selection.order.tolist())) == k
+        assert selection.check(tokens.n).order.dtype == torch.long
+        assert torch.equal(selection.order, method.select(tokens, k).order)
+        if selection.gain is not None:
+            assert torch.isfinite(selection.gain).all()
+            assert not selection.gain.requires_grad
+        if method.nested:
+            assert torch.equal(selection.order, whole.order[:k])
+    for old, new in zip(before, dataclasses.astuple(tokens), strict=True):
+        assert old is new is None or torch.equal(old, new)
+    weight = method.weight(tokens)
+    assert weight is None or (weight.shape == (tokens.n,) and bool(torch.isfinite(weight).all()))
+
+
+@every_method
+@given(n=st.integers(1, 50), d=st.integers(1, 40), seed=st.integers(0, 999), data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=15)
+def test_selections_are_nested_where_declared(
+    method: Pruner, n: int, d: int, seed: int, data: st.DataObject
+) -> None:
+    views = data.draw(st.integers(1, 4))
+    view = torch.randint(0, views, (n,), generator=torch.Generator().manual_seed(seed))
+    tokens = picture(n, d, seed, view=view)
+    large = data.draw(st.integers(1, n))
+    small = data.draw(st.integers(1, large))
+    many, few = method.select(tokens, large), method.select(tokens, small)
+    if method.nested:
+        assert torch.equal(many.prefix(small).order, few.order)
+    assert len(set(few.order.tolist())) == small
+    assert torch.equal(few.kept, few.order.sort().values)
+
+
+def test_the_uniform_grid_declares_that_it_is_not_nested() -> None:
+    assert not PRUNERS["uniform"].nested
+    few, many = (set(PRUNERS["uniform"].select(picture(), k).order.tolist()) for k in (4, 9))
+    assert not few <= many
+
+
+@every_method
+@pytest.mark.parametrize(
+    "budget", [0, -1, 37, True, False, 3.0, 2.5, float("nan"), "3", None, [3], 10**30]
+)
+def test_an_impossible_budget_is_refused(method: Pruner, budget: object) -> None:
+    with pytest.raises(ValueError, match="Choose a whole number from 1 to 36"):
+        method.select(picture(), budget)  # type: ignore[arg-type]
+
+
+@every_method
+def test_a_budget_may_be_any_kind_of_whole_number(method: Pruner) -> None:
+    selection = method.select(picture(), np.int64(5))  # type: ignore[arg-type]
+    assert torch.equal(selection.order, method.select(picture(), 5).order)
+
+
+@every_method
+def test_without_a_question_methods_run_or_say_that_they_need_text(method: Pruner) -> None:
+    usual = picture()
+    for tokens in (VisualTokens(usual.features), VisualTokens(usual.features, usual.clip_image)):
+        if method.needs_text:
+            with pytest.raises(ValueError, match=f"needs text.*{method.text_free or 'question'}"):
+                method.select(tokens, 4)
+            with pytest.raises(ValueError, match="needs text"):
+                method.weight(tokens)
+        else:
+            assert torch.equal(method.select(tokens, 4).order, method.select(usual, 4).order)
+            assert method.weight(usual) is None
+
+
+@every_method
+def test_views_share_the_budget_and_take_turns(method: Pruner) -> None:
+    view = torch.tensor([2, 0, 1]).repeat(12)
+    tokens = picture(view=view)
+    for k in (1, 2, 7, 9, 36):
+        order = method.select(tokens, k).order
+        counts = [int((view[order] == v).sum()) for v in (0, 1, 2)]
+        assert counts == [k // 3 + (v < k % 3) for v in range(3)]
+        if method.nested:
+            assert view[order].tolist() == [t % 3 for t in range(k)]
+
+
+@every_method
+def test_a_view_that_runs_out_leaves_its_share_to_the_others(method: Pruner) -> None:
+    view = torch.tensor([0] * 2 + [1] * 30 + [2] * 4)
+    order = method.select(picture(view=view), 13).order
+    assert [int((view[order] == v).sum()) for v in (0, 1, 2)] == [2, 7, 4]
+
+
+@pytest.mark.parametrize("name", ["spare-reconstruction", "cdpruner-diversity"])
+def test_each_view_is_picked_as_a_picture_of_its_own(name: str) -> None:
+    method = PRUNERS[name]
+    for view in (torch.arange(36) // 12, torch.tensor([0] * 5 + [1] * 20 + [2] * 11)):
+        tokens = picture(view=view)
+        order = method.select(tokens, 36).order
+        for v in range(3):
+            members = (view == v).nonzero().flatten()
+            alone = method.select(VisualTokens(tokens.features[members]), len(members)).order
+            assert order[view[order] == v].tolist() == members[alone].tolist()
+
+
+SYMMETRIC = [m for m in METHODS if m.name not in ("random", "uniform", "cdpruner-diversity")]
+
+
+@pytest.mark.parametrize("method", SYMMETRIC, ids=[m.name for m in SYMMETRIC])
+@given(seed=st.integers(0, 999))
+@settings(deadline=None, derandomize=True, max_examples=10)
+def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, seed: int) -> None:
+    tokens = picture(seed=seed, dtype=torch.float64)
+    assert tokens.clip_image is not None
+    expected = method.select(tokens, 12).order
+    g = torch.Generator().manual_seed(seed)
+
+    shuffle = torch.randperm(36, generator=g)
+    shuffled = VisualTokens(tokens.features[shuffle], tokens.clip_image[shuffle], tokens.clip_text)
+    assert torch.equal(shuffle[method.select(shuffled, 12).order], expected)
+
+    axes = torch.linalg.qr(torch.randn(12, 12, generator=g, dtype=torch.float64)).Q
+    turned = VisualTokens(37 * tokens.features @ axes, 0.1 * tokens.clip_image, tokens.clip_text)
+    assert torch.equal(method.select(turned, 12).order, expected)
+
+
+@every_method
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_keeps_the_same_tokens(method: Pruner) -> None:
+    tokens = picture(n=576, d=64)
+    assert tokens.clip_image is not None
+    assert tokens.clip_text is not None
+    on_gpu = VisualTokens(tokens.features.cuda(), tokens.clip_image.cuda(), tokens.clip_text.cuda())
+    selection = method.select(on_gpu, 64)
+    assert selection.order.device.type == "cpu"
+    assert torch.equal(selection.order, method.select(tokens, 64).order)

@@ -1,0 +1,153 @@
+"""The shared loop against its definitions, by hand, and where numbers run out."""
+
+from __future__ import annotations
+
+import pytest
+import references
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spare_demo.pruners.greedy import greedy
+
+
+def pick(x: torch.Tensor, merit: torch.Tensor, k: int) -> tuple[list[int], torch.Tensor]:
+    order, gain = greedy(x[None], merit[None], k)
+    return order[0].tolist(), gain[0]
+
+
+def random(n: int, d: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    return (
+        torch.randn(n, d, generator=g, dtype=torch.float64),
+        torch.rand(n, generator=g, dtype=torch.float64) + 0.1,
+    )
+
+
+def near_low_rank(rank: int, noise: float, seed: int = 0) -> torch.Tensor:
+    """576 float32 rows of rank `rank` but for `noise`, of log-normal lengths (METHODS.md 3)."""
+    g = torch.Generator().manual_seed(seed)
+    low = torch.randn(576, rank, generator=g) @ torch.randn(rank, 128, generator=g)
+    x = low / low.std() + noise * torch.randn(576, 128, generator=g)
+    return x * torch.exp(0.6 * torch.randn(576, 1, generator=g))
+
+
+@given(n=st.integers(2, 14), seed=st.integers(0, 999), data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_picks_maximise_the_determinant(n: int, seed: int, data: st.DataObject) -> None:
+    d = data.draw(st.integers(2, 20))
+    x, merit = random(n, d, seed)
+    rows = merit.sqrt()[:, None] * x / x.norm(dim=1, keepdim=True)
+    k = min(n, d)
+    order, gain = pick(x, merit, k)
+    kernel = rows @ rows.T
+    assert order == references.greedy_log_determinant(kernel.numpy(), k)
+    for t in range(k):  # the gains multiply up to the determinant
+        chosen = kernel[order[: t + 1]][:, order[: t + 1]]
+        torch.testing.assert_close(gain[: t + 1].prod(), torch.linalg.det(chosen))
+
+
+@given(seed=st.integers(0, 999), k=st.integers(1, 30))
+@settings(deadline=None, derandomize=True, max_examples=20)
+def test_views_in_one_batch_are_picked_each_by_itself(seed: int, k: int) -> None:
+    views = [random(30, 8, seed + v) for v in range(3)]
+    order, gain = greedy(torch.stack([x for x, _ in views]), torch.stack([m for _, m in views]), k)
+    for v, (x, merit) in enumerate(views):
+        alone, value = pick(x, merit, k)
+        assert order[v].tolist() == alone
+        torch.testing.assert_close(gain[v], value)
+
+
+def test_when_nothing_independent_is_left_merit_decides() -> None:
+    x = torch.tensor([[1.0, 0], [2, 0], [0, 3], [1, 1], [0, 0]])
+    order, gain = pick(x, torch.tensor([5.0, 1, 2, 3, 9]), 5)
+    # 0 has the most merit among the non-zero; then 2 (2 * 1) before 3 (3 / 2); then all lie in the
+    # plane, so by merit: the zero token 4, then 3, then 1.
+    assert order == [0, 2, 4, 3, 1]
+    assert gain.tolist() == pytest.approx([5, 2, 0, 0, 0])
+
+
+def test_tokens_of_no_merit_come_last_in_their_order() -> None:
+    order, gain = pick(torch.eye(4), torch.tensor([0.0, 1, 0, 2]), 4)
+    assert order == [3, 1, 0, 2]
+    assert gain.tolist() == pytest.approx([2, 1, 0, 0])
+
+
+def test_no_merit_at_all_keeps_the_order_of_the_tokens() -> None:
+    order, gain = pick(torch.eye(3), torch.zeros(3), 3)
+    assert order == [0, 1, 2]
+    assert gain.tolist() == [0, 0, 0]
+
+
+@given(seed=st.integers(0, 999), d=st.sampled_from([3, 7, 60]))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_ties_go_to_the_lower_index(seed: int, d: int) -> None:
+    # Every token three times, in random places and lengths: the first of each set must win,
+    # although its copies differ from it by rounding.
+    x, _ = random(7, d, seed)
+    g = torch.Generator().manual_seed(seed)
+    source = torch.arange(7).repeat(3)[torch.randperm(21, generator=g)]
+    copies = x[source] * (torch.rand(21, 1, generator=g, dtype=torch.float64) + 0.5)
+    merit = x.square().sum(1)[source]
+    order, _ = pick(copies, merit, min(7, d))
+    first = {int(s): source.tolist().index(s) for s in range(7)}
+    assert order == [first[int(source[i])] for i in order]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("d", [10, 90])
+def test_every_precision_is_picked_as_its_values_in_float64(dtype: torch.dtype, d: int) -> None:
+    x, rho = random(60, d, seed=1)
+    x = x.to(dtype)
+    exact = references.as_array(x)
+    order, gain = pick(x, rho * x.double().square().sum(1), min(60, d))
+    assert order == references.spare(exact, rho.numpy(), min(60, d))
+    assert gain.dtype == torch.float64
+
+
+@pytest.mark.parametrize(("rank", "noise"), [(64, 0.05), (16, 1e-3), (64, 1e-4)])
+def test_nearly_rank_deficient_features_are_picked_as_in_float64(rank: int, noise: float) -> None:
+    x = near_low_rank(rank, noise)
+    _, rho = random(576, 1, seed=2)
+    order, gain = pick(x, rho * x.double().square().sum(1), 128)
+    assert order == references.spare(references.as_array(x), rho.numpy(), 128)
+    assert (gain > 0).all()
+
+
+@pytest.mark.parametrize("noise", [1e-6, 1e-7, 0])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_rank_deficient_features_still_give_distinct_tokens(
+    noise: float, dtype: torch.dtype
+) -> None:
+    x = near_low_rank(16, noise).to(dtype)
+    order, gain = pick(x, torch.ones(576), 192)
+    assert len(set(order)) == 192
+    assert torch.isfinite(gain).all()
+    assert (gain >= 0).all()
+
+
+def test_exact_dependence_in_float32_is_recognised() -> None:
+    x = near_low_rank(16, 0)
+    _, gain = pick(x, torch.ones(576), 20)
+    assert (gain[:16] > 0).all()
+    assert (gain[16:] == 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_very_short_and_very_long_rows_are_safe(scale: float) -> None:
+    x, merit = random(12, 5, seed=3)
+    order, _ = pick((x * scale).float(), merit, 12)
+    assert order[:5] == pick(x.float(), merit, 12)[0][:5]
+    extreme, gain = pick(x, merit * scale**4, 12)
+    assert extreme == pick(x, merit, 12)[0]
+    assert torch.isfinite(gain).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_picks_the_same_tokens() -> None:
+    x, merit = random(576, 700, seed=4)
+    order, gain = greedy(x.cuda()[None], merit.cuda()[None], 192)
+    expected, value = pick(x, merit, 192)
+    assert order[0].tolist() == expected
+    torch.testing.assert_close(gain[0].cpu(), value)

@@ -1,0 +1,143 @@
+"""SPARE against Algorithm 1 line by line, against LAPACK's pivoted QR, and by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import references
+import scipy.linalg
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spare_demo import VisualTokens
+from spare_demo.pruners.spare import Spare
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+def picture(n: int, d: int, seed: int, dtype: torch.dtype = torch.float64) -> VisualTokens:
+    g = torch.Generator().manual_seed(seed)
+    return VisualTokens(
+        torch.randn(n, d, generator=g).to(dtype),
+        torch.randn(n, 6, generator=g).to(dtype),
+        torch.randn(3, 6, generator=g).to(dtype),
+    )
+
+
+def by_the_paper(tokens: VisualTokens, method: Spare, k: int) -> list[int]:
+    assert tokens.clip_image is not None
+    assert tokens.clip_text is not None
+    cosine = references.cosines(
+        references.as_array(tokens.clip_image), references.as_array(tokens.clip_text)
+    )
+    relevance = cosine.mean(axis=1) if method.aggregation == "mean" else cosine.max(axis=1)
+    a = {"anti": -relevance, "normal": relevance, "none": relevance}[method.guidance]
+    squash = {
+        "softplus": references.softplus_weight,
+        "minmax": references.minmax_weight,
+    }[method.squash]
+    rho = np.ones(tokens.n) if method.guidance == "none" else squash(a)
+    return references.spare(references.as_array(tokens.features), rho, k)
+
+
+@pytest.mark.parametrize("guidance", ["anti", "none", "normal"])
+@pytest.mark.parametrize("squash", ["softplus", "minmax"])
+@pytest.mark.parametrize("aggregation", ["mean", "max"])
+@given(
+    n=st.integers(2, 40),
+    d=st.integers(1, 50),
+    seed=st.integers(0, 999),
+    dtype=st.sampled_from(DTYPES),
+)
+@settings(deadline=None, derandomize=True, max_examples=12)
+def test_picks_are_those_of_algorithm_1(
+    aggregation, squash, guidance, n: int, d: int, seed: int, dtype: torch.dtype
+) -> None:
+    method = Spare(aggregation=aggregation, squash=squash, guidance=guidance)
+    tokens = picture(n, d, seed, dtype)
+    k = min(n, d)
+    assert method.select(tokens, k).order.tolist() == by_the_paper(tokens, method, k)
+
+
+@given(n=st.integers(1, 60), d=st.integers(1, 60), seed=st.integers(0, 999))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_equal_weights_are_column_pivoted_qr(n: int, d: int, seed: int) -> None:
+    x = picture(n, d, seed).features
+    k = min(n, d)
+    _, r, pivots = scipy.linalg.qr(x.numpy().T, pivoting=True, mode="economic")
+    selection = Spare(guidance="none").select(VisualTokens(x), k)
+    assert selection.order.tolist() == pivots[:k].tolist()
+    assert selection.gain is not None
+    torch.testing.assert_close(selection.gain, torch.tensor(np.diag(r)[:k] ** 2))
+
+
+def test_equal_weights_are_a_greedy_determinantal_point_process() -> None:
+    x = picture(30, 20, seed=5).features
+    expected = references.greedy_log_determinant((x @ x.T).numpy(), 12)
+    assert Spare(guidance="none").select(VisualTokens(x), 12).order.tolist() == expected
+
+
+def test_by_hand_without_text() -> None:
+    x = torch.tensor([[3.0, 0.0], [2.9, 0.1], [0.0, 2.0], [1.0, 1.0]])
+    selection = Spare(guidance="none").select(VisualTokens(x), 4)
+    # The longest first; then what sticks out of its axis most: 4, 1 and 0.01. After two picks
+    # the plane is full, and the longer of the two that are left comes first.
+    assert selection.order.tolist() == [0, 2, 1, 3]
+    assert selection.gain is not None
+    assert selection.gain.tolist() == pytest.approx([9, 4, 0, 0])
+
+
+def test_by_hand_with_text() -> None:
+    # Cosines 0 and 1 to the question; the z-scores of the anti-relevance are 1 and -1.
+    tokens = VisualTokens(
+        torch.tensor([[2.0, 0.0], [0.0, 3.0]]),
+        clip_image=torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
+        clip_text=torch.tensor([[5.0, 0.0]]),
+    )
+    high, low = math.log(1 + math.e), math.log(1 + 1 / math.e)
+    anti, normal = Spare().select(tokens, 2), Spare(guidance="normal").select(tokens, 2)
+    assert anti.gain is not None
+    assert normal.gain is not None
+    assert anti.order.tolist() == [0, 1]  # 4 * 1.313 before 9 * 0.313
+    assert anti.gain.tolist() == pytest.approx([4 * high, 9 * low])
+    assert normal.order.tolist() == [1, 0]
+    assert normal.gain.tolist() == pytest.approx([9 * high, 4 * low])
+    weight = Spare().weight(tokens)
+    assert weight is not None
+    assert weight.tolist() == pytest.approx([high, low])
+
+
+def test_the_length_of_a_token_counts() -> None:
+    tokens = picture(20, 8, seed=1)
+    longer = tokens.features.clone()
+    longer[13] *= 100
+    assert int(Spare(guidance="none").select(VisualTokens(longer), 1).order) == 13
+
+
+def test_constant_relevance_is_reconstruction_alone() -> None:
+    tokens = picture(20, 8, seed=1)
+    assert tokens.clip_image is not None
+    flat = VisualTokens(tokens.features, tokens.clip_image[:1].repeat(20, 1), tokens.clip_text)
+    plain = Spare(guidance="none").select(tokens, 8)
+    for method in (Spare(), Spare(squash="minmax"), Spare(guidance="normal")):
+        assert torch.equal(method.select(flat, 8).order, plain.order)
+
+
+def test_statistics_run_over_all_views_together() -> None:
+    tokens = picture(20, 8, seed=1)
+    views = replace(tokens, view=torch.arange(20) % 2)
+    joint, split = Spare().weight(tokens), Spare().weight(views)
+    assert joint is not None
+    assert split is not None
+    assert torch.equal(joint, split)
+
+
+def test_the_guidance_names_the_method() -> None:
+    assert Spare().name == Spare(aggregation="max").name == "spare"
+    assert replace(Spare(), guidance="none").name == "spare-reconstruction"
+    assert replace(Spare(), guidance="none").text_free is None
+    assert Spare().text_free == Spare(guidance="normal").text_free == "spare-reconstruction"
