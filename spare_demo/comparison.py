@@ -15,22 +15,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
-from spare_demo.models.base import Answer, View
+from spare_demo.models import Answer, LlavaModel, View
 from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
-
-if TYPE_CHECKING:  # importing it for real loads transformers, which choosing and exploring need not
-    from spare_demo.models.llava import LlavaModel
 
 Chosen = dict[str, Pruner | Selection]
 """What is compared, by the label it carries on the page and in result.json."""
@@ -79,6 +75,14 @@ class Exploration:
     def n(self) -> int:
         """Number of visual tokens, the largest budget."""
         return self.view.tokens.n
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What to call each label on a picture: what ran by its title, or a label of one's own."""
+        return {
+            label: method.title if isinstance(method, Pruner) and label in PRUNERS else label
+            for label, method in self.methods.items()
+        }
 
     def selections(self, budget: int) -> dict[str, Selection]:
         """What each label keeps at this budget; a set made by hand is itself at every budget.

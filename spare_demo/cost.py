@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spare_demo.models.base import Answer
+from spare_demo.models import Answer
 
 UNPRUNED = "unpruned"
 """Label of the answer made with all visual tokens."""
@@ -57,9 +57,12 @@ def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
     ]
 
 
-def cost_sentence(rows: Sequence[CostRow]) -> str:
-    """What each pruned answer saved against the unpruned one, and plainly where nothing."""
-    return " ".join(_verdict(row) for row in rows if row.label != UNPRUNED)
+def cost_sentence(rows: Sequence[CostRow], titles: Mapping[str, str]) -> str:
+    """What each pruned answer saved against the unpruned one, and plainly where nothing.
+
+    titles: what to call each label, as `Exploration.titles`.
+    """
+    return " ".join(_verdict(row, titles[row.label]) for row in rows if row.label != UNPRUNED)
 
 
 def seconds_text(seconds: float) -> str:
@@ -81,15 +84,15 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else 1.0
 
 
-def _verdict(row: CostRow) -> str:
+def _verdict(row: CostRow, title: str) -> str:
     cache = f"a cache of {row.kv_cache_share:.0%}"
     if row.kv_cache_share >= 1:
         cache = "a cache as large as the unpruned one"
     if row.prefill_share < 1 - _NOISE:
         return (
-            f"{row.label}: prefill in {row.prefill_share:.0%} of the unpruned time, with {cache}."
+            f"{title}: prefill in {row.prefill_share:.0%} of the unpruned time, with {cache}."
         )
     return (
-        f"{row.label}: no gain in prefill time here ({seconds_text(row.prefill_seconds)}, "
+        f"{title}: no gain in prefill time here ({seconds_text(row.prefill_seconds)}, "
         f"{row.prefill_share:.0%} of the unpruned time), with {cache}."
     )

@@ -19,7 +19,7 @@ from torch import Tensor
 import spare_demo
 from spare_demo.comparison import RANDOM_SEEDS, Comparison, Exploration
 from spare_demo.cost import UNPRUNED, cost_rows
-from spare_demo.models.base import Answer
+from spare_demo.models import Answer
 from spare_demo.pruners import Pruner
 from spare_demo.tokens import Selection
 

@@ -127,7 +127,7 @@ def _header(question: str, width: int) -> Image.Image:
 
 
 def _footer(text: str, width: int) -> Image.Image:
-    footer = Image.new("RGB", (width, round(_SMALL * 1.8)), _PAPER)
+    footer = Image.new("RGB", (width, round(_SMALL * 2.3)), _PAPER)
     draw = ImageDraw.Draw(footer)
     draw.line((_EDGE, 0, width - _EDGE, 0), fill=_RULE, width=2)
     line = shorten(drawable(text), width - 2 * _EDGE, _SMALL)

@@ -1,0 +1,184 @@
+"""`python -m spare_demo`: the pipeline without a browser, and the tables of methods and models."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from spare_demo.comparison import Comparison, choose, compare
+from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
+from spare_demo.export import write
+from spare_demo.models import ModelError, catalogue, load_model
+from spare_demo.pictures import open_picture
+from spare_demo.pruners import PRUNERS
+from spare_demo.record import read_pick_lists
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.settings import Settings, parse
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit status: 0 done, 1 refused or failed, 130 interrupted.
+
+    Raises SystemExit: 0 after --help, 2 after wrong use.
+    """
+    settings = parse([])  # SPARE_… variables hold here as well
+    arguments = _parser(settings).parse_args(argv)
+    try:
+        arguments.run(arguments, settings)
+    except (ValueError, ModelError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{error.strerror or error}: {error.filename or 'a file'}.", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _parser(settings: Settings) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m spare_demo",
+        description="Look inside visual token pruning, without a browser.",
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    command = commands.add_parser("compare", help="ask one question of one picture")
+    command.set_defaults(run=_compare)
+    add = command.add_argument
+    add("image", metavar="IMAGE", help="a picture file")
+    add("question", metavar="QUESTION", help='"" for none: then the text part is off')
+    add("--out", required=True, metavar="DIR", help="folder for the pictures and result.json")
+    add("--model", default=settings.model, help="see the command models (default: %(default)s)")
+    add("--device", default=settings.device, help="auto, cpu or cuda (default: %(default)s)")
+    add(
+        "--methods",
+        nargs="*",
+        default=list(settings.methods),
+        metavar="METHOD",
+        help=f"see the command methods (default: {' '.join(settings.methods)})",
+    )
+    add("--picks", metavar="FILE", help="also these patch lists: JSON, or an earlier result.json")
+    add("--budget", type=int, default=settings.budget, help="tokens kept (default: %(default)s)")
+    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
+    add(
+        "--max-new-tokens",
+        type=int,
+        default=settings.max_new_tokens,
+        help="longest answer (default: %(default)s)",
+    )
+    add("--aspect", choices=("pad", "crop"), default="pad", help="pad to a square, or crop one")
+    add(
+        "--relevance-layer",
+        type=int,
+        choices=(-2, -1),
+        default=-2,
+        help="tower layer that relevance reads (default: %(default)s, as CDPruner released it)",
+    )
+    add(
+        "--relevance-text",
+        choices=("stretches", "tokens"),
+        default="stretches",
+        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
+    )
+
+    command = commands.add_parser("methods", help="the table of pruning methods")
+    command.set_defaults(run=_methods)
+    command = commands.add_parser("models", help="the table of models")
+    command.set_defaults(run=_models)
+    return parser
+
+
+def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
+    # Everything that can be refused is, before the seconds or minutes that loading takes.
+    question = settings.check_question(arguments.question)
+    chosen = choose(arguments.methods, arguments.seed) if arguments.methods else {}
+    if arguments.picks is not None:
+        text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
+        for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
+            chosen[f"{label} (imported)" if label in chosen else label] = picks
+    chosen = choose(chosen)
+    relevance = RelevanceOptions(arguments.relevance_layer, arguments.relevance_text)
+    folder = Path(arguments.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    photo = open_picture(arguments.image, settings.max_pixels)
+
+    model = load_model(arguments.model, arguments.device)
+    for note in (model.description, *model.notes):
+        print(textwrap.fill(note, 96))
+    result = compare(
+        model,
+        photo,
+        question,
+        chosen,
+        arguments.budget,
+        arguments.max_new_tokens,
+        arguments.seed,
+        arguments.aspect,
+        relevance,
+    )
+    files = write(result, folder)
+    _report(result)
+    print(f"\nWritten to {arguments.out}: {', '.join(files)}")
+
+
+def _report(result: Comparison) -> None:
+    titles = {UNPRUNED: "All tokens", **result.exploration.titles}
+    print(f"\n{result.view.question or '(no question)'}\n")
+    rows = cost_rows(result.answers)
+    _table(
+        ("", "tokens", "prefill", "decode", "cache", "answer"),
+        [
+            (
+                titles[row.label],
+                str(row.visual_tokens),
+                seconds_text(row.prefill_seconds),
+                seconds_text(row.decode_seconds),
+                bytes_text(row.kv_cache_bytes),
+                textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),
+            )
+            for row in rows
+        ],
+    )
+    print()
+    for sentence in (*result.exploration.notes, cost_sentence(rows, titles)):
+        print(textwrap.fill(sentence, 96))
+
+
+def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
+    _table(
+        ("method", "needs text", "paper", "what it keeps"),
+        [
+            (name, "yes" if method.needs_text else "no", method.paper, method.summary)
+            for name, method in PRUNERS.items()
+        ],
+    )
+
+
+def _models(arguments: argparse.Namespace, settings: Settings) -> None:
+    _table(
+        ("model", "needs", "what it is"),
+        [(row["name"], row["needs"], row["description"]) for row in catalogue()],
+    )
+    print("\nOr give --model the path of a folder that holds a LLaVA-1.5 checkpoint.")
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Columns side by side; the last one is wrapped to the terminal's width."""
+    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head) - 1)]
+    indent = sum(width + 2 for width in widths)
+    room = max(30, shutil.get_terminal_size((120, 0)).columns - indent)
+    for line in (head, *rows):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
+        last = textwrap.wrap(line[-1], room) or [""]
+        print("  ".join([*cells, last[0]]).rstrip())
+        for more in last[1:]:
+            print(" " * indent + more)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""The picture of a whole comparison."""
+
+from __future__ import annotations
+
+import numpy as np
+from PIL import Image
+
+from spare_demo.render import BLUE, VERMILION
+from spare_demo.render.card import Panel, card, wrap
+from spare_demo.render.text import font
+
+RED = Image.new("RGB", (300, 200), (255, 0, 0))
+
+
+def count(image: Image.Image, colour: tuple[int, int, int]) -> int:
+    return int((np.asarray(image) == colour).all(axis=-1).sum())
+
+
+def panels(k: int, answer: str = "7") -> list[Panel]:
+    return [
+        Panel(f"Method {i}", (BLUE, VERMILION)[i % 2], RED, answer, ["a", "b"]) for i in range(k)
+    ]
+
+
+def test_every_picture_is_there_at_its_own_shape() -> None:
+    drawn = card("How many?", panels(3), "made by a test").image
+    assert drawn.mode == "RGB"
+    assert count(drawn, (255, 0, 0)) == 3 * 640 * round(200 * 640 / 300)
+    assert count(drawn, BLUE) > 0
+    assert count(drawn, VERMILION) > 0
+
+
+def test_more_than_four_panels_take_another_row() -> None:
+    four, five = card("?", panels(4), "x").image, card("?", panels(5), "x").image
+    assert five.width == four.width
+    assert five.height > four.height
+    assert count(five, (255, 0, 0)) == 5 * 640 * round(200 * 640 / 300)
+
+
+def test_nothing_is_drawn_beyond_the_edges() -> None:
+    long = "An answer that never ends. " * 60
+    drawn = np.asarray(
+        card("A question that never ends. " * 60, panels(2, long), "foot " * 200).image
+    )
+    for edge in (drawn[:40], drawn[-40:], drawn[:, :40], drawn[:, -40:]):
+        assert (edge == 255).all()
+
+
+def test_the_sentence_has_all_of_the_words() -> None:
+    sentence = card("How many?", panels(2, "7"), "made by a test").sentence
+    assert sentence == "Asked: How many? Method 0: 7. Method 1: 7. made by a test"
+    assert "(no question)" in card("  ", panels(1, " "), "x").sentence
+    assert "(empty)" in card("  ", panels(1, " "), "x").sentence
+
+
+def test_text_is_wrapped_and_cut_to_its_room() -> None:
+    assert wrap("one two", 1000, 20, 2) == ["one two"]
+    assert wrap("", 1000, 20, 2) == [""]
+    lines = wrap("word " * 50, 200, 20, 3)
+    assert len(lines) == 3
+    assert lines[-1].endswith("…")
+    assert all(font(20).getlength(line) <= 200 for line in lines)
+    assert font(20).getlength(wrap("x" * 500, 200, 20, 3)[0]) <= 200

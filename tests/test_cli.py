@@ -1,0 +1,210 @@
+"""`python -m spare_demo`, called as a function, and once as a program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from spare_demo.__main__ import main
+from spare_demo.models import LlavaModel, catalogue, load_model
+from spare_demo.pruners import PRUNERS
+
+Run = Callable[..., tuple[int, Path]]
+QUESTION = "Which number is written on the small triangle?"
+
+
+@pytest.fixture
+def picture(tmp_path: Path, photo: Image.Image) -> Path:
+    path = tmp_path / "photo.png"
+    photo.save(path)
+    return path
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    tiny_folder: Path,
+    tiny_model: LlavaModel,
+    picture: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """compare on the tiny checkpoint, with more flags; returns status and output folder."""
+
+    def load(name: str, device: str) -> LlavaModel:  # the tiny one is loaded once for all tests
+        return tiny_model if name == str(tiny_folder) else load_model(name, device)
+
+    monkeypatch.setattr("spare_demo.__main__.load_model", load)
+
+    def call(*flags: str, question: str = QUESTION) -> tuple[int, Path]:
+        out = tmp_path / "out"
+        argv = ["compare", str(picture), question, "--out", str(out), "--max-new-tokens", "3"]
+        return main([*argv, "--model", str(tiny_folder), "--budget", "5", *flags]), out
+
+    return call
+
+
+def test_compare_writes_pictures_and_the_record(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run()
+    assert status == 0
+    assert {path.name for path in out.iterdir()} == {
+        "comparison.png",
+        "difference.png",
+        "kept-cdpruner.png",
+        "kept-spare.png",
+        "reconstruction.html",
+        "relevance.png",
+        "result.json",
+    }
+    for path in out.glob("*.png"):
+        with Image.open(path) as image:
+            image.load()
+            assert image.width > 300
+    data = json.loads((out / "result.json").read_text())
+    assert [len(item["order"]) for item in data["selections"].values()] == [5, 5]
+    printed = capsys.readouterr().out
+    assert QUESTION in printed
+    assert data["answers"]["spare"]["text"].split()[0][:10] in printed
+
+
+def test_the_curve_page_needs_no_network(run: Run) -> None:
+    _, out = run()
+    page = (out / "reconstruction.html").read_text()
+    assert "<script src=" not in page
+    assert "SVD bound" in page
+
+
+def test_the_flags_arrive_in_the_record(run: Run) -> None:
+    status, out = run(
+        *("--methods", "random", "random", "--seed", "4", "--aspect", "crop"),
+        *("--relevance-layer", "-1", "--relevance-text", "tokens", "--budget", "2"),
+    )
+    assert status == 0
+    data = json.loads((out / "result.json").read_text())
+    assert data["settings"] == {
+        "budget": 2,
+        "max_new_tokens": 3,
+        "seed": 4,
+        "aspect": "crop",
+        "relevance_layer": -1,
+        "relevance_text": "tokens",
+    }
+    assert list(data["selections"]) == ["random", "random (2)"]
+    assert data["selections"]["random (2)"]["settings"] == {"seed": 4}
+    assert (out / "kept-random-2.png").is_file()
+
+
+def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:
+    picks = tmp_path / "mine.json"
+    picks.write_text("[8, 3, 11]")
+    status, out = run("--methods", "spare", "--picks", str(picks))
+    assert status == 0
+    data = json.loads((out / "result.json").read_text())
+    assert data["selections"]["mine"]["order"] == [8, 3, 11]
+    assert data["answers"]["mine"]["visual_tokens"] == 3
+    # The record of that run is a file of picks itself.
+    record = tmp_path / "earlier.json"
+    record.write_text(json.dumps(data))
+    status, out = run("--methods", "--picks", str(record))
+    assert status == 0
+    again = json.loads((out / "result.json").read_text())
+    assert again["answers"]["spare"]["token_ids"] == data["answers"]["spare"]["token_ids"]
+    assert again["selections"]["spare"]["method"] is None
+
+
+def test_without_a_question_the_note_is_printed(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run(question="")
+    assert status == 0
+    assert not (out / "relevance.png").exists()
+    assert "the text part of SPARE is off" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--methods", "sparse"], "There is no method 'sparse'. Choose one of: spare,"),
+        (["--methods"], "Choose at least one method"),
+        (["--budget", "17"], "A budget of 17 visual tokens is not possible."),
+        (["--budget", "0"], "A budget of 0 visual tokens is not possible."),
+        (["--model", "llava-9"], "There is no model 'llava-9'. Choose one of: auto, built-in"),
+        (["--picks", "nowhere.json"], "No such file or directory: nowhere.json."),
+        (["--max-new-tokens", "0"], "max_new_tokens must be at least 1."),
+    ],
+)
+def test_a_refusal_is_one_sentence(
+    run: Run, flags: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run(*flags)
+    assert status == 1
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert "Traceback" not in error
+    assert not (out / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[1, 1]", "more than once"),
+        ("[1, 99]", "Patch index 99 does not exist"),
+        ("nonsense", "could not be read"),
+    ],
+)
+def test_bad_picks_are_refused(
+    run: Run, tmp_path: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picks = tmp_path / "mine.json"
+    picks.write_text(text)
+    status, _ = run("--picks", str(picks))
+    assert status == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_question_too_long_and_a_file_that_is_no_picture(
+    run: Run, picture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(question="x" * 10_000)[0] == 1
+    assert "10,000 characters; at most 2,000" in capsys.readouterr().err
+    picture.write_text("no picture")
+    assert run()[0] == 1
+    assert "not a picture" in capsys.readouterr().err
+
+
+def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods"]) == 0
+    table = capsys.readouterr().out
+    assert [line.split()[0] for line in table.splitlines() if not line.startswith(" ")] == [
+        "method",
+        *PRUNERS,
+    ]
+    assert main(["models"]) == 0
+    table = capsys.readouterr().out
+    for row in catalogue():
+        assert f"\n{row['name']} " in table
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["compare"], ["compare", "a.png", "?"]])
+def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    assert stopped.value.code == 2
+    assert "usage: python -m spare_demo" in capsys.readouterr().err
+
+
+def test_it_runs_as_a_program() -> None:
+    root = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-m", "spare_demo", "methods"], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "cdpruner-diversity" in done.stdout
+    assert done.stderr == ""
