@@ -21,6 +21,7 @@ from spare_demo.geometry import Aspect, fit
 from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.decoding import decode
 from spare_demo.models.passes import Passes
+from spare_demo.models.prompt import build_prompt
 from spare_demo.models.text_tower import TextTower
 from spare_demo.pictures import Source, open_picture
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
@@ -138,7 +139,13 @@ class LlavaModel:
         """
         if relevance.layer not in picture.hidden:
             raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
-        prompt, input_ids = self._prompt(question, picture.grid.n)
+        prompt, input_ids = build_prompt(self.processor, question, picture.grid.n)
+        room = self._config.text_config.max_position_embeddings
+        if input_ids.shape[1] >= room:
+            raise ValueError(
+                f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
+                f"and this model has room for {room}. Shorten it."
+            )
         tower = self.text_tower
         if tower is None:
             tokens = VisualTokens(features=picture.features, clip_image=None, clip_text=None)
@@ -263,43 +270,6 @@ class LlavaModel:
         """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""
         pixels = torch.from_numpy(np.array(fitted)).permute(2, 0, 1).float() / 255
         return ((pixels - self._mean) / self._std)[None]
-
-    def _prompt(self, question: str, n: int) -> tuple[str, Tensor]:
-        """The prompt with one image token, and its (1, T) ids with n."""
-        image, tokenizer = self.processor.image_token, self.tokenizer
-        # A visitor who types the image token means the word, not a second picture.
-        asked = question.strip().replace(image, f"< {image.strip('<>')} >")
-        if self.processor.chat_template:
-            content = [{"type": "image"}, {"type": "text", "text": asked}]
-            prompt = self.processor.apply_chat_template(
-                [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
-            )
-        elif tokenizer.chat_template:
-            prompt = tokenizer.apply_chat_template(
-                [{"role": "user", "content": f"{image}\n{asked}"}],
-                add_generation_prompt=True,
-                tokenize=False,
-            )
-        else:
-            prompt = f"USER: {image}\n{asked} ASSISTANT:"
-        bos = tokenizer.bos_token
-        ids: Tensor = tokenizer(
-            prompt.replace(image, image * n),
-            add_special_tokens=not (bos and prompt.startswith(bos)),  # some templates write it
-            return_tensors="pt",
-        ).input_ids
-        if int((ids == self._config.image_token_id).sum()) != n:
-            raise ModelError(
-                "This checkpoint's chat template does not place exactly one picture in the prompt. "
-                "Get its processor files again."
-            )
-        room = self._config.text_config.max_position_embeddings
-        if ids.shape[1] >= room:
-            raise ValueError(
-                f"The question is too long: with the picture it makes {ids.shape[1]} tokens, and "
-                f"this model has room for {room}. Shorten it."
-            )
-        return prompt, ids
 
 
 def _kept_rows(features: Tensor, selection: Selection | None) -> Tensor:

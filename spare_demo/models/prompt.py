@@ -1,0 +1,53 @@
+"""Question -> the exact prompt, with a place for every visual token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from spare_demo.models.base import ModelError
+
+
+def build_prompt(processor: Any, question: str, n: int) -> tuple[str, Tensor]:
+    """Write the prompt as the checkpoint's own chat template has it, else as LLaVA-1.5's.
+
+    Args:
+        processor: of the checkpoint; its template wins over its tokenizer's.
+        question: as asked; blanks around it are dropped.
+        n: number of visual tokens.
+
+    Returns:
+        the prompt with one image token, and its (1, T) ids with n of them.
+
+    Raises:
+        ModelError: a template that does not place exactly one picture.
+    """
+    image, tokenizer = processor.image_token, processor.tokenizer
+    # A visitor who types the image token means the word, not a second picture.
+    asked = question.strip().replace(image, f"< {image.strip('<>')} >")
+    if processor.chat_template:
+        content = [{"type": "image"}, {"type": "text", "text": asked}]
+        prompt = processor.apply_chat_template(
+            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
+        )
+    elif tokenizer.chat_template:
+        prompt = tokenizer.apply_chat_template(
+            [{"role": "user", "content": f"{image}\n{asked}"}],
+            add_generation_prompt=True,
+            tokenize=False,
+        )
+    else:
+        prompt = f"USER: {image}\n{asked} ASSISTANT:"
+    bos = tokenizer.bos_token
+    ids: Tensor = tokenizer(
+        prompt.replace(image, image * n),
+        add_special_tokens=not (bos and prompt.startswith(bos)),  # some templates write it
+        return_tensors="pt",
+    ).input_ids
+    if int((ids == tokenizer.convert_tokens_to_ids(image)).sum()) != n:
+        raise ModelError(
+            "This checkpoint's chat template does not place exactly one picture in the prompt. "
+            "Get its processor files again."
+        )
+    return prompt, ids
