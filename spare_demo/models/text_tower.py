@@ -168,7 +168,8 @@ class TextTower(nn.Module):
         """BOS, the text's tokens, EOS; as open_clip's tokenizers do it, but never truncated."""
         tokenizer = self._tokenizer
         if hasattr(tokenizer, "tokenizer"):  # open_clip's wrapper around a Hugging Face tokenizer
-            return list(tokenizer.tokenizer(tokenizer.clean_fn(text), truncation=False).input_ids)
+            clean = tokenizer.clean_fn(text)  # verbose: no alarm at 77 tokens, we cut it ourselves
+            return list(tokenizer.tokenizer(clean, truncation=False, verbose=False).input_ids)
         return [tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id]
 
     def _word(self, token: int) -> str:
