@@ -212,9 +212,7 @@ def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:
         return residual
     _, sigma, directions = torch.linalg.svd(block, full_matrices=False)
     basis = directions[sigma > DEPENDENT]  # (r, d) orthonormal
-    for _ in range(2):  # once more for what rounding left behind
-        residual = residual - (residual @ basis.T) @ basis
-    return residual
+    return residual - (residual @ basis.T) @ basis
 
 
 def _checked(indices: Indices, n: int) -> Tensor:

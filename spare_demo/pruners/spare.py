@@ -20,30 +20,17 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.greedy import select_greedily
-from spare_demo.relevance import (
-    Aggregation,
-    aggregate,
-    minmax_weight,
-    raw_cosine,
-    softplus_weight,
-)
+from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosine, softplus_weight
 from spare_demo.tokens import Selection, VisualTokens
 
+_SUMMARY = "Greedy reconstruction of all tokens"
 _FORMS = {  # guidance: name, title, summary
-    "anti": (
-        "spare",
-        "SPARE",
-        "Greedy reconstruction of all tokens, weighted towards those least like the question.",
-    ),
-    "none": (
-        "spare-reconstruction",
-        "SPARE, reconstruction only",
-        "Greedy reconstruction of all tokens; the question plays no part.",
-    ),
+    "anti": ("spare", "SPARE", f"{_SUMMARY}, weighted towards those least like the question."),
+    "none": ("spare-reconstruction", "SPARE, reconstruction only", f"{_SUMMARY}, without text."),
     "normal": (
         "spare-normal-relevance",
         "SPARE, normal relevance",
-        "Greedy reconstruction of all tokens, weighted towards those most like the question.",
+        f"{_SUMMARY}, weighted towards those most like the question.",
     ),
 }
 
@@ -54,9 +41,7 @@ class Spare(Pruner):
 
     aggregation: Aggregation = field(
         default="mean",
-        metadata=setting(
-            "Aggregation", "How several text pieces become one cosine.", ("mean", "max")
-        ),
+        metadata=setting("Aggregation", "How text pieces become one cosine.", ("mean", "max")),
     )
     squash: Literal["softplus", "minmax"] = field(
         default="softplus",
@@ -103,7 +88,7 @@ class Spare(Pruner):
         if self.guidance == "none":
             return None
         cosine = raw_cosine(*tokens.clip_pair())
-        relevance = aggregate(cosine, self.aggregation)  # (n,), high means like the question
+        relevance = aggregate(cosine, self.aggregation)  # (n,) high: like the question
         favoured = -relevance if self.guidance == "anti" else relevance
         return softplus_weight(favoured) if self.squash == "softplus" else minmax_weight(favoured)
 
