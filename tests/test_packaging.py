@@ -1,0 +1,130 @@
+"""What the README, the Dockerfile and the requirements promise, held against each other."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings, parse
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+SERVE = (
+    "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/python app.py"
+)
+TEST = (
+    "python3 -m venv .venv && .venv/bin/pip install -r requirements-dev.txt && "
+    ".venv/bin/python -m pytest"
+)
+
+
+def requirements(name: str) -> dict[str, Requirement]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    found = [Requirement(line) for line in lines if line and not line.startswith(("#", "-r"))]
+    return {item.name: item for item in found}
+
+
+def front_matter() -> dict[str, object]:
+    _, head, _ = README.split("---\n", 2)
+    values: dict[str, object] = yaml.safe_load(head)
+    return values
+
+
+def test_the_readme_has_both_commands_and_ci_runs_the_second() -> None:
+    lines = README.splitlines()
+    assert SERVE in lines
+    assert TEST in lines
+    assert TEST in CI.splitlines()
+
+
+def test_the_check_is_a_program_that_stops_at_the_first_failure() -> None:
+    path = ROOT / ".ci" / "run"
+    assert os.access(path, os.X_OK)
+    assert "set -euo pipefail" in CI.splitlines()
+    subprocess.run(["bash", "-n", str(path)], check=True)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_every_requirement_is_bounded_on_both_sides(name: str) -> None:
+    found = requirements(name)
+    assert found
+    for requirement in found.values():
+        signs = {part.operator for part in requirement.specifier}
+        assert signs & {">=", "=="}, requirement
+        assert signs & {"<", "<=", "=="}, requirement
+
+
+def test_the_test_requirements_hold_the_others() -> None:
+    assert "-r requirements.txt" in (ROOT / "requirements-dev.txt").read_text().splitlines()
+
+
+def test_the_space_asks_for_versions_that_the_requirements_allow() -> None:
+    head = front_matter()
+    assert head["sdk"] == "gradio"
+    assert Version(str(head["sdk_version"])) in requirements("requirements.txt")["gradio"].specifier
+    # transformers 5.23 needs 3.11 or newer, and ZeroGPU offers 3.10.13 and this one.
+    assert head["python_version"] == "3.12.12"
+    assert (ROOT / str(head["app_file"])).is_file()
+    assert len(str(head["short_description"])) <= 60
+    assert "LICENSE" in README
+    assert head["license"] == "apache-2.0"
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+def test_what_the_dockerfile_copies_is_there_and_is_sent() -> None:
+    sent = {
+        line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line[:1] == "!"
+    }
+    copied = set()
+    for line in DOCKERFILE.splitlines():
+        if line.startswith("COPY"):
+            *sources, _ = [word for word in shlex.split(line)[1:] if not word.startswith("--")]
+            copied |= set(sources)
+    assert copied == sent
+    for source in copied:
+        assert (ROOT / source).exists(), source
+
+
+def test_the_image_serves_on_every_network_and_keeps_weights_outside() -> None:
+    assert "FROM python:3.11-slim" in DOCKERFILE
+    variables = dict(re.findall(r"(\w+)=(\S+)", DOCKERFILE))
+    settings = parse([], variables)
+    assert (settings.host, settings.port, settings.public) == ("0.0.0.0", 7860, True)
+    assert "EXPOSE 7860" in DOCKERFILE
+    assert f"VOLUME {variables['HF_HOME']}" in DOCKERFILE
+    assert variables["GRADIO_ANALYTICS_ENABLED"] == "False"
+    assert variables["GRADIO_TEMP_DIR"].startswith("/home/user/")
+    assert "--uid 1000" in DOCKERFILE
+
+
+def test_the_readme_lists_every_method_with_its_file() -> None:
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| \[[\w.]+\]\(([\w/.]+)\)", README, re.MULTILINE))
+    assert list(rows) == list(PRUNERS)
+    for name, path in rows.items():
+        module = type(PRUNERS[name]).__module__
+        assert path == module.replace(".", "/") + ".py"
+
+
+def test_every_path_of_the_readme_is_there() -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
+    named = re.findall(r"assets/[\w./-]+\w", README)
+    assert links
+    for path in {*links, *named}:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_flags_of_the_readme_are_known() -> None:
+    assert parse(["--model", "llava-1.5-7b", "--max-pixels", "9"], {}).max_pixels == 9
+    assert parse([], {"SPARE_MAX_PIXELS": "9"}) == Settings(max_pixels=9)
