@@ -1,0 +1,63 @@
+"""Drawn scenes to start from, with their true answers: the shipped ones, and new ones on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from spare_demo.models.catalog import ASSETS
+from spare_demo.scenes import draw, questions, world
+from spare_demo.ui.visit import digest
+
+FOLDER = ASSETS / "examples"
+_SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
+
+
+@dataclass(frozen=True)
+class Example:
+    """A picture in a file (`key`: the digest of its bytes), a question and its true answer."""
+
+    path: str
+    question: str
+    answer: str
+    key: str
+
+
+def shipped() -> list[Example]:
+    """The examples in ``assets/examples``, in the order of its list."""
+    listed = json.loads((FOLDER / "examples.json").read_text())
+    return [_example(FOLDER / row["picture"], row["question"], row["answer"]) for row in listed]
+
+
+def _example(path: Path, question: str, answer: str) -> Example:
+    return Example(str(path), question, answer, digest(path))
+
+
+def new_scene(folder: Path) -> Example:
+    """A scene that nobody has seen, drawn into a file in ``folder``, with one of its questions."""
+    while True:
+        seed = int(np.random.default_rng().integers(2**31))
+        rng = world.rng_of("page", seed)
+        scene = world.sample_scene(world.World(things=(3, 8)), rng)
+        asked = questions.ask(scene, rng, 1)
+        if asked:
+            break
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"scene-{seed}.png"
+    draw.draw(scene).save(path)
+    for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_SCENES_ON_DISK]:
+        old.unlink(missing_ok=True)
+    return _example(path, asked[0].text, asked[0].answer)
+
+
+def truth(known: Sequence[Example], path: str | None, question: str) -> str | None:
+    """The true answer, if one of the known pictures stands there with its own question."""
+    asked = [example for example in known if example.question == question.strip()]
+    if not path or not asked:
+        return None
+    shown = digest(path)
+    return next((example.answer for example in asked if example.key == shown), None)

@@ -1,0 +1,173 @@
+"""What is where on the page. Components only; `page.py` says what happens on which event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
+from spare_demo.ui import panels
+from spare_demo.ui.examples import Example
+from spare_demo.ui.stage import LAYERS, OVERVIEW
+
+_ASPECTS = [("padded to a square, as LLaVA-1.5", "pad"), ("its central square", "crop")]
+_TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
+_TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
+
+
+class PhotoInput(gr.Image):
+    """Gradio's picture input, handing over the file as it was uploaded.
+
+    Its own preparation decodes the picture before anyone could look at its size, and refuses kinds
+    that `pictures.open_picture` can read.
+    """
+
+    is_template = True  # drawn in the browser as the class it comes from
+
+    def preprocess(self, payload: Any) -> str | None:
+        return payload.path if payload else None
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The components that events read or change."""
+
+    visit: gr.State
+    example: gr.State
+    image: PhotoInput
+    question: gr.Textbox
+    message: gr.HTML
+    ask: gr.Button
+    stop: gr.Button
+    scene: gr.Button
+    truth: gr.HTML
+    offered: gr.Dataset
+    method_a: gr.Dropdown
+    method_b: gr.Dropdown
+    aspect: gr.Radio
+    tower_layer: gr.Radio
+    text: gr.Radio
+    seed: gr.Number
+    layer: gr.Radio
+    stage: gr.HTML
+    budget: gr.Slider
+    marks: tuple[tuple[int, gr.Button], ...]
+    notes: gr.HTML
+    answers: gr.HTML
+    curve: gr.Plot
+    curve_words: gr.HTML
+    cost: gr.HTML
+
+
+def lay_out(
+    model: LlavaModel,
+    settings: Settings,
+    tokens: int,
+    names: tuple[str, str],
+    offered: list[Example],
+    shown: dict[str, Any],
+) -> Parts:
+    """Builds the page inside the current `gr.Blocks`.
+
+    Args:
+        tokens: visual tokens of a picture, the slider's end.
+        names: the methods in A and B at the start.
+        offered: the examples; the first one is what the page opens on.
+        shown: the values of the finished comparison that it opens on, by part.
+    """
+    parts: dict[str, Any] = {}
+    gr.HTML(panels.header_html(model))
+    parts["visit"] = gr.State(shown["visit"])
+    parts["example"] = gr.State()
+    with gr.Row(elem_id="story"):
+        with gr.Column(scale=3, min_width=280, elem_id="asked"):
+            parts |= _asked(settings, names, offered)
+        with gr.Column(scale=6, min_width=320, elem_id="kept"):
+            parts |= _kept(settings, tokens, shown)
+        with gr.Column(scale=4, min_width=300, elem_id="answered"):
+            parts["answers"] = gr.HTML(shown["answers"], elem_id="answers")
+            parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
+    with gr.Row(elem_id="why"):
+        with gr.Column(min_width=320):
+            gr.HTML("<h2>What is lost: reconstruction error against k</h2>")
+            parts["curve"] = gr.Plot(shown["curve"], show_label=False, elem_id="curve")
+            parts["curve_words"] = gr.HTML(shown["curve_words"])
+        with gr.Column(min_width=320):
+            gr.HTML("<h2>What it costs: measured in this run</h2>")
+            parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
+            gr.HTML(panels.GLOSSARY)
+    return Parts(**parts)
+
+
+def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    first = offered[0]
+    parts["image"] = PhotoInput(
+        first.path,
+        type="filepath",
+        sources=["upload", "clipboard", "webcam"],
+        label="Picture",
+        buttons=[],
+        height=240,
+        elem_id="picture",
+    )
+    parts["question"] = gr.Textbox(
+        first.question, label="Question", lines=1, max_lines=3, elem_id="question"
+    )
+    parts["message"] = gr.HTML(elem_id="message")
+    with gr.Row(elem_id="actions"):
+        parts["ask"] = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
+        parts["stop"] = gr.Button(
+            "Stop", variant="stop", min_width=80, visible=False, elem_id="stop"
+        )
+        parts["scene"] = gr.Button("New drawn scene", min_width=120, elem_id="scene")
+    parts["truth"] = gr.HTML(panels.truth_html(first.answer), elem_id="truth")
+    parts["offered"] = gr.Dataset(
+        components=[gr.Image(visible=False)],
+        samples=[[example.path] for example in offered],
+        type="index",
+        label="Examples",
+        elem_id="examples",
+    )
+    methods = [(pruner.title, name) for name, pruner in PRUNERS.items()]
+    parts["method_a"] = gr.Dropdown(methods, value=names[0], label="A (blue)", elem_id="method-a")
+    parts["method_b"] = gr.Dropdown(
+        methods, value=names[1], label="B (vermilion)", elem_id="method-b"
+    )
+    with gr.Accordion("Settings", open=False):
+        parts["aspect"] = gr.Radio(_ASPECTS, value="pad", label="The model sees the picture")
+        parts["tower_layer"] = gr.Radio(
+            _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
+        )
+        parts["text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
+        parts["seed"] = gr.Number(settings.seed, precision=0, label="Seed of random picks")
+    return parts
+
+
+def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
+    parts: dict[str, Any] = {}
+    parts["layer"] = gr.Radio(
+        list(LAYERS), value=OVERVIEW, label="Show", show_label=False, container=False,
+        elem_id="layers",
+    )  # fmt: skip
+    parts["budget"] = gr.Slider(
+        1,
+        tokens,
+        min(settings.budget, tokens),
+        step=1,
+        label="Budget: visual tokens kept",
+        buttons=[],
+        elem_id="budget",
+    )
+    with gr.Row(elem_id="marks"):
+        parts["marks"] = tuple(
+            (mark, gr.Button(str(mark), size="sm", min_width=48))
+            for mark in settings.marks
+            if mark <= tokens
+        )
+    parts["stage"] = gr.HTML(shown["stage"], elem_id="stage")
+    return parts

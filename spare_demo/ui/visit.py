@@ -1,0 +1,154 @@
+"""What one visitor looks at, and the steps that make it. No Gradio.
+
+A `Visit` is never changed, only replaced: two visitors share nothing but the model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spare_demo.comparison import Exploration, choose, explore
+from spare_demo.cost import UNPRUNED
+from spare_demo.geometry import Aspect
+from spare_demo.models import Answer, LlavaModel, Picture
+from spare_demo.pictures import PictureError, open_picture
+from spare_demo.pruners import Pruner
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.render import Canvas
+from spare_demo.settings import Settings
+
+SLOTS = ("A", "B")
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the controls say, beside picture and question."""
+
+    method_a: str
+    method_b: str
+    seed: int = 0
+    aspect: Aspect = "pad"
+    relevance: RelevanceOptions = RelevanceOptions()
+
+
+@dataclass(frozen=True, eq=False)
+class Visit:
+    """A picture that was looked at, a question, what both methods keep, and the answers so far.
+
+    Attributes:
+        key: what was looked at: the file's digest and the way it was fitted.
+        exploration: the picks of slots "A" and "B" at every budget.
+        answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
+    """
+
+    key: tuple[str, Aspect]
+    picture: Picture
+    canvas: Canvas
+    exploration: Exploration
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    answered_budget: int = 0
+
+    def __deepcopy__(self, memo: dict) -> Visit:
+        return self  # nothing in it changes, so visitors may start from the same one
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """The name of the method in each slot."""
+        return {slot: _title(self.exploration.methods[slot]) for slot in SLOTS}
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long the finished answers took the model, all together."""
+        return sum(a.prefill_seconds + a.decode_seconds for a in self.answers.values())
+
+
+def _title(method: object) -> str:
+    assert isinstance(method, Pruner)
+    return method.title
+
+
+def digest(path: str | Path) -> str:
+    """sha256 of a file's bytes: pictures are told apart by what they hold, not by name."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+class Guide:
+    """Leads a visitor through the steps, with the model and the limits of this server."""
+
+    def __init__(self, model: LlavaModel, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+
+    def look(
+        self, path: str | None, question: str, choices: Choices, before: Visit | None
+    ) -> Visit:
+        """Picture and question as the model sees them, and what is kept. No answer yet.
+
+        The picture is not encoded again where `before` holds it already.
+
+        Raises:
+            PictureError, ValueError: with a sentence for the visitor.
+        """
+        question = self.settings.check_question(question)
+        if not path:
+            raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
+        if Path(path).stat().st_size > self.settings.max_upload_bytes:
+            most = self.settings.max_upload_bytes // 1_000_000
+            raise PictureError(f"This file is larger than {most} MB. Choose a smaller picture.")
+        key = (digest(path), choices.aspect)
+        if before is not None and before.key == key:
+            picture, canvas = before.picture, before.canvas
+        else:
+            photo = open_picture(path, max_pixels=self.settings.max_pixels)
+            picture = self.model.look(photo, choices.aspect)
+            canvas = Canvas(picture.photo, picture.grid)
+        view = self.model.ask(picture, question, choices.relevance)
+        return Visit(key, picture, canvas, explore(view, self._methods(choices)))
+
+    def change_methods(self, visit: Visit, choices: Choices) -> Visit:
+        """The same picture and question with other methods; answers of what stays are kept."""
+        methods = self._methods(choices)
+        kept = {
+            label: answer
+            for label, answer in visit.answers.items()
+            if label == UNPRUNED or visit.exploration.methods[label] == methods[label]
+        }
+        again = explore(visit.exploration.view, methods)
+        return dataclasses.replace(visit, exploration=again, answers=kept)
+
+    def answer(self, visit: Visit, budget: int) -> Iterator[tuple[Visit, str, str]]:
+        """Answers with all tokens, with A's and with B's, one after the other.
+
+        Answers that are already there for this budget are not asked for again.
+
+        Yields:
+            the visit with the answers finished so far, the slot being answered, its text so far.
+        """
+        selections = visit.exploration.selections(budget)
+        kept = visit.answers
+        if visit.answered_budget != budget:
+            kept = {label: answer for label, answer in kept.items() if label == UNPRUNED}
+        visit = dataclasses.replace(visit, answers=kept, answered_budget=budget)
+        for label, selection in ((UNPRUNED, None), *((slot, selections[slot]) for slot in SLOTS)):
+            if label in visit.answers:
+                continue
+            pieces = self.model.stream(
+                visit.exploration.view, selection, self.settings.max_new_tokens
+            )
+            text = ""
+            while True:
+                try:
+                    text += next(pieces)
+                except StopIteration as end:
+                    answers = {**visit.answers, label: end.value}
+                    visit = dataclasses.replace(visit, answers=answers)
+                    break
+                yield visit, label, text
+            yield visit, label, text
+
+    def _methods(self, choices: Choices) -> dict:
+        chosen = choose((choices.method_a, choices.method_b), choices.seed)
+        return dict(zip(SLOTS, chosen.values(), strict=True))
