@@ -19,17 +19,15 @@ _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own 
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
 
-class PhotoInput(gr.Image):
+def photo_input(**options: Any) -> gr.Image:
     """Gradio's picture input, handing over the file as it was uploaded.
 
-    Its own preparation decodes the picture before anyone could look at its size, and refuses kinds
-    that `pictures.open_picture` can read.
+    Its own preparation opens the picture before anyone could look at its size, and refuses kinds
+    that `pictures.open_picture` can read. (A subclass would make Gradio write a file beside it.)
     """
-
-    is_template = True  # drawn in the browser as the class it comes from
-
-    def preprocess(self, payload: Any) -> str | None:
-        return payload.path if payload else None
+    image = gr.Image(type="filepath", **options)
+    image.preprocess = lambda payload: payload.path if payload else None  # type: ignore[method-assign]
+    return image
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Parts:
 
     visit: gr.State
     example: gr.State
-    image: PhotoInput
+    image: gr.Image
     question: gr.Textbox
     message: gr.HTML
     ask: gr.Button
@@ -106,9 +104,8 @@ def lay_out(
 def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     first = offered[0]
-    parts["image"] = PhotoInput(
-        first.path,
-        type="filepath",
+    parts["image"] = photo_input(
+        value=first.path,
         sources=["upload", "clipboard", "webcam"],
         label="Picture",
         buttons=[],
@@ -124,7 +121,7 @@ def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -
         parts["stop"] = gr.Button(
             "Stop", variant="stop", min_width=80, visible=False, elem_id="stop"
         )
-        parts["scene"] = gr.Button("New drawn scene", min_width=120, elem_id="scene")
+        parts["scene"] = gr.Button("New scene", min_width=80, elem_id="scene")
     parts["truth"] = gr.HTML(panels.truth_html(first.answer), elem_id="truth")
     parts["offered"] = gr.Dataset(
         components=[gr.Image(visible=False)],

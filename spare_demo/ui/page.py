@@ -11,7 +11,7 @@ import gradio as gr
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui.handlers import Handlers, Shown
-from spare_demo.ui.layout import Parts, PhotoInput, lay_out
+from spare_demo.ui.layout import Parts, lay_out, photo_input
 from spare_demo.ui.stage import OVERVIEW
 
 _CSS = Path(__file__).with_name("style.css")
@@ -141,7 +141,7 @@ def _wire(parts: Parts, handlers: Handlers) -> None:
 def _offer_compare(handlers: Handlers) -> None:
     """The endpoint `/compare`, for programs; its inputs are nowhere on the page."""
     inputs = [
-        PhotoInput(type="filepath", label="image", visible=False),
+        photo_input(label="image", visible=False),
         gr.Textbox(label="question", visible=False),
         gr.Textbox("spare", label="method_a", visible=False),
         gr.Textbox("cdpruner", label="method_b", visible=False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 
 from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
@@ -17,8 +18,13 @@ def header_html(model: LlavaModel) -> str:
         "<p>Look inside visual token pruning: which of a picture's visual tokens a method keeps, "
         "and what the language model still answers from them.</p>"
         f'<p class="model"><b>{escape(model.title)}</b> on {where}. '
-        f"{escape(model.description)}</p></header>"
+        f"{_code(model.description)}</p></header>"
     )
+
+
+def _code(text: str) -> str:
+    """Text for HTML, with what stands in `backticks` as code."""
+    return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def message_html(sentence: str = "") -> str:
@@ -66,7 +72,7 @@ def answers_html(
     stale = ""
     if visit.answers and visit.answered_budget != budget:
         stale = f'<p class="note">Answers are for budget {visit.answered_budget}.</p>'
-    line = f'<p class="note">{escape(about)}</p>' if about else ""
+    line = f'<p class="note">{_code(about)}</p>' if about else ""
     kind = "answers stale" if stale else "answers"
     return f'<div class="{kind}" aria-live="polite">{cards}</div>{stale}{line}'
 

@@ -6,7 +6,9 @@ import base64
 import io
 from collections.abc import Callable
 from html import escape
+from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from spare_demo import measures
@@ -19,6 +21,7 @@ from spare_demo.render import (
     kept_overlay,
     pick_order,
 )
+from spare_demo.render.colours import cividis
 from spare_demo.ui.visit import Visit
 
 RELEVANCE_LABEL = "Raw cosine with the question, in CLIP's space"
@@ -27,34 +30,65 @@ RELEVANCE_MEANING = "High means similar. SPARE and CDPruner, as released, favour
 OVERVIEW = "All four"
 LAYERS = (OVERVIEW, "Difference", "A", "B", "Order A", "Order B", "Relevance")
 
+Draw = Callable[[Visit, int], "Rendered | str"]
+
 
 def stage_html(visit: Visit, budget: int, layer: str) -> str:
     """The chosen layer of a visit at a budget."""
-    draw = {
-        "Difference": _difference,
-        "A": lambda visit, budget: _kept(visit, budget, "A"),
-        "B": lambda visit, budget: _kept(visit, budget, "B"),
-        "Order A": lambda visit, budget: _order(visit, budget, "A"),
-        "Order B": lambda visit, budget: _order(visit, budget, "B"),
-        "Relevance": lambda visit, budget: _relevance(visit),
-    }
     if layer == OVERVIEW:
-        names = ("Relevance", "Difference", "A", "B")
-        figures = "".join(_figure(draw[name], visit, budget) for name in names)
+        figures = "".join(_small_figure(name, visit, budget) for name in _SMALL)
         return f'<div class="overview">{figures}</div>'
-    return _figure(draw[layer], visit, budget)
-
-
-def _figure(draw: Callable[[Visit, int], Rendered | str], visit: Visit, budget: int) -> str:
-    drawn = draw(visit, budget)
+    drawn = _DRAW[layer](visit, budget)
     if isinstance(drawn, str):
-        return f'<figure class="nothing"><figcaption>{escape(drawn)}</figcaption></figure>'
+        return _nothing(drawn)
     words = escape(drawn.sentence)
-    width, height = drawn.image.size
-    return (
-        f'<figure><img alt="{words}" src="{_data_address(drawn.image)}" '
-        f'width="{width}" height="{height}"><figcaption>{words}</figcaption></figure>'
+    return f"<figure>{_img(drawn.image, words)}<figcaption>{words}</figcaption></figure>"
+
+
+def _small_figure(name: str, visit: Visit, budget: int) -> str:
+    """A picture without its own legend, too small to be read here; HTML says the same below it."""
+    drawn = _DRAW[name](visit, budget)
+    if isinstance(drawn, str):
+        return _nothing(drawn)
+    words = escape(drawn.sentence)
+    bare = drawn.image.crop((0, 0, *visit.canvas.size))
+    caption = f"{_key(name, visit)}{words}"
+    return f"<figure>{_img(bare, words)}<figcaption>{caption}</figcaption></figure>"
+
+
+def _key(name: str, visit: Visit) -> str:
+    if name == "Relevance":
+        return _bar(visit.exploration.relevance)
+    if name == "Difference":
+        return (
+            '<span class="key both">both</span><span class="key a">only A</span>'
+            '<span class="key b">only B</span><span class="key none">neither</span><br>'
+        )
+    return ""
+
+
+def _bar(values: Any) -> str:
+    """The colours of the map with their values: both ends, and zero and the mean as ticks."""
+    low, high, mean = (float(v) for v in (values.min(), values.max(), values.mean()))
+    stops = ",".join(f"rgb{tuple(int(c) for c in rgb)}" for rgb in cividis(np.linspace(0, 1, 9)))
+    ticks = {"mean": mean, **({"0": 0.0} if low < 0 < high else {})}
+    marks = "".join(
+        f'<i style="left:{100 * (value - low) / (high - low or 1):.1f}%">{label}</i>'
+        for label, value in ticks.items()
     )
+    return (
+        f'<span class="bar"><b>{low:+.3f}</b><span style="background:linear-gradient(to right,'
+        f'{stops})">{marks}</span><b>{high:+.3f}</b></span>'
+    )
+
+
+def _nothing(sentence: str) -> str:
+    return f'<figure class="nothing"><figcaption>{escape(sentence)}</figcaption></figure>'
+
+
+def _img(image: Image.Image, words: str) -> str:
+    width, height = image.size
+    return f'<img alt="{words}" src="{_data_address(image)}" width="{width}" height="{height}">'
 
 
 def _data_address(image: Image.Image) -> str:
@@ -90,3 +124,14 @@ def _relevance(visit: Visit) -> Rendered | str:
     if values is None:
         return "No relevance: there is no question, or this model has no CLIP text side."
     return heatmap(visit.canvas, values, RELEVANCE_LABEL, RELEVANCE_MEANING)
+
+
+_SMALL = ("Relevance", "Difference", "A", "B")
+_DRAW: dict[str, Draw] = {
+    "Difference": _difference,
+    "A": lambda visit, budget: _kept(visit, budget, "A"),
+    "B": lambda visit, budget: _kept(visit, budget, "B"),
+    "Order A": lambda visit, budget: _order(visit, budget, "A"),
+    "Order B": lambda visit, budget: _order(visit, budget, "B"),
+    "Relevance": lambda visit, budget: _relevance(visit),
+}
