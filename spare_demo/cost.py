@@ -89,9 +89,7 @@ def _verdict(row: CostRow, title: str) -> str:
     if row.kv_cache_share >= 1:
         cache = "a cache as large as the unpruned one"
     if row.prefill_share < 1 - _NOISE:
-        return (
-            f"{title}: prefill in {row.prefill_share:.0%} of the unpruned time, with {cache}."
-        )
+        return f"{title}: prefill in {row.prefill_share:.0%} of the unpruned time, with {cache}."
     return (
         f"{title}: no gain in prefill time here ({seconds_text(row.prefill_seconds)}, "
         f"{row.prefill_share:.0%} of the unpruned time), with {cache}."
