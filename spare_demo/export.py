@@ -15,17 +15,15 @@ from spare_demo.render import (
     VERMILION,
     Canvas,
     difference,
-    heatmap,
     kept_overlay,
     reconstruction_figure,
+    relevance_map,
 )
 from spare_demo.render.base import Colour
 from spare_demo.render.card import Panel, card
 
 # A, B, then Okabe and Ito's others, as the curves have them.
 _COLOURS: tuple[Colour, ...] = (BLUE, VERMILION, (0, 158, 115), (204, 121, 167), (230, 159, 0))
-
-_MEANING = "High means similar. SPARE and CDPruner favour patches with low cosine."
 
 
 def write(comparison: Comparison, folder: Path) -> list[str]:
@@ -46,8 +44,7 @@ def write(comparison: Comparison, folder: Path) -> list[str]:
         )
     }
     if exploration.relevance is not None:
-        label = "Raw cosine between each patch and the question, in CLIP's space"
-        pictures["relevance"] = heatmap(canvas, exploration.relevance, label, _MEANING).image
+        pictures["relevance"] = relevance_map(canvas, exploration.relevance).image
     if len(kept) >= 2:
         a, b = list(kept)[:2]
         shared = measures.overlap(kept[a], kept[b], exploration.n).jaccard

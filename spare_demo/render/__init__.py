@@ -4,7 +4,7 @@ from spare_demo.render.base import BLUE, VERMILION, Rendered
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.curves import reconstruction_figure
 from spare_demo.render.difference import difference
-from spare_demo.render.heatmap import heatmap
+from spare_demo.render.heatmap import heatmap, relevance_map
 from spare_demo.render.order import pick_order
 from spare_demo.render.overlay import kept_overlay
 
@@ -18,4 +18,5 @@ __all__ = [
     "kept_overlay",
     "pick_order",
     "reconstruction_figure",
+    "relevance_map",
 ]

@@ -65,6 +65,18 @@ def heatmap(
     return Rendered(below(picture, _bar(canvas, low, high, mean, f"{label}. {meaning}")), sentence)
 
 
+def relevance_map(
+    canvas: Canvas, values: Sequence[float] | NDArray[np.floating] | torch.Tensor
+) -> Rendered:
+    """The map of the raw cosine between each patch and the question, as page and files show it."""
+    return heatmap(
+        canvas,
+        values,
+        "Raw cosine between each patch and the question, in CLIP's space",
+        "High means similar. SPARE and CDPruner, as released, favour low.",
+    )
+
+
 def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Image.Image:
     """The strip: title, colours, and the values of their ends, of zero and of the mean."""
     width, size = canvas.size[0], text_size(canvas)

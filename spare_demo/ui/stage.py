@@ -17,15 +17,12 @@ from spare_demo.render import (
     VERMILION,
     Rendered,
     difference,
-    heatmap,
     kept_overlay,
     pick_order,
+    relevance_map,
 )
 from spare_demo.render.colours import cividis
 from spare_demo.ui.visit import Visit
-
-RELEVANCE_LABEL = "Raw cosine with the question, in CLIP's space"
-RELEVANCE_MEANING = "High means similar. SPARE and CDPruner, as released, favour low."
 
 OVERVIEW = "All four"
 LAYERS = (OVERVIEW, "Difference", "A", "B", "Order A", "Order B", "Relevance")
@@ -123,7 +120,7 @@ def _relevance(visit: Visit) -> Rendered | str:
     values = visit.exploration.relevance
     if values is None:
         return "No relevance: there is no question, or this model has no CLIP text side."
-    return heatmap(visit.canvas, values, RELEVANCE_LABEL, RELEVANCE_MEANING)
+    return relevance_map(visit.canvas, values)
 
 
 _SMALL = ("Relevance", "Difference", "A", "B")
