@@ -1,0 +1,148 @@
+"""Training projector and decoder on questions, with the tower frozen, as LLaVA is trained.
+
+Many questions share one picture in one sequence: each sees the picture and itself, never another
+question, and each starts at the same position, so the decoder learns what it would from as many
+sequences of one question, at a fraction of the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
+
+from . import draw, questions
+from .architecture import GRID, PATCH
+from .tower import normalise, vision_states, window_at
+from .world import World, rng_of, sample_scene
+
+IGNORED = -100
+_NOBODY = -1  # the "question" that padding belongs to
+
+
+@dataclass(frozen=True)
+class Phase:
+    """``steps`` steps on ``batch`` canvases, ``cells`` × ``cells`` patches, with questions each."""
+
+    name: str
+    steps: int
+    batch: int
+    cells: int
+    questions: int
+    world: World
+
+
+PHASES = (
+    Phase("windows", 1300, 32, 12, 16, World(12 * PATCH, things=(2, 6), sizes=(24.0, 80.0))),
+    Phase("pictures", 1700, 16, GRID, 24, World()),
+)
+
+
+def _sequence(asked: list[questions.Question], tokenizer: Any) -> dict[str, list[int]]:
+    """The questions of one picture in a row: ids, labels of the next token, places, whose it is."""
+    rows: dict[str, list[int]] = {"ids": [], "labels": [], "places": [], "owner": []}
+    for index, question in enumerate(asked):
+        prompt = tokenizer.encode(f"\n{question.text} ASSISTANT:", add_special_tokens=False)
+        answer = tokenizer.encode(f" {question.answer}", add_special_tokens=False)
+        answer.append(tokenizer.eos_token_id)
+        ids = prompt + answer[:-1]
+        rows["ids"] += ids
+        rows["labels"] += [IGNORED] * (len(prompt) - 1) + answer
+        rows["places"] += range(len(ids))
+        rows["owner"] += [index] * len(ids)
+    return rows
+
+
+def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
+    """The training batch of a step, always the same one."""
+    pictures, windows, rows = [], [], []
+    world = replace(phase.world, side=phase.cells * PATCH)
+    for index in range(phase.batch):
+        rng = rng_of("train", 10**9 + step * 1000 + index)
+        scene = sample_scene(world, rng)
+        pictures.append(np.asarray(draw.draw(scene)))
+        corner = rng.integers(0, GRID - phase.cells + 1, 2)
+        windows.append(window_at((int(corner[0]), int(corner[1])), phase.cells))
+        rows.append(_sequence(questions.ask(scene, rng, phase.questions), tokenizer))
+    longest = max(len(row["ids"]) for row in rows)
+    fill = {"ids": tokenizer.pad_token_id, "labels": IGNORED, "places": 0, "owner": _NOBODY}
+    data = {
+        key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])
+        for key, value in fill.items()
+    }
+    data["pixels"] = torch.from_numpy(np.stack(pictures))
+    data["windows"] = torch.from_numpy(np.stack(windows))
+    return data
+
+
+def attention_mask(before: int, owner: Tensor) -> Tensor:
+    """(B, 1, L, L) bool, True where a row may look.
+
+    The ``before`` tokens of prompt and picture come first, causal as ever. The questions' tokens
+    follow; each sees what stands before all questions, and its own question up to itself.
+    """
+    count, length = owner.shape
+    whole = before + length
+    mask = torch.ones(whole, whole, dtype=torch.bool, device=owner.device).tril()
+    mask = mask.expand(count, 1, -1, -1).clone()
+    mask[:, 0, before:, before:] &= owner[:, :, None] == owner[:, None, :]
+    return mask
+
+
+class LanguageTraining(nn.Module):
+    """LLaVA, its tower frozen. ``visual`` is the same tower as open_clip's class, for windows."""
+
+    def __init__(self, llava: LlavaForConditionalGeneration, visual: Any, tokenizer: Any) -> None:
+        super().__init__()
+        llava.model.vision_tower.requires_grad_(False)
+        self.llava = llava
+        # In a list, so that it is no part of the checkpoint.
+        self._visual = [visual.requires_grad_(False).eval()]
+        self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
+
+    def matrices(self) -> Iterator[nn.Parameter]:
+        """What Muon trains: the matrices of projector and decoder, embeddings and head apart."""
+        model = self.llava.model
+        for part in (model.multi_modal_projector, model.language_model.layers):
+            yield from (p for p in part.parameters() if p.ndim == 2)
+
+    def forward(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+        model, device = self.llava.model, data["ids"].device
+        with torch.no_grad():
+            states, _ = vision_states(
+                self._visual[0].to(device), normalise(data["pixels"]), data["windows"]
+            )
+        seen = model.multi_modal_projector(states[:, 1:])
+        embed = self.llava.get_input_embeddings()
+        prefix = embed(torch.tensor(self.prefix, device=device)).expand(len(seen), -1, -1)
+        inputs = torch.cat([prefix, seen.to(prefix.dtype), embed(data["ids"])], 1)
+        # A window's patches keep the places that they have in a whole picture.
+        start = len(self.prefix)
+        places = torch.arange(start, device=device).expand(len(seen), -1)
+        text = start + GRID * GRID + data["places"]
+        position_ids = torch.cat([places, start + data["windows"], text], 1)
+        before = start + seen.shape[1]
+        mask = attention_mask(before, data["owner"])
+        out = model.language_model(
+            inputs_embeds=inputs, attention_mask=mask, position_ids=position_ids, use_cache=False
+        ).last_hidden_state[:, before:]
+        asked = data["labels"] != IGNORED
+        logits = self.llava.lm_head(out[asked]).float()
+        labels = data["labels"][asked]
+        loss = F.cross_entropy(logits, labels)
+        return loss, {"right": _share_right(logits.argmax(-1) == labels, asked, data["owner"])}
+
+
+def _share_right(hit: Tensor, asked: Tensor, owner: Tensor) -> float:
+    """The share of questions of which every answer token is right."""
+    rows = torch.arange(len(owner), device=owner.device)[:, None].expand_as(owner)[asked]
+    key = rows * (int(owner.max()) + 1) + owner[asked]
+    wrong = torch.zeros(int(key.max()) + 1, device=owner.device).index_add(0, key, (~hit).float())
+    there = torch.zeros_like(wrong).index_add(0, key, torch.ones_like(hit, dtype=torch.float))
+    return (wrong[there > 0] == 0).float().mean().item()

@@ -1,0 +1,134 @@
+"""The whole recipe of the built-in model: ``python -m spare_demo.scenes.train``.
+
+First the CLIP, then projector and decoder on its frozen tower, then the files in
+``assets/built-in``. Every step's batch follows from its number. Cut off at any moment, the same
+command goes on from the last checkpoint in ``--run``. Where there is none, ``--from-assets`` goes
+on from the shipped weights at the step that stands beside them, with fresh optimisers.
+``--export`` only writes the files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import open_clip
+import torch
+from torch import Tensor
+
+from . import architecture, language, tower
+from .files import BuiltInFiles
+from .loop import Rates, checkpointed_module, train
+
+TOWER_RATES = Rates(muon=4e-3, adam=1e-3)
+LANGUAGE_RATES = Rates(muon=3e-3, adam=1e-3)
+
+
+class _HasSteps(Protocol):
+    @property
+    def steps(self) -> int: ...
+
+
+PhaseT = TypeVar("PhaseT", bound=_HasSteps)
+
+
+def phase_at(phases: tuple[PhaseT, ...], step: int) -> PhaseT:
+    """The phase that a step of the whole run belongs to."""
+    for phase in phases:
+        if step < phase.steps:
+            return phase
+        step -= phase.steps
+    return phases[-1]
+
+
+def _tower_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
+    return tower.batch(phase_at(tower.PHASES, step), step, tokenizer)
+
+
+def _language_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
+    return language.batch(phase_at(language.PHASES, step), step, tokenizer)
+
+
+class Recipe:
+    """Both trainings and what they leave behind, in one run folder."""
+
+    def __init__(self, run: Path, device: torch.device, workers: int, from_assets: bool) -> None:
+        self.device, self.workers = device, workers
+        self.tower_file, self.language_file = run / "tower.pt", run / "language.pt"
+        self.shipped = BuiltInFiles() if from_assets else None
+        self.text_tokenizer = architecture.text_tokenizer()
+        self.tokenizer = architecture.language_tokenizer()
+        self.clip_config = architecture.clip_config(self.text_tokenizer)
+
+    def _new_tower(self) -> tuple[tower.TowerTraining, int]:
+        torch.manual_seed(0)
+        clip = architecture.new_clip(self.clip_config)
+        step = self.shipped.load_clip(clip) if self.shipped else 0
+        return tower.TowerTraining(clip), step
+
+    def _new_language(self, clip: open_clip.CLIP) -> tuple[language.LanguageTraining, int]:
+        torch.manual_seed(1)
+        llava = architecture.new_llava(clip, self.tokenizer)
+        step = self.shipped.load_llava(llava) if self.shipped else 0
+        return language.LanguageTraining(llava, clip.visual, self.tokenizer), step
+
+    def trained_clip(self) -> tuple[open_clip.CLIP, int]:
+        """The CLIP as its checkpoint, else the shipped files, has it; and its steps."""
+        module, step = self._new_tower()
+        step = checkpointed_module(module, self.tower_file) or step
+        return module.clip.cpu().eval(), step
+
+    def train_tower(self) -> None:
+        module, step = self._new_tower()
+        train(
+            "tower", module, module.matrices(), TOWER_RATES,
+            sum(phase.steps for phase in tower.PHASES),
+            functools.partial(_tower_batch, tokenizer=self.text_tokenizer),
+            lambda data, step: module(data, phase_at(tower.PHASES, step)),
+            self.tower_file, self.device, self.workers, step,
+        )  # fmt: skip
+
+    def train_language(self) -> None:
+        clip, _ = self.trained_clip()
+        module, step = self._new_language(clip)
+        train(
+            "language", module, module.matrices(), LANGUAGE_RATES,
+            sum(phase.steps for phase in language.PHASES),
+            functools.partial(_language_batch, tokenizer=self.tokenizer),
+            lambda data, step: module(data),
+            self.language_file, self.device, self.workers, step,
+        )  # fmt: skip
+
+    def export(self) -> None:
+        """Writes ``assets/built-in`` from what the checkpoints hold."""
+        clip, tower_steps = self.trained_clip()
+        module, language_steps = self._new_language(clip)
+        language_steps = checkpointed_module(module, self.language_file) or language_steps
+        BuiltInFiles().write(
+            clip, self.clip_config, self.text_tokenizer,
+            module.llava.cpu().eval(), architecture.processor(self.tokenizer),
+            {"tower_steps": tower_steps, "language_steps": language_steps},
+        )  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m spare_demo.scenes.train", description="Train the built-in model."
+    )
+    parser.add_argument("--run", type=Path, default=Path("runs/built-in"), help="checkpoints")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--workers", type=int, default=0, help="processes that draw scenes")
+    parser.add_argument("--from-assets", action="store_true", help="go on from the shipped weights")
+    parser.add_argument("--export", action="store_true", help="write the files, train nothing")
+    args = parser.parse_args()
+    recipe = Recipe(args.run, torch.device(args.device), args.workers, args.from_assets)
+    if not args.export:
+        recipe.train_tower()
+        recipe.train_language()
+    recipe.export()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The drawn world: what a scene is made of, and how one is sampled.
+
+A scene is a square canvas with a background and a few *things*: a coloured shape, with a number, a
+word or nothing printed on it. Everything that a question can ask follows from this description, so
+answers are exact. Lengths are pixels of the canvas; ``x`` grows to the right, ``y`` downwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+COLOURS: dict[str, tuple[int, int, int]] = {
+    "red": (214, 40, 40),
+    "orange": (245, 134, 24),
+    "yellow": (250, 214, 40),
+    "green": (46, 158, 66),
+    "blue": (38, 92, 204),
+    "purple": (132, 58, 176),
+    "white": (245, 245, 245),
+    "black": (28, 28, 30),
+}
+SHAPES = ("circle", "square", "triangle", "star", "heart", "cross", "diamond", "arrow")
+WORDS = (
+    *("CAT", "DOG", "SUN", "SKY", "BUS", "CAR", "TEA", "ICE"),
+    *("MAP", "KEY", "BOX", "HAT", "PEN", "CUP", "FOX", "BED"),
+)
+# Where print sits below the centre, and how high it may be, in units of half the shape's size.
+PRINT_ROOM = {
+    "circle": (0.0, 1.25), "square": (0.0, 1.35), "triangle": (0.32, 0.95), "star": (0.08, 0.9),
+    "heart": (-0.12, 1.05), "cross": (0.0, 0.85), "diamond": (0.0, 1.0), "arrow": (0.0, 0.8),
+}  # fmt: skip
+BACKGROUNDS = ("plain", "gradient", "noise", "stripes", "checks", "dots")
+
+# Pairs that training never shows, so that a test on them is a test of composition.
+HELD_OUT_COLOUR_SHAPE = frozenset(zip(COLOURS, SHAPES, strict=True))
+HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d in range(10))
+
+Pairs = Literal["seen", "unseen"]
+
+# Seeds of different sets can never meet: each set draws from a stream of its own.
+SETS = {"train": 1, "held-out": 2, "unseen-pairs": 3, "page": 4}
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One shape. ``(x, y)`` is its centre, ``size`` the side of the square it fills, in pixels."""
+
+    colour: str
+    shape: str
+    x: float
+    y: float
+    size: float
+    number: str | None = None
+    word: str | None = None
+
+    @property
+    def print(self) -> str | None:
+        """What is printed on it: a number, a word or nothing."""
+        return self.number or self.word
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A canvas of ``side`` × ``side`` pixels; later things lie on top of earlier ones."""
+
+    side: int
+    background: str
+    background_seed: int
+    things: tuple[Thing, ...]
+
+
+@dataclass(frozen=True)
+class World:
+    """What is likely: numbers of things and their sizes, in pixels of a canvas of ``side``."""
+
+    side: int = 336
+    things: tuple[int, int] = (2, 8)
+    sizes: tuple[float, float] = (24.0, 92.0)
+    number_share: float = 0.45
+    word_share: float = 0.2
+    same_share: float = 0.35  # how often a thing repeats the colour or shape of one before it
+    pairs: Pairs = "seen"
+    print_pixels: float = 13.0  # the smallest font used, so that every print can be read
+
+
+def font_pixels(shape: str, size: float, letters: int) -> float:
+    """The height of the font, in pixels, of a print of so many letters on a shape of this size."""
+    height = size / 2 * PRINT_ROOM[shape][1] * 1.15
+    return height if letters == 1 else height * 0.66  # three letters side by side want less
+
+
+def rng_of(which: str, seed: int) -> np.random.Generator:
+    """The random stream of one scene of a set (``SETS``): the same seed gives the same scene."""
+    return np.random.default_rng([SETS[which], seed])
+
+
+def _pair_is_unseen(colour: str, shape: str, number: str | None) -> bool:
+    return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
+
+
+def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: float) -> dict:
+    """Colour, shape and print of a new thing, within the pairs that the world allows."""
+    while True:
+        colour = str(rng.choice(list(COLOURS)))
+        shape = str(rng.choice(SHAPES))
+        if others and rng.random() < world.same_share:
+            other = others[rng.integers(len(others))]
+            if rng.random() < 0.5:
+                colour = other.colour
+            else:
+                shape = other.shape
+        number = word = None
+        roll = rng.random()
+        if roll < world.number_share and font_pixels(shape, size, 1) >= world.print_pixels:
+            number = str(rng.integers(10))
+        if roll > 1 - world.word_share and font_pixels(shape, size, 3) >= world.print_pixels:
+            word = str(rng.choice(WORDS))
+        if _pair_is_unseen(colour, shape, number) == (world.pairs == "unseen"):
+            return {"colour": colour, "shape": shape, "number": number, "word": word}
+
+
+def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thing]) -> bool:
+    """Whether a thing may lie here: edges may overlap, but nobody's print may be covered."""
+    for other in things:
+        distance = float(np.hypot(other.x - x, other.y - y))
+        free = 0.5 if other.print or has_print else 0.4
+        if distance < free * (size + other.size):
+            return False
+    return True
+
+
+def sample_scene(world: World, rng: np.random.Generator) -> Scene:
+    """Draws a scene of ``world``. A thing that finds no room in 20 tries is left out."""
+    wanted = int(rng.integers(world.things[0], world.things[1] + 1))
+    low, high = world.sizes
+    # Crowded canvases get smaller things, so that they fit.
+    high = min(high, 1.1 * world.side / np.sqrt(wanted))
+    things: list[Thing] = []
+    for _ in range(wanted):
+        size = float(np.exp(rng.uniform(np.log(low), np.log(max(high, low)))))
+        looks = _looks(world, rng, things, size)
+        has_print = bool(looks["number"] or looks["word"])
+        for _ in range(20):
+            x, y = rng.uniform(size / 2 + 1, world.side - size / 2 - 1, 2)
+            if _has_room(x, y, size, has_print, things):
+                things.append(Thing(x=float(x), y=float(y), size=size, **looks))
+                break
+    background = str(rng.choice(BACKGROUNDS))
+    return Scene(world.side, background, int(rng.integers(2**31)), tuple(things))
