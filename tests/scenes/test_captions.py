@@ -1,0 +1,57 @@
+"""Captions name only what is there, and fit CLIP's context."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
+
+from spare_demo.scenes.captions import caption
+from spare_demo.scenes.world import Scene, World, rng_of, sample_scene
+
+CROWDED = World(things=(6, 14), sizes=(24.0, 72.0))
+PART = re.compile(
+    r"a (?:(?P<how>small|large) )?(?P<colour>\w+) (?P<shape>\w+)"
+    r"(?: with the (?P<kind>number|word) (?P<print>\w+))?"
+)
+
+
+@given(seed=st.integers(0, 10**9), crowded=st.booleans())
+@settings(max_examples=150, deadline=None)
+def test_a_caption_names_things_that_are_there(seed: int, crowded: bool) -> None:
+    rng = rng_of("train", seed)
+    scene = sample_scene(CROWDED if crowded else World(), rng)
+    left = list(scene.things)
+    parts = caption(scene, rng).split(", ")
+    if parts[-1].startswith("on "):
+        assert parts.pop() == f"on {scene.background}"
+    assert len(parts) == min(6, len(scene.things))
+    # The most exact first, so that the others cannot take the thing that only they fit.
+    for part in sorted(parts, key=lambda part: not part.startswith(("a small ", "a large "))):
+        named = PART.fullmatch(part)
+        assert named, part
+        fits = [
+            t
+            for t in left
+            if (t.colour, t.shape) == (named["colour"], named["shape"])
+            and t.print == named["print"]
+            and (named["print"] is None or named["kind"] == ("number" if t.number else "word"))
+            and (named["how"] is None or named["how"] == ("small" if t.size < 40 else "large"))
+        ]
+        assert fits, part
+        left.remove(fits[0])
+
+
+def test_an_empty_scene_has_a_caption() -> None:
+    empty = Scene(336, "plain", 0, ())
+    assert caption(empty, rng_of("train", 0)) == "nothing on plain"
+
+
+def test_captions_fit_the_context(text_tokenizer: PreTrainedTokenizerFast) -> None:
+    lengths = []
+    for seed in range(400):
+        rng = rng_of("train", seed)
+        lengths.append(len(text_tokenizer(caption(sample_scene(CROWDED, rng), rng))["input_ids"]))
+    assert 30 < max(lengths) <= 77

@@ -1,0 +1,103 @@
+"""The loop: cut off at any moment, it ends where an unbroken run ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from spare_demo.scenes import language, loop, tower
+from spare_demo.scenes.train import phase_at
+
+STEPS = 7
+# Without a warm-up: after a break the loop warms up anew, by design, and would learn a bit less.
+RATES = loop.Rates(muon=0.02, adam=0.01, warm_up=1)
+
+
+class CutOff(Exception):
+    pass
+
+
+def new_module() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 3))
+
+
+def make_batch(step: int) -> dict[str, Tensor]:
+    rng = torch.Generator().manual_seed(step)
+    return {"x": torch.randn(8, 5, generator=rng), "y": torch.randint(3, (8,), generator=rng)}
+
+
+def run(checkpoint: Path, module: nn.Module, stop_at: int | None = None) -> list[int]:
+    """Trains; returns the steps taken in this run."""
+    taken: list[int] = []
+
+    def loss_of(data: dict[str, Tensor], step: int) -> tuple[Tensor, dict[str, float]]:
+        if step == stop_at:
+            raise CutOff
+        taken.append(step)
+        return nn.functional.cross_entropy(module(data["x"]), data["y"]), {"nothing": float("nan")}
+
+    matrices = [p for p in module.parameters() if p.ndim == 2]
+    done = loop.train(
+        "test", module, matrices, RATES, STEPS, make_batch, loss_of,
+        checkpoint, torch.device("cpu"), workers=0,
+    )  # fmt: skip
+    assert done == STEPS
+    return taken
+
+
+def test_a_run_cut_off_and_resumed_ends_with_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_SAVE_EVERY", -1.0)  # after every step
+    whole = new_module()
+    assert run(tmp_path / "whole.pt", whole) == list(range(STEPS))
+
+    checkpoint = tmp_path / "broken.pt"
+    with pytest.raises(CutOff):
+        run(checkpoint, new_module(), stop_at=3)
+    with pytest.raises(CutOff):
+        run(checkpoint, new_module(), stop_at=5)
+    resumed = new_module()
+    assert run(checkpoint, resumed) == [5, 6]
+
+    start = new_module().state_dict()
+    for name, weight in whole.state_dict().items():
+        assert torch.equal(weight, resumed.state_dict()[name]), name
+        assert not torch.equal(weight, start[name]), f"{name} was not trained"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.pt", "whole.pt"]
+
+
+def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
+    module = new_module()
+    run(tmp_path / "run.pt", module)
+    again = new_module()
+    assert run(tmp_path / "run.pt", again) == []
+    read = new_module()
+    assert loop.checkpointed_module(read, tmp_path / "run.pt") == STEPS
+    for one, two, three in zip(
+        module.parameters(), again.parameters(), read.parameters(), strict=True
+    ):
+        assert torch.equal(one, two) and torch.equal(one, three)
+    assert loop.checkpointed_module(read, tmp_path / "none.pt") == 0
+
+
+def test_rates_rise_stay_and_fall() -> None:
+    rates = loop.Rates(muon=1, adam=1, warm_up=10, decay=0.5)
+    factors = [rates.at(step, 100) for step in range(100)]
+    assert factors[0] == pytest.approx(0.1)
+    assert factors[9:51] == [1.0] * 42
+    assert factors[51:] == sorted(factors[51:], reverse=True)
+    assert 0 < factors[-1] <= 0.02
+
+
+@pytest.mark.parametrize("phases", [tower.PHASES, language.PHASES])
+def test_every_step_belongs_to_its_phase(phases: tuple) -> None:
+    steps = sum(phase.steps for phase in phases)
+    told = [phase_at(phases, step) for step in range(steps)]
+    assert told == [phase for phase in phases for _ in range(phase.steps)]
+    assert phase_at(phases, steps) is phases[-1]

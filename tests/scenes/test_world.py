@@ -1,0 +1,80 @@
+"""Scenes: repeatable, from streams that never meet, with the pairs their set allows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spare_demo.scenes.world import (
+    HELD_OUT_COLOUR_SHAPE,
+    HELD_OUT_NUMBER_SHAPE,
+    SETS,
+    World,
+    font_pixels,
+    rng_of,
+    sample_scene,
+)
+
+CROWDED = World(things=(6, 14), sizes=(24.0, 72.0))
+
+
+def unseen_pairs(world: World, which: str, seeds: range) -> list[bool]:
+    """Of every thing of these scenes: whether it shows a pair kept from training."""
+    things = [t for seed in seeds for t in sample_scene(world, rng_of(which, seed)).things]
+    return [
+        (t.colour, t.shape) in HELD_OUT_COLOUR_SHAPE or (t.number, t.shape) in HELD_OUT_NUMBER_SHAPE
+        for t in things
+    ]
+
+
+@pytest.mark.parametrize("which", SETS)
+def test_the_same_seed_gives_the_same_scene(which: str) -> None:
+    assert sample_scene(World(), rng_of(which, 7)) == sample_scene(World(), rng_of(which, 7))
+    assert sample_scene(World(), rng_of(which, 7)) != sample_scene(World(), rng_of(which, 8))
+
+
+@pytest.mark.parametrize("world", [World(), CROWDED, World(side=168, things=(2, 6))])
+def test_training_never_shows_a_held_out_pair(world: World) -> None:
+    found = unseen_pairs(world, "train", range(200))
+    assert len(found) > 400
+    assert not any(found)
+
+
+def test_every_thing_of_an_unseen_scene_shows_a_held_out_pair() -> None:
+    found = unseen_pairs(World(pairs="unseen"), "unseen-pairs", range(200))
+    assert len(found) > 400
+    assert all(found)
+
+
+def test_each_colour_and_each_digit_is_held_out_with_one_shape() -> None:
+    assert len({colour for colour, _ in HELD_OUT_COLOUR_SHAPE}) == 8 == len(HELD_OUT_COLOUR_SHAPE)
+    assert {number for number, _ in HELD_OUT_NUMBER_SHAPE} == set("0123456789")
+
+
+def test_no_two_sets_and_no_two_seeds_share_a_stream() -> None:
+    """Seeds as large as training's included: it counts questions' scenes from 10**9."""
+    seeds = [*range(300), *range(10**9, 10**9 + 300), *range(2**32, 2**32 + 20)]
+    starts = [
+        tuple(rng_of(which, seed).integers(2**62, size=2)) for which in SETS for seed in seeds
+    ]
+    assert len(set(starts)) == len(SETS) * len(seeds)
+
+
+def test_a_set_that_is_not_there_is_refused() -> None:
+    with pytest.raises(KeyError):
+        rng_of("test", 0)
+
+
+@given(seed=st.integers(0, 10**12))
+@settings(max_examples=60, deadline=None)
+def test_things_keep_to_the_world(seed: int) -> None:
+    scene = sample_scene(CROWDED, rng_of("train", seed))
+    assert 1 <= len(scene.things) <= 14
+    for thing in scene.things:
+        assert 24 <= thing.size <= 72
+        assert thing.size / 2 < min(thing.x, thing.y)  # whole on the canvas
+        assert max(thing.x, thing.y) < scene.side - thing.size / 2
+        assert thing.number is None or thing.word is None
+        if thing.print:
+            assert font_pixels(thing.shape, thing.size, len(thing.print)) >= 13
