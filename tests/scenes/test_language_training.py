@@ -1,0 +1,179 @@
+"""Packed training is stock inference: the same ids, places, masks and so the same logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+import torch.nn.functional as F
+from transformers import LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
+
+from spare_demo.models.prompt import build_prompt
+from spare_demo.scenes import architecture, language
+from spare_demo.scenes.architecture import GRID, PATCH
+from spare_demo.scenes.draw import draw
+from spare_demo.scenes.questions import Question, ask
+from spare_demo.scenes.world import World, rng_of, sample_scene
+
+WHOLE = language.Phase("pictures", 1, 2, GRID, 5, World())
+WINDOWS = language.Phase("windows", 1, 2, 8, 4, World(side=8 * PATCH, things=(2, 4)))
+STEP = 3
+
+
+@pytest.fixture
+def processor(language_tokenizer: PreTrainedTokenizerFast) -> LlavaProcessor:
+    return architecture.processor(language_tokenizer)
+
+
+@pytest.fixture
+def training(
+    llava: LlavaForConditionalGeneration,
+    clip: open_clip.CLIP,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> language.LanguageTraining:
+    return language.LanguageTraining(llava, clip.visual, language_tokenizer)
+
+
+def drawn(phase: language.Phase, index: int) -> tuple[Any, list[Question]]:
+    """Picture and questions of one row of a batch, sampled once more."""
+    rng = rng_of("train", 10**9 + STEP * 1000 + index)
+    scene = sample_scene(phase.world, rng)
+    rng.integers(0, GRID - phase.cells + 1, 2)  # the window's corner, drawn in between
+    return draw(scene), ask(scene, rng, phase.questions)
+
+
+@torch.no_grad()
+def packed_logits(
+    training: language.LanguageTraining, data: dict[str, torch.Tensor]
+) -> tuple[torch.Tensor, float]:
+    """(asked tokens, vocabulary), in the order of ``labels``, and the loss."""
+    kept: list[torch.Tensor] = []
+    hook = training.llava.lm_head.register_forward_hook(lambda _, __, out: kept.append(out))
+    try:
+        loss, _ = training(data)
+    finally:
+        hook.remove()
+    assert len(kept) == 1
+    return kept[0], loss.item()
+
+
+@torch.no_grad()
+def test_packed_questions_get_the_logits_of_stock_inference(
+    training: language.LanguageTraining,
+    processor: LlavaProcessor,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    """Each question by itself, as the app asks it: the checkpoint's own chat template and
+    processor, one row, no packing."""
+    data = language.batch(WHOLE, STEP, language_tokenizer)
+    logits, loss = packed_logits(training, data)
+    asked = data["labels"] != language.IGNORED
+    assert len(logits) == int(asked.sum())
+    every, labels = [], []
+    for row in range(WHOLE.batch):
+        picture, questions = drawn(WHOLE, row)
+        assert len(questions) == WHOLE.questions
+        pixel_values = processor.image_processor(picture, return_tensors="pt").pixel_values
+        for index, question in enumerate(questions):
+            _, prompt = build_prompt(processor, question.text, GRID * GRID)
+            answer = language_tokenizer.encode(f" {question.answer}", add_special_tokens=False)
+            ids = torch.cat([prompt, torch.tensor([answer])], 1)
+
+            mine = data["owner"][row] == index
+            image = [processor.image_token_id] * GRID * GRID
+            packed = [*training.prefix, *image, *data["ids"][row][mine].tolist()]
+            assert packed == ids[0].tolist(), question.text
+            target = [*answer, language_tokenizer.eos_token_id]
+            assert data["labels"][row][mine & asked[row]].tolist() == target
+
+            stock = training.llava(input_ids=ids, pixel_values=pixel_values).logits[0]
+            every.append(stock[prompt.shape[1] - 1 :])
+            labels += target
+    expected = torch.cat(every)
+    assert expected.std() > 0.5  # far from flat, so that agreeing means something
+    torch.testing.assert_close(logits, expected, atol=2e-4, rtol=1e-4)
+    assert loss == pytest.approx(F.cross_entropy(expected, torch.tensor(labels)).item(), rel=1e-4)
+
+
+def test_the_prompt_is_what_the_stock_processor_makes(
+    processor: LlavaProcessor, language_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    question = "What number is on the star?"
+    prompt, ids = build_prompt(processor, question, GRID * GRID)
+    assert prompt == f"USER: <image>\n{question} ASSISTANT:"
+    picture, _ = drawn(WHOLE, 0)
+    stock = processor(images=picture, text=prompt, return_tensors="pt")
+    assert stock["input_ids"].tolist() == ids.tolist()
+    assert ids[0, 0] == language_tokenizer.bos_token_id
+
+
+@pytest.mark.parametrize("phase", [WHOLE, WINDOWS], ids=lambda phase: phase.name)
+def test_a_question_knows_nothing_of_the_others(
+    training: language.LanguageTraining,
+    language_tokenizer: PreTrainedTokenizerFast,
+    phase: language.Phase,
+) -> None:
+    data = language.batch(phase, STEP, language_tokenizer)
+    together, _ = packed_logits(training, data)
+    answered = data["labels"] != language.IGNORED
+    owners = data["owner"][answered]
+    rows = torch.arange(phase.batch)[:, None].expand_as(answered)[answered]
+    for row in range(phase.batch):
+        for index in range(int(data["owner"][row].max()) + 1):
+            mine = data["owner"][row] == index
+            alone = {key: data[key][row, mine][None] for key in ("ids", "labels", "places")}
+            alone |= {"owner": torch.zeros_like(alone["ids"])}
+            alone |= {key: data[key][row][None] for key in ("pixels", "windows")}
+            logits, _ = packed_logits(training, alone)
+            here = (owners == index) & (rows == row)
+            torch.testing.assert_close(logits, together[here], atol=2e-4, rtol=1e-4)
+
+
+def test_the_mask_by_its_rule() -> None:
+    owner = torch.tensor([[0, 0, 1, 2, 2], [0, 1, 1, -1, -1]])
+    before = 3
+    mask = language.attention_mask(before, owner)
+    assert mask.shape == (2, 1, 8, 8)
+    for row in range(2):
+        whose = [None] * before + owner[row].tolist()
+        for i in range(8):
+            for j in range(8):
+                may = j <= i and (j < before or whose[j] == whose[i])
+                assert bool(mask[row, 0, i, j]) == may, (row, i, j)
+
+
+def test_only_projector_and_decoder_are_trained(
+    training: language.LanguageTraining, language_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    loss, _ = training(language.batch(WINDOWS, STEP, language_tokenizer))
+    loss.backward()
+    for name, parameter in training.named_parameters():
+        frozen = "vision_tower" in name
+        assert parameter.requires_grad != frozen, name
+        moved = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
+        assert moved != frozen, name
+    names = {id(p): name for name, p in training.named_parameters()}
+    matrices = [names[id(p)] for p in training.matrices()]
+    assert len(matrices) == 2 + 2 * 7  # two of the projector, seven a decoder layer
+    assert not [name for name in matrices if "embed" in name or "lm_head" in name]
+
+
+def test_batches_follow_from_their_step(language_tokenizer: PreTrainedTokenizerFast) -> None:
+    one, same = (language.batch(WINDOWS, STEP, language_tokenizer) for _ in range(2))
+    other = language.batch(WINDOWS, STEP + 1, language_tokenizer)
+    for key, value in one.items():
+        assert torch.equal(value, same[key]), key
+    assert not torch.equal(one["pixels"], other["pixels"])
+    picture, _ = drawn(WINDOWS, 1)
+    np.testing.assert_array_equal(one["pixels"][1].numpy(), np.asarray(picture))
+
+
+def test_a_question_counts_as_right_when_all_its_tokens_are() -> None:
+    owner = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 1, -1]])
+    asked = torch.tensor([[0, 1, 0, 1, 1], [0, 1, 1, 1, 0]], dtype=torch.bool)
+    hit = torch.tensor([True, True, False, True, True, False])
+    # Right: the first picture's first and the second's first; wrong: the two others.
+    assert language._share_right(hit, asked, owner) == pytest.approx(0.5)
