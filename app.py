@@ -18,9 +18,16 @@ def main() -> None:
         sys.exit(str(error))
     for line in (f"{model.title} on {model.device}.", *model.notes):
         print(line, flush=True)
-    demo = build(model, settings)
+    try:
+        demo = build(model, settings)
+    except ValueError as error:  # a method or a picture of the start that cannot be
+        sys.exit(str(error))
+    try:
+        demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    except OSError:
+        sys.exit(f"Port {settings.port} is not free. Choose another with --port.")
     print(f"Open http://{settings.host}:{settings.port} in a browser.", flush=True)
-    demo.launch(**launch_options(settings))
+    demo.block_thread()
 
 
 if __name__ == "__main__":

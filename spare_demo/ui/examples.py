@@ -54,10 +54,8 @@ def new_scene(folder: Path) -> Example:
     return _example(path, asked[0].text, asked[0].answer)
 
 
-def truth(known: Sequence[Example], path: str | None, question: str) -> str | None:
-    """The true answer, if one of the known pictures stands there with its own question."""
-    asked = [example for example in known if example.question == question.strip()]
-    if not path or not asked:
-        return None
-    shown = digest(path)
-    return next((example.answer for example in asked if example.key == shown), None)
+def find(known: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
+    """Whether a picture is one of the known scenes; the true answer if the question is its own."""
+    same = [example for example in known if example.key == key]
+    own = (example.answer for example in same if example.question == question.strip())
+    return bool(same), next(own, None)

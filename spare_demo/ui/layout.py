@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -27,7 +28,22 @@ def photo_input(**options: Any) -> gr.Image:
     """
     image = gr.Image(type="filepath", **options)
     image.preprocess = lambda payload: payload.path if payload else None  # type: ignore[method-assign]
+    keep = image.async_move_resource_to_block_cache
+
+    async def keep_uploads(url_or_file_path: str | Path | None) -> str | None:
+        if str(url_or_file_path).startswith(("http://", "https://")):
+            raise gr.Error("Send the picture itself: this page fetches nothing from addresses.")
+        return await keep(url_or_file_path)
+
+    # Gradio would download an address of any length and kind for whoever names it.
+    image.async_move_resource_to_block_cache = keep_uploads  # type: ignore[method-assign]
     return image
+
+
+def number_as_sent(component: gr.Number | gr.Slider) -> Any:
+    """The component, handing over what was typed: the handlers' refusals say what to do next."""
+    component.preprocess = lambda payload: payload  # type: ignore[method-assign]
+    return component
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,7 @@ class Parts:
     image: gr.Image
     question: gr.Textbox
     message: gr.HTML
+    looked: gr.HTML
     ask: gr.Button
     stop: gr.Button
     scene: gr.Button
@@ -53,6 +70,7 @@ class Parts:
     layer: gr.Radio
     stage: gr.HTML
     budget: gr.Slider
+    budget_message: gr.HTML
     marks: tuple[tuple[int, gr.Button], ...]
     notes: gr.HTML
     answers: gr.HTML
@@ -109,13 +127,14 @@ def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -
         sources=["upload", "clipboard", "webcam"],
         label="Picture",
         buttons=[],
-        height=240,
+        height=280,
         elem_id="picture",
     )
     parts["question"] = gr.Textbox(
         first.question, label="Question", lines=1, max_lines=3, elem_id="question"
     )
-    parts["message"] = gr.HTML(elem_id="message")
+    parts["message"] = gr.HTML(elem_id="message", elem_classes="message-place")
+    parts["looked"] = gr.HTML(elem_id="looked")
     with gr.Row(elem_id="actions"):
         parts["ask"] = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
         parts["stop"] = gr.Button(
@@ -135,13 +154,13 @@ def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -
     parts["method_b"] = gr.Dropdown(
         methods, value=names[1], label="B (vermilion)", elem_id="method-b"
     )
-    with gr.Accordion("Settings", open=False):
+    with gr.Accordion("Settings", open=False, elem_id="settings"):
         parts["aspect"] = gr.Radio(_ASPECTS, value="pad", label="The model sees the picture")
         parts["tower_layer"] = gr.Radio(
             _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
         )
         parts["text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
-        parts["seed"] = gr.Number(settings.seed, precision=0, label="Seed of random picks")
+        parts["seed"] = number_as_sent(gr.Number(settings.seed, label="Seed of random picks"))
     return parts
 
 
@@ -151,15 +170,18 @@ def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, A
         list(LAYERS), value=OVERVIEW, label="Show", show_label=False, container=False,
         elem_id="layers",
     )  # fmt: skip
-    parts["budget"] = gr.Slider(
-        1,
-        tokens,
-        min(settings.budget, tokens),
-        step=1,
-        label="Budget: visual tokens kept",
-        buttons=[],
-        elem_id="budget",
+    parts["budget"] = number_as_sent(
+        gr.Slider(
+            1,
+            tokens,
+            min(settings.budget, tokens),
+            step=1,
+            label="Budget: visual tokens kept",
+            buttons=[],
+            elem_id="budget",
+        )
     )
+    parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
     with gr.Row(elem_id="marks"):
         parts["marks"] = tuple(
             (mark, gr.Button(str(mark), size="sm", min_width=48))

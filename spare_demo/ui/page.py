@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,15 +12,29 @@ import gradio as gr
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui.handlers import Handlers, Shown
-from spare_demo.ui.layout import Parts, lay_out, photo_input
+from spare_demo.ui.handlers import Handlers, Shown, guarded
+from spare_demo.ui.layout import Parts, lay_out, number_as_sent, photo_input
 from spare_demo.ui.stage import OVERVIEW
 
 _CSS = Path(__file__).with_name("style.css")
 
-# Results of another picture or question dim until they are asked for; this needs no round trip.
+# Results of another picture or question dim until these were looked at; no round trip for that.
 _STALE = "() => { document.body.classList.add('asked-anew') }"
 _FRESH = "() => { document.body.classList.remove('asked-anew') }"
+
+# The thumbnails come without a name for those who do not see them, and the slider tells when a
+# pointer lets go of it, but not when a key does.
+_ON_LOAD = """() => {
+  const questions = QUESTIONS;
+  document.querySelectorAll('#examples button').forEach((button, i) => {
+    button.setAttribute('aria-label', 'Example: ' + questions[i]);
+    button.title = questions[i];
+  });
+  const slider = document.querySelector('#budget input[type=range]');
+  slider.addEventListener('keyup', (event) => {
+    if (event.key !== 'Tab') slider.dispatchEvent(new Event('pointerup', {bubbles: true}));
+  });
+}"""
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # One turn at the model for whatever makes it answer; the rest queue and see their place.
@@ -35,7 +51,7 @@ def build(model: LlavaModel, settings: Settings) -> gr.Blocks:
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         parts = lay_out(model, settings, handlers.tokens, names, handlers.offered, shown)
-        _wire(parts, handlers)
+        _wire(demo, parts, handlers)
         _offer_compare(handlers)
     return demo.queue(max_size=settings.queue_size)
 
@@ -72,41 +88,37 @@ def launch_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _wire(parts: Parts, handlers: Handlers) -> None:
+def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     changed = (
-        *("visit", "message", "notes", "truth", "stage", "answers", "cost"),
-        *("curve", "curve_words"),
+        *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
+        *("curve", "curve_words", "budget_message", "ask", "stop"),
     )
     outputs = [getattr(parts, name) for name in changed]
 
-    def put(values: Shown) -> dict:
-        return {getattr(parts, name): value for name, value in values.items()}
+    def put(handler: Callable[..., Iterator[Shown]], start: Shown, end: Shown) -> Callable:
+        """The handler as Gradio calls it: from names of parts to the parts."""
 
-    def once(handler: Callable[..., Shown]) -> Callable:
-        return lambda *inputs: put(handler(*inputs))
-
-    def stream(handler: Callable) -> Callable:
         def run(*inputs: Any) -> Iterator[dict]:
-            for values in handler(*inputs):
-                yield put(values)
+            for values in itertools.chain([start], guarded(handler)(*inputs), [end]):
+                if values:
+                    yield {getattr(parts, name): value for name, value in values.items()}
 
         return run
 
-    buttons = [parts.ask, parts.stop]
-    visible = lambda ask: lambda: (gr.update(visible=ask), gr.update(visible=not ask))  # noqa: E731
+    busy = {"ask": gr.update(visible=False), "stop": gr.update(visible=True)}
+    idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
     running = []
 
-    def answering(event: Any, handler: Callable, inputs: list, js: str | None = None) -> None:
-        """After the event: Ask becomes Stop, the handler streams, Stop becomes Ask."""
-        begun = event(visible(False), None, buttons, js=js, queue=False, **_QUIET)
-        run = begun.then(stream(handler), inputs, outputs, **_ANSWERING, **_QUIET)
-        run.then(visible(True), None, buttons, queue=False, **_QUIET)
+    def answering(event: Any, handler: Callable, inputs: list, mode: str = "once") -> None:
+        """After the event Ask becomes Stop at once, and the handler streams when its turn comes."""
+        options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
+        begun = event(put(_nothing, busy, {}), None, outputs, queue=False, **options)
+        run = begun.then(put(handler, busy, idle), inputs, outputs, **_ANSWERING, **options)
         running.append(run)
 
     p = parts
     asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
     asked += [p.budget, p.layer, p.example, p.visit]
-    again = [p.image, p.question, p.budget, p.example, p.visit]
 
     def load(index: int) -> tuple[str, str]:
         return handlers.offered[index].path, handlers.offered[index].question
@@ -114,28 +126,37 @@ def _wire(parts: Parts, handlers: Handlers) -> None:
     chosen = p.offered.click(load, p.offered, [p.image, p.question], **_QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
     for event in (p.ask.click, p.question.submit, chosen.then, drawn.then):
-        answering(event, handlers.ask, asked, _FRESH)
+        answering(event, handlers.ask, asked)
     for event in (p.aspect.input, p.tower_layer.input, p.text.input, p.seed.submit):
         answering(event, handlers.ask, asked)
+
+    others = [p.method_a, p.method_b, p.seed, p.budget, p.layer, p.visit]
+    for event in (p.method_a.input, p.method_b.input):
+        answering(event, handlers.change_methods, others)
 
     redrawn = [p.budget, p.layer, p.visit]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
     for event in (p.budget.input, p.layer.input):
-        event(once(handlers.redraw), redrawn, outputs, **moving)
-    answering(p.budget.release, handlers.answer_if_quick, again)
+        event(put(handlers.redraw, {}, {}), redrawn, outputs, **moving)
+    answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         moved = button.click(lambda mark=mark: mark, None, p.budget, queue=False, **_QUIET)
-        redraw = moved.then(once(handlers.redraw), redrawn, outputs, **moving)
-        answering(redraw.then, handlers.answer_if_quick, again)
+        redraw = moved.then(put(handlers.redraw, {}, {}), redrawn, outputs, **moving)
+        answering(redraw.then, handlers.settle, redrawn, "always_last")
 
-    others = [p.method_a, p.method_b, p.seed, p.budget, p.layer, p.visit]
-    for event in (p.method_a.input, p.method_b.input):
-        other = event(once(handlers.change_methods), others, outputs, **_QUIET)
-        answering(other.then, handlers.answer_again, again)
-
-    for event in (p.image.input, p.question.input):
+    for event in (p.image.input, p.image.clear, p.question.input):
         event(None, None, None, js=_STALE, **_QUIET)
-    p.stop.click(visible(True), None, buttons, cancels=running, queue=False, **_QUIET)
+    p.looked.change(None, None, None, js=_FRESH, **_QUIET)
+    p.stop.click(
+        put(handlers.stop, idle, {}), [p.budget, p.visit], outputs,
+        cancels=running, queue=False, **_QUIET,
+    )  # fmt: skip
+    questions = json.dumps([example.question for example in handlers.offered])
+    demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
+
+
+def _nothing() -> Iterator[Shown]:
+    return iter(())
 
 
 def _offer_compare(handlers: Handlers) -> None:
@@ -145,8 +166,8 @@ def _offer_compare(handlers: Handlers) -> None:
         gr.Textbox(label="question", visible=False),
         gr.Textbox("spare", label="method_a", visible=False),
         gr.Textbox("cdpruner", label="method_b", visible=False),
-        gr.Number(64, label="budget", visible=False),
-        gr.Number(0, label="seed", precision=0, visible=False),
+        number_as_sent(gr.Number(64, label="budget", visible=False)),
+        number_as_sent(gr.Number(0, label="seed", visible=False)),
     ]
     done = gr.JSON(label="comparison", visible=False)
     button = gr.Button(visible=False)

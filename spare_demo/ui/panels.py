@@ -49,15 +49,12 @@ def truth_html(answer: str | None) -> str:
     return "" if answer is None else f'<p class="truth">True answer: <b>{escape(answer)}</b></p>'
 
 
-def answers_html(
-    visit: Visit, budget: int, writing: str | None = None, text: str = "", about: str = ""
-) -> str:
+def answers_html(visit: Visit, budget: int, about: str = "") -> str:
     """Three answers side by side.
 
     Args:
-        visit: with the answers finished so far.
+        visit: with the answers so far.
         budget: where the slider stands; answers for another budget say so.
-        writing: the label being answered now, `text` what it says so far.
         about: a line about the model, for pictures that it was not made for.
     """
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
@@ -65,27 +62,27 @@ def answers_html(
     for slot in SLOTS:
         count = len(visit.exploration.selections(shown)[slot])
         names[slot] = f"{slot} {visit.titles[slot]} · {count}"
-    cards = "".join(
-        _card(label, name, visit, text if label == writing else None)
-        for label, name in names.items()
-    )
+    cards = "".join(_card(label, name, visit) for label, name in names.items())
     stale = ""
     if visit.answers and visit.answered_budget != budget:
-        stale = f'<p class="note">Answers are for budget {visit.answered_budget}.</p>'
+        stale = (
+            f'<p class="note">Answers are for budget {visit.answered_budget}. '
+            f"Ask gives them at {budget}.</p>"
+        )
     line = f'<p class="note">{_code(about)}</p>' if about else ""
     kind = "answers stale" if stale else "answers"
     return f'<div class="{kind}" aria-live="polite">{cards}</div>{stale}{line}'
 
 
-def _card(label: str, name: str, visit: Visit, text: str | None) -> str:
+def _card(label: str, name: str, visit: Visit) -> str:
     answer = visit.answers.get(label)
     kind = {"A": "a", "B": "b"}.get(label, "all")
     if answer is not None:
         words, figures = answer.text, _figures(answer)
-    elif text is not None:
-        words, figures = text, "answering …"
+    elif label == visit.writing[0]:
+        words, figures = visit.writing[1], "stopped" if visit.stopped else "answering …"
     else:
-        words, figures = "", "waits for its turn"
+        words, figures = "", "not asked" if visit.stopped else "waits for its turn"
     verdict = ""
     whole = visit.answers.get(UNPRUNED)
     if answer is not None and whole is not None and label != UNPRUNED:
@@ -115,7 +112,7 @@ def _verdict(text: str, whole: str) -> str:
 def cost_html(visit: Visit) -> str:
     """What each answer cost, measured in this run, and what pruning brought."""
     if set(visit.answers) != {UNPRUNED, *SLOTS}:
-        return ""
+        return '<p class="note">Measured once all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **{s: f"{s} {visit.titles[s]}" for s in SLOTS}}
     rows = cost_rows(visit.answers)
     body = "".join(

@@ -42,15 +42,22 @@ class Visit:
     Attributes:
         key: what was looked at: the file's digest and the way it was fitted.
         exploration: the picks of slots "A" and "B" at every budget.
+        drawn: whether this is one of the scenes drawn here; `truth` the answer to its own question.
         answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
+        writing: the label being answered and its text so far; ("", "") between answers.
+        stopped: whether the visitor ended the answering.
     """
 
     key: tuple[str, Aspect]
     picture: Picture
     canvas: Canvas
     exploration: Exploration
+    drawn: bool = False
+    truth: str | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
     answered_budget: int = 0
+    writing: tuple[str, str] = ("", "")
+    stopped: bool = False
 
     def __deepcopy__(self, memo: dict) -> Visit:
         return self  # nothing in it changes, so visitors may start from the same one
@@ -95,9 +102,7 @@ class Guide:
         question = self.settings.check_question(question)
         if not path:
             raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
-        if Path(path).stat().st_size > self.settings.max_upload_bytes:
-            most = self.settings.max_upload_bytes // 1_000_000
-            raise PictureError(f"This file is larger than {most} MB. Choose a smaller picture.")
+        self.check_size(path)
         key = (digest(path), choices.aspect)
         if before is not None and before.key == key:
             picture, canvas = before.picture, before.canvas
@@ -108,6 +113,16 @@ class Guide:
         view = self.model.ask(picture, question, choices.relevance)
         return Visit(key, picture, canvas, explore(view, self._methods(choices)))
 
+    def check_size(self, path: str) -> None:
+        """Refuses a file that is too large to read at all, or that is gone."""
+        try:
+            size = Path(path).stat().st_size
+        except OSError:  # an upload is deleted after some hours
+            raise PictureError("The picture could not be opened. Upload it again.") from None
+        if size > self.settings.max_upload_bytes:
+            most = self.settings.max_upload_bytes / 1_000_000
+            raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")
+
     def change_methods(self, visit: Visit, choices: Choices) -> Visit:
         """The same picture and question with other methods; answers of what stays are kept."""
         methods = self._methods(choices)
@@ -117,21 +132,25 @@ class Guide:
             if label == UNPRUNED or visit.exploration.methods[label] == methods[label]
         }
         again = explore(visit.exploration.view, methods)
-        return dataclasses.replace(visit, exploration=again, answers=kept)
+        return dataclasses.replace(
+            visit, exploration=again, answers=kept, writing=("", ""), stopped=False
+        )
 
-    def answer(self, visit: Visit, budget: int) -> Iterator[tuple[Visit, str, str]]:
+    def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:
         """Answers with all tokens, with A's and with B's, one after the other.
 
         Answers that are already there for this budget are not asked for again.
 
         Yields:
-            the visit with the answers finished so far, the slot being answered, its text so far.
+            the visit with the answers so far, after each word and after each answer.
         """
         selections = visit.exploration.selections(budget)
         kept = visit.answers
         if visit.answered_budget != budget:
             kept = {label: answer for label, answer in kept.items() if label == UNPRUNED}
-        visit = dataclasses.replace(visit, answers=kept, answered_budget=budget)
+        visit = dataclasses.replace(
+            visit, answers=kept, answered_budget=budget, writing=("", ""), stopped=False
+        )
         for label, selection in ((UNPRUNED, None), *((slot, selections[slot]) for slot in SLOTS)):
             if label in visit.answers:
                 continue
@@ -140,14 +159,15 @@ class Guide:
             )
             text = ""
             while True:
+                visit = dataclasses.replace(visit, writing=(label, text))
+                yield visit
                 try:
                     text += next(pieces)
                 except StopIteration as end:
                     answers = {**visit.answers, label: end.value}
-                    visit = dataclasses.replace(visit, answers=answers)
+                    visit = dataclasses.replace(visit, answers=answers, writing=("", ""))
                     break
-                yield visit, label, text
-            yield visit, label, text
+        yield visit
 
     def _methods(self, choices: Choices) -> dict:
         chosen = choose((choices.method_a, choices.method_b), choices.seed)
