@@ -39,7 +39,7 @@ class Phase:
 
 
 PHASES = (
-    Phase("windows", 1300, 32, 12, 16, World(12 * PATCH, things=(2, 6), sizes=(24.0, 80.0))),
+    Phase("windows", 700, 32, 12, 16, World(12 * PATCH, things=(2, 6), sizes=(24.0, 80.0))),
     Phase("pictures", 1700, 16, GRID, 24, World()),
 )
 

@@ -35,10 +35,10 @@ class Rates:
     warm_up: int = 100
     decay: float = 0.35
 
-    def at(self, step: int, steps: int) -> float:
-        """The factor on both rates at a step of a run of ``steps``."""
+    def at(self, step: int, steps: int, warm_from: int = 0) -> float:
+        """The factor on both rates at a step of ``steps``, warmed up from ``warm_from``."""
         left = (steps - step) / (self.decay * steps)
-        return min(1.0, (step + 1) / self.warm_up, max(left, 0.02))
+        return min(1.0, (step - warm_from + 1) / self.warm_up, max(left, 0.02))
 
 
 class _Batches(Dataset):
@@ -98,12 +98,14 @@ def train(
     """
     module.to(device).train()
     optimisers = _optimisers(module, matrices, rates)
+    warm_from = first_step
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
         module.load_state_dict(state["module"])
         for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
         first_step = state["step"]
+        warm_from = 0  # the optimisers are warm already
     if first_step >= steps:
         return first_step
 
@@ -121,9 +123,8 @@ def train(
     averages: dict[str, float] = {}
     for step, data in enumerate(batches, first_step):
         for optimiser, rate in zip(optimisers, (rates.muon, rates.adam), strict=True):
-            since = step - first_step if first_step else step  # warm up again where it went on
             for group in optimiser.param_groups:
-                group["lr"] = rate * min(rates.at(step, steps), (since + 1) / rates.warm_up)
+                group["lr"] = rate * rates.at(step, steps, warm_from)
         data = {key: value.to(device, non_blocking=True) for key, value in data.items()}
         with torch.autocast(device.type, torch.bfloat16):
             loss, said = loss_of(data, step)

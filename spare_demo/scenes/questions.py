@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .world import COLOURS, SHAPES, Scene, Thing
+from .world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, Scene, Thing
 
 RECOGNITION, OCR, SPATIAL, COUNTING = "recognition", "ocr", "spatial", "counting"
 SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
@@ -177,6 +177,8 @@ def _exists(scene: Scene, rng: Rng) -> Question | None:
         shape = str(rng.choice(SHAPES))
     if any((t.colour, t.shape) == (colour, shape) for t in scene.things):
         return None
+    if (colour, shape) in HELD_OUT_COLOUR_SHAPE:
+        return None  # else training would teach that such things never are
     return Question(f"Is there a {colour} {shape}?", "no", (RECOGNITION,), (index,))
 
 

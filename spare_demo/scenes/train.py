@@ -18,6 +18,8 @@ import open_clip
 import torch
 from torch import Tensor
 
+from spare_demo.models.convert import clip_vision_from_open_clip
+
 from . import architecture, language, tower
 from .files import BuiltInFiles
 from .loop import Rates, checkpointed_module, train
@@ -106,6 +108,13 @@ class Recipe:
         clip, tower_steps = self.trained_clip()
         module, language_steps = self._new_language(clip)
         language_steps = checkpointed_module(module, self.language_file) or language_steps
+        tower_of = module.llava.model.vision_tower.state_dict()
+        for name, value in clip_vision_from_open_clip(clip)[1].state_dict().items():
+            if not torch.equal(value, tower_of[name]):
+                raise SystemExit(
+                    "The decoder was trained on another tower than this CLIP's. "
+                    f"Remove {self.language_file} and train the decoder again."
+                )
         BuiltInFiles().write(
             clip, self.clip_config, self.text_tokenizer,
             module.llava.cpu().eval(), architecture.processor(self.tokenizer),

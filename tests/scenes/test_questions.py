@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spare_demo.scenes.questions import SKILLS, Question, ask, is_right
 from spare_demo.scenes.world import (
     COLOURS,
+    HELD_OUT_COLOUR_SHAPE,
     SHAPES,
     WORDS,
     Scene,
@@ -248,6 +249,14 @@ def test_without_the_picture_the_best_guess_is_wrong_most_of_the_time() -> None:
     for form, counts in answers.items():
         by_opening[" ".join(form.split()[:2])] += counts
     assert sum(max(counts.values()) for counts in by_opening.values()) / count < 0.4
+
+
+def test_training_never_says_that_a_held_out_pair_is_not_there() -> None:
+    """Else a model would learn that the pairs of the second held-out set do not exist."""
+    held_out = {f"Is there a {c} {s}?" for c, s in HELD_OUT_COLOUR_SHAPE}
+    for seed in range(300):
+        for question in asked("train", seed)[1]:
+            assert question.text not in held_out
 
 
 def test_grading_forgives_case_and_a_full_stop_only() -> None:

@@ -12,8 +12,7 @@ from spare_demo.scenes import language, loop, tower
 from spare_demo.scenes.train import phase_at
 
 STEPS = 7
-# Without a warm-up: after a break the loop warms up anew, by design, and would learn a bit less.
-RATES = loop.Rates(muon=0.02, adam=0.01, warm_up=1)
+RATES = loop.Rates(muon=0.02, adam=0.01, warm_up=4)  # some breaks come during the warm-up
 
 
 class CutOff(Exception):
@@ -93,6 +92,12 @@ def test_rates_rise_stay_and_fall() -> None:
     assert factors[9:51] == [1.0] * 42
     assert factors[51:] == sorted(factors[51:], reverse=True)
     assert 0 < factors[-1] <= 0.02
+
+
+def test_fresh_optimisers_warm_up_where_they_start() -> None:
+    rates = loop.Rates(muon=1, adam=1, warm_up=10, decay=0.5)
+    assert rates.at(40, 100, warm_from=40) == pytest.approx(0.1)
+    assert rates.at(49, 100, warm_from=40) == 1.0
 
 
 @pytest.mark.parametrize("phases", [tower.PHASES, language.PHASES])
