@@ -1,0 +1,71 @@
+"""Fixtures for the tests of the page: what its steps are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from spare_demo.models import LlavaModel
+from spare_demo.settings import Settings
+from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.visit import Guide
+
+
+class Passes(list[str]):
+    """One entry per pass of the vision tower ("look") and of the language model ("answer")."""
+
+    def looks(self) -> int:
+        return self.count("look")
+
+    def answers(self) -> int:
+        return self.count("answer")
+
+
+@pytest.fixture
+def passes(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Passes]:
+    """Counts what the tiny model really runs: the tower by a hook, answers by their start."""
+    counted = Passes()
+    tower = tiny_model.hf.model.vision_tower
+    handle = tower.register_forward_hook(lambda *_: counted.append("look"))
+    stream = tiny_model.stream
+
+    def counting_stream(*args, **kwargs):
+        counted.append("answer")
+        return stream(*args, **kwargs)
+
+    monkeypatch.setattr(tiny_model, "stream", counting_stream)
+    yield counted
+    handle.remove()
+
+
+@pytest.fixture
+def small_settings() -> Settings:
+    """Limits that a test can reach."""
+    return Settings(
+        budget=5,
+        marks=(2, 8),
+        max_new_tokens=3,
+        max_question_characters=300,
+        max_pixels=120_000,
+        max_upload_bytes=200_000,
+    )
+
+
+@pytest.fixture
+def guide(tiny_model: LlavaModel, small_settings: Settings) -> Guide:
+    return Guide(tiny_model, small_settings)
+
+
+@pytest.fixture
+def handlers(tiny_model: LlavaModel, small_settings: Settings) -> Handlers:
+    return Handlers(tiny_model, small_settings)
+
+
+@pytest.fixture
+def photo_file(photo: Image.Image, tmp_path: Path) -> str:
+    path = tmp_path / "photo.png"
+    photo.save(path)
+    return str(path)

@@ -1,0 +1,264 @@
+"""What an event changes on the page, and what it leaves as it is."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+
+from spare_demo.settings import Settings
+from spare_demo.ui import examples
+from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.stage import OVERVIEW
+
+QUESTION = "Which number is written on the small triangle?"
+
+
+def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other: Any) -> list[dict]:
+    """All that pressing Ask changes, step by step, as the page gets it."""
+    given: dict[str, Any] = {
+        "path": path, "question": question, "method_a": "spare", "method_b": "cdpruner", "seed": 0,
+        "aspect": "pad", "tower_layer": -2, "text": "stretches", "budget": 5, "layer": OVERVIEW,
+        "example": None, "before": None,
+    } | other  # fmt: skip
+    return list(guarded(handlers.ask)(*given.values()))
+
+
+def merged(steps: list[dict]) -> dict:
+    return {name: value for step in steps for name, value in step.items()}
+
+
+def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
+    running = handlers.ask(
+        photo_file, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", 5, OVERVIEW, None,
+        None,
+    )  # fmt: skip
+    first = next(running)
+    assert passes == ["look"]
+    assert "<img" in first["stage"]
+    assert first["answers"].count("waits for its turn") == 3
+    running.close()
+
+
+def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
+    shown = merged(ask(handlers, photo_file))
+    assert set(shown) == {
+        "visit", "message", "looked", "notes", "truth", "stage", "answers", "cost", "curve",
+        "curve_words",
+    }  # fmt: skip
+    assert shown["message"] == ""
+    assert shown["answers"].count("prefill") == 3
+    assert shown["cost"].count("<tr>") == 4
+
+
+def test_old_costs_go_when_another_question_is_asked(handlers, photo_file) -> None:
+    before = merged(ask(handlers, photo_file))["visit"]
+    first = ask(handlers, photo_file, "Is it green?", before=before)[0]
+    assert "<table" not in first["cost"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"path": None}, "no picture yet"),
+        ({"question": "x" * 10_000}, "10,000 characters"),
+        ({"budget": 0}, "A budget of 0 visual tokens is not possible"),
+        ({"budget": -3}, "from 1 to 16"),
+        ({"budget": 17}, "from 1 to 16"),
+        ({"budget": None}, "from 1 to 16"),
+        ({"budget": "many"}, "from 1 to 16"),
+        ({"budget": 2.5}, "from 1 to 16"),
+        ({"budget": float("nan")}, "from 1 to 16"),
+        ({"method_b": "sparse"}, "cdpruner"),
+        ({"question": "", "method_a": "anti-relevance"}, "needs text"),
+        ({"seed": -1}, "The seed must be a whole number"),
+        ({"seed": 2**70}, "The seed must be a whole number"),
+        ({"seed": float("inf")}, "The seed must be a whole number"),
+    ],
+)
+def test_a_refusal_changes_nothing_but_the_message(
+    handlers, photo_file, wrong: dict, sentence: str
+) -> None:
+    steps = ask(handlers, **({"path": photo_file} | wrong))
+    assert [set(step) for step in steps] == [{"message"}]
+    assert sentence in steps[0]["message"]
+    assert photo_file not in steps[0]["message"]
+
+
+def test_a_budget_may_come_as_the_text_of_a_number(handlers, photo_file) -> None:
+    assert merged(ask(handlers, photo_file, budget="7"))["visit"].answered_budget == 7
+
+
+def test_what_nobody_foresaw_is_a_sentence_too_and_goes_to_the_log(
+    handlers, photo_file, monkeypatch, caplog
+) -> None:
+    def break_down(*_: object, **__: object) -> None:
+        raise RuntimeError("CUDA out of memory at /root/secret")
+
+    monkeypatch.setattr(handlers.model, "look", break_down)
+    with caplog.at_level(logging.ERROR):
+        steps = ask(handlers, photo_file)
+    assert [set(step) for step in steps] == [{"message"}]
+    assert "ask again" in steps[0]["message"]
+    assert "secret" not in steps[0]["message"]
+    assert "CUDA out of memory" in caplog.text
+
+
+def test_a_breakdown_while_answering_leaves_what_was_shown(
+    handlers, photo_file, monkeypatch
+) -> None:
+    def break_down(*_: object, **__: object) -> None:
+        raise RuntimeError("gone")
+
+    monkeypatch.setattr(handlers.model, "stream", break_down)
+    shown = merged(ask(handlers, photo_file))
+    assert "<img" in shown["stage"]
+    assert "ask again" in shown["message"]
+
+
+def test_no_question_is_answered_and_said(handlers, photo_file) -> None:
+    shown = merged(ask(handlers, photo_file, ""))
+    assert shown["notes"].count("Without a question") == 2
+    assert "there is no question" in shown["stage"]
+    assert shown["answers"].count("prefill") == 3
+
+
+@pytest.mark.parametrize("field", ["question", "method_b"])
+def test_what_a_visitor_typed_stays_text(handlers, photo_file, field: str) -> None:
+    shown = merged(ask(handlers, photo_file, **{field: "<script>alert(1)</script>"}))
+    assert not any("<script>" in value for value in shown.values() if isinstance(value, str))
+
+
+def test_redraw_runs_no_model(handlers, passes, photo_file) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    passes.clear()
+    shown = merged(list(handlers.redraw(8, OVERVIEW, visit)))
+    assert passes == []
+    assert "kept 8 of 16" in shown["stage"]
+    assert "Answers are for budget 5. Ask gives them at 8." in shown["answers"]
+    assert "from 8 tokens" in shown["curve_words"]
+    assert "visit" not in shown
+
+
+def test_redraw_back_at_the_answers_budget_shows_them_in_full(handlers, photo_file) -> None:
+    shown = merged(ask(handlers, photo_file))
+    again = merged(list(handlers.redraw(5, OVERVIEW, shown["visit"])))
+    assert again["answers"] == shown["answers"]
+    assert again["stage"] == shown["stage"]
+
+
+@pytest.mark.parametrize("budget", [0, -1, 17, None, "x", 3.5])
+def test_an_impossible_budget_is_told_beside_the_slider(handlers, photo_file, budget) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    for event in (handlers.redraw, handlers.settle):
+        steps = list(event(budget, OVERVIEW, visit))
+        assert [set(step) for step in steps] == [{"budget_message"}]
+        assert "Choose a whole number from 1 to 16." in steps[0]["budget_message"]
+    assert merged(list(handlers.redraw(4, OVERVIEW, visit)))["budget_message"] == ""
+
+
+def test_a_slider_at_rest_asks_again(handlers, passes, photo_file) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    passes.clear()
+    shown = merged(list(handlers.settle(9, OVERVIEW, visit)))
+    assert shown["visit"].answered_budget == 9
+    assert passes == ["answer", "answer"]
+    assert "Answers are for" not in shown["answers"]
+
+
+def test_a_slow_model_is_not_asked_by_the_slider(handlers, passes, photo_file) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    slow = {name: dataclasses.replace(a, decode_seconds=9.0) for name, a in visit.answers.items()}
+    passes.clear()
+    shown = merged(list(handlers.settle(9, OVERVIEW, dataclasses.replace(visit, answers=slow))))
+    assert passes == []
+    assert "Answers are for budget 5" in shown["answers"]
+
+
+def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_file) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    passes.clear()
+    shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, OVERVIEW, visit)))
+    assert passes == ["answer"]
+    assert shown["visit"].titles["B"] in shown["stage"]
+    assert "looked" not in shown, "a question that was typed but not asked is still not asked"
+
+
+def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
+    steps = ask(handlers, photo_file)
+    half = next(step["visit"] for step in steps if step["visit"].writing[0] == "A")
+    shown = merged(list(handlers.stop(8, half)))
+    assert shown["answers"].count("prefill") == 1
+    assert "stopped" in shown["answers"] and "not asked" in shown["answers"]
+    assert "answering" not in shown["answers"] and "turn" not in shown["answers"]
+    assert "<table" not in shown["cost"]
+    assert "from 8 tokens" in shown["curve_words"]
+
+
+def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, photo_file) -> None:
+    steps = ask(handlers, photo_file)
+    half = next(step["visit"] for step in steps if step["visit"].writing[0] == "A")
+    stopped = merged(list(handlers.stop(5, half)))["visit"]
+    passes.clear()
+    shown = merged(list(handlers.settle(6, OVERVIEW, stopped)))
+    assert passes == ["answer", "answer"]
+    assert "not asked" not in shown["answers"]
+
+
+def test_the_truth_of_a_scene_shows_with_its_own_question_only(handlers) -> None:
+    first, second = handlers.offered[:2]
+    own = merged(ask(handlers, first.path, first.question))
+    assert first.answer in own["truth"]
+    assert merged(ask(handlers, first.path, f" {first.question} "))["visit"].truth == first.answer
+    assert merged(ask(handlers, first.path, "Something else?"))["truth"] == ""
+    assert merged(ask(handlers, second.path, first.question))["truth"] == ""
+
+
+def test_a_new_scene_brings_picture_question_and_truth(handlers) -> None:
+    path, question, example = handlers.new_scene()
+    assert Path(path).parent == handlers.scenes
+    shown = merged(ask(handlers, path, question, example=example))
+    assert shown["visit"].truth == example.answer
+    assert f"<b>{example.answer}</b>" in shown["truth"]
+    assert handlers.new_scene()[0] != path
+
+
+def test_old_scenes_leave_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examples, "_SCENES_ON_DISK", 3)
+    made = [examples.new_scene(tmp_path).path for _ in range(5)]
+    assert len(list(tmp_path.iterdir())) == 3
+    assert Path(made[-1]).exists()
+
+
+def test_every_shipped_example_has_a_picture_a_question_and_an_answer(handlers) -> None:
+    assert handlers.offered
+    for example in handlers.offered:
+        assert Path(example.path).is_file()
+        assert example.question.endswith("?") and example.answer
+
+
+def test_compare_refuses_in_sentences(handlers: Handlers, photo_file: str) -> None:
+    with pytest.raises(gr.Error, match="no picture"):
+        handlers.compare("", QUESTION)
+    with pytest.raises(gr.Error, match="from 1 to 16"):
+        handlers.compare(photo_file, QUESTION, budget=17)
+    with pytest.raises(gr.Error, match="cdpruner"):
+        handlers.compare(photo_file, QUESTION, "sparse", budget=5)
+
+
+def test_the_built_in_model_introduces_itself_on_pictures_it_was_not_made_for(
+    tiny_model, photo_file, monkeypatch
+) -> None:
+    monkeypatch.setattr(tiny_model, "name", "built-in")
+    monkeypatch.setattr(tiny_model, "description", "It knows drawn scenes only.")
+    handlers = Handlers(tiny_model, Settings(max_new_tokens=2))
+    scene = handlers.offered[0]
+    assert "drawn scenes only" in merged(ask(handlers, photo_file))["answers"]
+    assert "drawn scenes only" not in merged(ask(handlers, scene.path, "Mine?"))["answers"]
+    visit = merged(ask(handlers, photo_file))["visit"]
+    moved = merged(list(handlers.redraw(3, OVERVIEW, visit)))
+    assert "drawn scenes only" in moved["answers"], "the line stays when the slider moves"
