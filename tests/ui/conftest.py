@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,38 @@ def photo_file(photo: Image.Image, tmp_path: Path) -> str:
     path = tmp_path / "photo.png"
     photo.save(path)
     return str(path)
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture
+def unused_port() -> int:
+    return free_port()
+
+
+@dataclass(frozen=True)
+class Served:
+    """The app as visitors meet it, and the model that answers there."""
+
+    url: str
+    model: LlavaModel
+    settings: Settings
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[Served]:
+    """The real page with the built-in model, on a free port; launched once for all tests."""
+    from spare_demo.models import load_model
+    from spare_demo.ui import build, launch_options
+
+    port = free_port()
+    settings = Settings(model="built-in", device="cpu", port=port, max_new_tokens=12)
+    model = load_model(settings.model, settings.device)
+    demo = build(model, settings)
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    yield Served(f"http://127.0.0.1:{port}", model, settings)
+    demo.close(verbose=False)

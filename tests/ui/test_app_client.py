@@ -1,0 +1,286 @@
+"""The real app, served and driven by programs: what `/compare` gives, to one and to two at once."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from gradio_client import Client, handle_file
+from PIL import Image, ImageDraw
+
+from spare_demo import compare
+from spare_demo.pruners import PRUNERS
+from spare_demo.record import record
+
+ROOT = Path(__file__).parents[2]
+QUESTION = "How many crosses are there?"
+
+
+@pytest.fixture
+def client(served) -> Iterator[Client]:
+    yield Client(served.url, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """A wide and a tall drawing."""
+    folder = tmp_path_factory.mktemp("pictures")
+    paths = []
+    for name, size, colour in (("wide", (500, 200), "red"), ("tall", (150, 420), "blue")):
+        picture = Image.new("RGB", size, "white")
+        ImageDraw.Draw(picture).ellipse((30, 40, 110, 120), fill=colour)
+        paths.append(str(folder / f"{name}.png"))
+        picture.save(paths[-1])
+    return paths[0], paths[1]
+
+
+class Roughly(list):
+    """Numbers that are equal to others up to rounding; unlike pytest.approx also to another."""
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == pytest.approx(list(other), abs=1e-5)  # type: ignore[call-overload]
+
+
+def findings(result: dict[str, Any]) -> dict[str, Any]:
+    """A result without what differs from run to run: wall times."""
+    return {
+        "picture": result["picture"],
+        "prompt": result["prompt"],
+        "relevance": Roughly(result["relevance"]),
+        "orders": {name: item["order"] for name, item in result["selections"].items()},
+        "answers": {
+            name: (item["text"], item["token_ids"], item["visual_tokens"], item["kv_cache_bytes"])
+            for name, item in result["answers"].items()
+        },
+    }
+
+
+def alone(served, path: str, question: str, *pair: str, budget: int, seed: int = 0) -> dict:
+    """What the package itself finds, without any page."""
+    done = compare(served.model, path, question, pair, budget, served.settings.max_new_tokens, seed)
+    return findings(json.loads(json.dumps(record(done))))
+
+
+def raw(served, data: list[Any]) -> tuple[str, str]:
+    """Calls `/compare` without the client, which would be too polite; the last event and data."""
+    address = f"{served.url}/gradio_api/call/compare"
+    started = httpx.post(address, json={"data": data}, timeout=60)
+    if started.status_code != 200:
+        return "refused", started.text
+    answer = httpx.get(f"{address}/{started.json()['event_id']}", timeout=120).text
+    event, told = answer.strip().split("\n\n")[-1].split("\n", 1)
+    return event.removeprefix("event: "), told.removeprefix("data: ")
+
+
+def test_compare_is_the_only_public_endpoint(client) -> None:
+    listed = client.view_api(return_format="dict", print_info=False)
+    assert list(listed["named_endpoints"]) == ["/compare"]
+    assert not listed["unnamed_endpoints"]
+    names = [p["parameter_name"] for p in listed["named_endpoints"]["/compare"]["parameters"]]
+    assert names == ["image", "question", "method_a", "method_b", "budget", "seed"]
+
+
+def test_compare_finds_what_the_package_finds(served, client, pictures) -> None:
+    result = client.predict(
+        handle_file(pictures[0]), QUESTION, "spare", "random", 48, 7, api_name="/compare"
+    )
+    assert findings(result) == alone(
+        served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7
+    )
+    assert result["settings"]["budget"] == 48
+    assert result["model"]["name"] == "built-in"
+
+
+def test_only_picture_and_question_must_be_given(served, client, pictures) -> None:
+    result = client.predict(handle_file(pictures[0]), QUESTION, api_name="/compare")
+    assert set(result["selections"]) == {"spare", "cdpruner"}
+    assert len(result["selections"]["spare"]["order"]) == 64
+
+
+def test_without_a_question_the_text_part_is_off(client, pictures) -> None:
+    result = client.predict(handle_file(pictures[0]), "", api_name="/compare")
+    assert result["relevance"] is None
+    assert len(result["notes"]) == 2
+
+
+def test_two_at_once_get_what_each_would_alone(served, pictures) -> None:
+    wide, tall = pictures
+    asked = [
+        (wide, "What color is the circle?", "spare", "cdpruner", 20),
+        (tall, "Is there a number 0?", "uniform", "spare", 33),
+    ]
+    clients = [Client(served.url, verbose=False) for _ in asked]
+    jobs = [
+        client.submit(handle_file(path), question, a, b, k, api_name="/compare")
+        for _ in range(2)
+        for client, (path, question, a, b, k) in zip(clients, asked, strict=True)
+    ]
+    results = [findings(job.result(timeout=120)) for job in jobs]
+    expected = [alone(served, p, q, a, b, budget=k) for p, q, a, b, k in asked]
+    assert expected[0]["orders"] != expected[1]["orders"]
+    assert results == expected * 2
+
+
+def png(width: int, height: int) -> bytes:
+    """A black one-bit PNG of any size, written without holding its pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        check = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    packer, row = zlib.compressobj(9), bytes(1 + (width + 7) // 8)
+    pixels = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    head = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    )
+
+
+def bad_file(kind: str, good: str) -> bytes:
+    whole = Path(good).read_bytes()
+    return {
+        "text": b"These are words.",
+        "empty": b"",
+        "truncated": whole[: len(whole) // 2],
+        "bomb": png(20_000, 20_000),
+        "html": b"<html><script>alert(1)</script></html>",
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("text", "not a picture this page can read"),
+        ("html", "not a picture this page can read"),
+        ("empty", "empty"),
+        ("truncated", "cut off or damaged"),
+        ("bomb", "at most 40 million pixels"),
+    ],
+)
+def test_a_bad_file_gets_a_sentence(
+    client, pictures, tmp_path: Path, kind: str, sentence: str
+) -> None:
+    path = tmp_path / "picture.png"
+    path.write_bytes(bad_file(kind, pictures[0]))
+    assert path.stat().st_size < 100_000
+    with pytest.raises(Exception, match=sentence) as refused:
+        client.predict(handle_file(str(path)), QUESTION, api_name="/compare")
+    assert_tells_nothing(str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"budget": 0}, "from 1 to 576"),
+        ({"budget": -4}, "from 1 to 576"),
+        ({"budget": 577}, "from 1 to 576"),
+        ({"budget": 2.5}, "from 1 to 576"),
+        ({"budget": "many"}, "from 1 to 576"),
+        ({"budget": None}, "from 1 to 576"),
+        ({"budget": [3]}, "from 1 to 576"),
+        ({"method_a": "sparse"}, ", ".join(list(PRUNERS)[:2])),
+        ({"method_b": ""}, "cdpruner"),
+        ({"question": "why " * 2500}, "at most 2,000"),
+        ({"question": "", "method_a": "anti-relevance"}, "needs text"),
+        ({"seed": -1}, "seed must be a whole number"),
+        ({"seed": 2**70}, "seed must be a whole number"),
+        ({"seed": "x"}, "seed must be a whole number"),
+    ],
+)
+def test_a_bad_value_gets_a_sentence(client, pictures, arguments: dict, sentence: str) -> None:
+    given = {"image": handle_file(pictures[0]), "question": QUESTION} | arguments
+    with pytest.raises(Exception, match=sentence) as refused:
+        client.predict(**given, api_name="/compare")
+    assert_tells_nothing(str(refused.value))
+
+
+def test_no_picture_gets_a_sentence(client) -> None:
+    with pytest.raises(Exception, match="There is no picture"):
+        client.predict(None, QUESTION, api_name="/compare")
+
+
+def test_a_file_over_the_limit_is_not_taken_in(client, served, tmp_path: Path) -> None:
+    path = tmp_path / "large.png"
+    path.write_bytes(b"\x89PNG" + bytes(served.settings.max_upload_bytes))
+    with pytest.raises(Exception, match=r"(?i)size|large"):
+        client.predict(handle_file(str(path)), QUESTION, api_name="/compare")
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        {"path": "/etc/passwd"},
+        {"path": str(ROOT / "assets" / "examples" / "examples.json")},
+        {"path": "../../etc/passwd", "is_stream": True},
+        "/etc/passwd",
+        17,
+        {"nonsense": []},
+    ],
+)
+def test_no_file_of_the_server_can_be_named(served, image: object) -> None:
+    if isinstance(image, dict):
+        image = image | {"meta": {"_type": "gradio.FileData"}}
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
+    assert event in ("error", "refused")
+    assert_tells_nothing(told)
+    assert "root:" not in told
+
+
+def test_addresses_are_not_fetched(served) -> None:
+    image = {"path": "http://192.0.2.1/x.png", "meta": {"_type": "gradio.FileData"}}
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
+    assert event == "error"
+    assert "fetches nothing from addresses" in told
+
+
+def test_it_still_serves_after_all_of_this(served, client, pictures) -> None:
+    assert httpx.get(served.url).status_code == 200
+    result = client.predict(handle_file(pictures[1]), QUESTION, api_name="/compare")
+    assert findings(result) == alone(served, pictures[1], QUESTION, "spare", "cdpruner", budget=64)
+
+
+def test_the_program_serves_and_says_when_its_port_is_taken(
+    tiny_folder: Path, tmp_path: Path, unused_port: int
+) -> None:
+    command = [
+        sys.executable, str(ROOT / "app.py"), "--model", str(tiny_folder), "--device", "cpu",
+        "--port", str(unused_port),
+    ]  # fmt: skip
+    # From another folder, so that nothing depends on where it is started from.
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as program:
+        try:
+            assert program.stdout
+            lines = iter(program.stdout.readline, "")
+            assert any(f"Open http://127.0.0.1:{unused_port}" in line for line in lines)
+            page = httpx.get(f"http://127.0.0.1:{unused_port}/")
+            assert page.status_code == 200 and "SPARE demo" in page.text
+            second = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+            assert second.returncode == 1
+            assert f"Port {unused_port} is not free" in second.stderr
+            assert "Traceback" not in second.stderr
+        finally:
+            program.terminate()
+
+
+def test_an_unknown_method_at_the_start_is_a_sentence(tiny_model) -> None:
+    from spare_demo.settings import Settings
+    from spare_demo.ui import build
+
+    with pytest.raises(ValueError, match="cdpruner"):
+        build(tiny_model, Settings(methods=("sparse",)))
+
+
+def assert_tells_nothing(told: str) -> None:
+    """No path, no line of code, no name of an exception."""
+    for secret in ("Traceback", "/tmp", "/root", "/work", str(ROOT), ".py", "site-packages"):
+        assert secret not in told
