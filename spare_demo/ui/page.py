@@ -95,28 +95,39 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     )
     outputs = [getattr(parts, name) for name in changed]
 
-    def put(handler: Callable[..., Iterator[Shown]], start: Shown, end: Shown) -> Callable:
-        """The handler as Gradio calls it: from names of parts to the parts."""
+    def put(values: Shown) -> dict:
+        return {getattr(parts, name): value for name, value in values.items()}
+
+    def stream(handler: Callable[..., Iterator[Shown]]) -> Callable:
+        """The handler as Gradio calls it for a run that Stop can end."""
 
         def run(*inputs: Any) -> Iterator[dict]:
-            for values in itertools.chain([start], guarded(handler)(*inputs), [end]):
-                if values:
-                    yield {getattr(parts, name): value for name, value in values.items()}
+            for values in itertools.chain([busy], guarded(handler)(*inputs), [idle]):
+                yield put(values)
+
+        return run
+
+    def once(handler: Callable[..., Iterator[Shown]], also: Shown | None = None) -> Callable:
+        """All that the handler changes, in one go."""
+
+        def run(*inputs: Any) -> dict:
+            changes = [*guarded(handler)(*inputs), also or {}]
+            return put({name: value for change in changes for name, value in change.items()})
 
         return run
 
     busy = {"ask": gr.update(visible=False), "stop": gr.update(visible=True)}
     idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
     running = []
+    p = parts
 
     def answering(event: Any, handler: Callable, inputs: list, mode: str = "once") -> None:
         """After the event Ask becomes Stop at once, and the handler streams when its turn comes."""
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
-        begun = event(put(_nothing, busy, {}), None, outputs, queue=False, **options)
-        run = begun.then(put(handler, busy, idle), inputs, outputs, **_ANSWERING, **options)
+        begun = event(lambda: put(busy), None, [p.ask, p.stop], queue=False, **options)
+        run = begun.then(stream(handler), inputs, outputs, **_ANSWERING, **options)
         running.append(run)
 
-    p = parts
     asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
     asked += [p.budget, p.layer, p.example, p.visit]
 
@@ -137,26 +148,21 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     redrawn = [p.budget, p.layer, p.visit]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
     for event in (p.budget.input, p.layer.input):
-        event(put(handlers.redraw, {}, {}), redrawn, outputs, **moving)
+        event(once(handlers.redraw), redrawn, outputs, **moving)
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         moved = button.click(lambda mark=mark: mark, None, p.budget, queue=False, **_QUIET)
-        redraw = moved.then(put(handlers.redraw, {}, {}), redrawn, outputs, **moving)
+        redraw = moved.then(once(handlers.redraw), redrawn, outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
 
-    for event in (p.image.input, p.image.clear, p.question.input):
+    # Not `input`, which a Textbox leaves out for what is pasted or deleted.
+    for event in (p.image.change, p.question.change):
         event(None, None, None, js=_STALE, **_QUIET)
     p.looked.change(None, None, None, js=_FRESH, **_QUIET)
-    p.stop.click(
-        put(handlers.stop, idle, {}), [p.budget, p.visit], outputs,
-        cancels=running, queue=False, **_QUIET,
-    )  # fmt: skip
+    stop = once(handlers.stop, idle)
+    p.stop.click(stop, [p.budget, p.visit], outputs, cancels=running, queue=False, **_QUIET)
     questions = json.dumps([example.question for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
-
-
-def _nothing() -> Iterator[Shown]:
-    return iter(())
 
 
 def _offer_compare(handlers: Handlers) -> None:
