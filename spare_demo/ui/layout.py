@@ -134,13 +134,13 @@ def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -
         first.question, label="Question", lines=1, max_lines=3, elem_id="question"
     )
     parts["message"] = gr.HTML(elem_id="message", elem_classes="message-place")
-    parts["looked"] = gr.HTML(elem_id="looked")
     with gr.Row(elem_id="actions"):
         parts["ask"] = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
         parts["stop"] = gr.Button(
             "Stop", variant="stop", min_width=80, visible=False, elem_id="stop"
         )
         parts["scene"] = gr.Button("New scene", min_width=80, elem_id="scene")
+    parts["looked"] = gr.HTML(elem_id="looked")
     parts["truth"] = gr.HTML(panels.truth_html(first.answer), elem_id="truth")
     parts["offered"] = gr.Dataset(
         components=[gr.Image(visible=False)],

@@ -125,7 +125,8 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
         """After the event Ask becomes Stop at once, and the handler streams when its turn comes."""
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
         begun = event(lambda: put(busy), None, [p.ask, p.stop], queue=False, **options)
-        run = begun.then(stream(handler), inputs, outputs, **_ANSWERING, **options)
+        shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
+        run = begun.then(stream(handler), inputs, outputs, **_ANSWERING, **(options | shown))
         running.append(run)
 
     asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
@@ -159,8 +160,9 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     for event in (p.image.change, p.question.change):
         event(None, None, None, js=_STALE, **_QUIET)
     p.looked.change(None, None, None, js=_FRESH, **_QUIET)
-    stop = once(handlers.stop, idle)
-    p.stop.click(stop, [p.budget, p.visit], outputs, cancels=running, queue=False, **_QUIET)
+    # Two steps, so that no word of the run comes after what Stop shows.
+    ended = p.stop.click(None, None, None, cancels=running, queue=False, **_QUIET)
+    ended.then(once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET)
     questions = json.dumps([example.question for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
 
