@@ -127,10 +127,11 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
 
     model.hf.model.vision_tower.register_forward_hook(count)
     first, n = handlers.offered[0], handlers.tokens
-    fixed: Any = (0, "pad", -2, "stretches", min(64, n), OVERVIEW, None)
+    chosen = ("spare", "cdpruner", 0, "pad", -2, "stretches", min(64, n), OVERVIEW, None)
     visit = None
     for question in (first.question, "Another question?"):
-        for shown in handlers.ask(first.path, question, "spare", "cdpruner", *fixed, visit):
+        given: tuple[Any, ...] = (first.path, question, *chosen, visit)
+        for shown in handlers.ask(*given):
             visit = shown.get("visit", visit)
     assert visit is not None
     seconds: dict[str, list[float]] = {}
