@@ -38,9 +38,13 @@ class Phase:
     world: World
 
 
+WINDOW = 12
 PHASES = (
-    Phase("windows", 700, 32, 12, 16, World(12 * PATCH, things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("pictures", 1700, 16, GRID, 24, World()),
+    Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
+    Phase("pictures", 240, 16, GRID, 24, World()),
+    # A picture costs three windows and teaches little more, so most steps see crowded windows.
+    Phase("crowded windows", 1300, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("pictures", 300, 16, GRID, 24, World()),
 )
 
 
