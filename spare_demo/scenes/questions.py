@@ -245,9 +245,17 @@ def _sum(scene: Scene, rng: Rng) -> Question | None:
 
 # Each with its share of the questions.
 _MAKERS: tuple[tuple[Maker, float], ...] = (
-    (_attribute, 0.26), (_attribute_by_side, 0.16), (_exists, 0.06), (_side_of, 0.08),
-    (_half, 0.05), (_extreme, 0.1), (_read, 0.05), (_print_exists, 0.04), (_count, 0.1),
-    (_count_side, 0.05), (_sum, 0.05),
+    (_attribute, 0.26),
+    (_attribute_by_side, 0.16),
+    (_exists, 0.06),
+    (_side_of, 0.08),
+    (_half, 0.05),
+    (_extreme, 0.1),
+    (_read, 0.05),
+    (_print_exists, 0.04),
+    (_count, 0.1),
+    (_count_side, 0.05),
+    (_sum, 0.05),
 )
 
 
