@@ -90,7 +90,7 @@ def _style(figure: go.Figure, budget: int, log_x: bool) -> None:
         "automargin": True,
     }
     ticks = (
-        {"type": "log", "tickvals": [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]}
+        {"type": "log", "tickangle": 0, "tickvals": [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]}
         if log_x
         else {}
     )
