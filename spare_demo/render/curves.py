@@ -89,11 +89,8 @@ def _style(figure: go.Figure, budget: int, log_x: bool) -> None:
         "ticks": "outside",
         "automargin": True,
     }
-    ticks = (
-        {"type": "log", "tickangle": 0, "tickvals": [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]}
-        if log_x
-        else {}
-    )
+    powers = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]
+    ticks = {"type": "log", "tickangle": 0, "tickvals": powers} if log_x else {}
     figure.update_layout(
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
