@@ -57,6 +57,28 @@ def spare(x: Array, rho: Array, k: int) -> list[int]:
     return picked
 
 
+def greedy_to_the_end(x: Array, merit: Array, k: int, dependent: float) -> list[int]:
+    """`spare` with merit rho ||x||^2 and a rule for features that run out, in extended precision.
+
+    The residual rows are kept, not their squared lengths by subtraction, which is all rounding
+    once a sine is near 1e-8. A token with a sine of `dependent` or less to the picked ones is
+    picked only when no other is left, highest merit first.
+    """
+    rows = x.astype(np.longdouble)
+    rows = rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+    picked: list[int] = []
+    for _ in range(k):
+        sine = np.sqrt((rows * rows).sum(axis=1))
+        score = np.where(sine > dependent, merit * sine**2, -1 / merit)
+        score[picked] = -np.inf
+        p = int(np.argmax(score))
+        picked.append(p)
+        if sine[p] > dependent:
+            q = rows[p] / sine[p]
+            rows = rows - (rows @ q)[:, None] * q
+    return picked
+
+
 def cdpruner(x: Array, w: Array, k: int) -> list[int]:
     """CDPruner as released: incremental Cholesky on w_i cos_ij w_j, without its half precision."""
     unit = x / np.sqrt((x * x).sum(axis=1, keepdims=True))

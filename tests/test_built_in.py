@@ -9,7 +9,15 @@ import numpy as np
 import open_clip
 import pytest
 import torch
-from references import as_array, cosines, minmax_weight, softplus_weight, spare
+from references import (
+    as_array,
+    cdpruner,
+    cosines,
+    greedy_to_the_end,
+    minmax_weight,
+    softplus_weight,
+    spare,
+)
 
 from spare_demo import PRUNERS, Selection, load_model
 from spare_demo.models import LlavaModel, View
@@ -47,40 +55,33 @@ def test_it_has_576_tokens_of_14_pixels(model: LlavaModel, views: list[View]) ->
     assert all(view.tokens.n == 576 for view in views)
 
 
-def determined(x: np.ndarray, order: list[int]) -> int:
-    """How many of the reference's picks the features determine: the sine of each to those before
-    it is above what `greedy.py` calls dependent, 1e-6. What is below is float32's own rounding."""
-    diagonal = np.abs(np.diag(np.linalg.qr(x[order].T, mode="r")))
-    dependent = diagonal <= 1e-6 * np.linalg.norm(x[order], axis=1)
-    return int(np.argmax(dependent)) if dependent.any() else len(order)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_real_features_give_the_references_picks(views: list[View], dtype: torch.dtype) -> None:
     """Every budget up to 192 at once: the picks are nested, so the order says it for all.
 
-    In float32 these features have a numerical rank of 120 to 180; from there on the stated rule
-    of `greedy.py` takes over, and 192 distinct tokens are kept all the same.
+    In float32 these features have a numerical rank of 120 to 180; from there on the reference
+    follows the rule that `greedy.py` states. In half precision rounding gives them full rank, and
+    Algorithm 1 to the letter is the reference all the way.
     """
     for view in views:
         tokens = replace(view.tokens, features=view.tokens.features.to(dtype))
         x = as_array(tokens.features)
+        length = np.linalg.norm(x, axis=1)
         cosine = cosines(as_array(view.tokens.clip_image), as_array(view.tokens.clip_text))
-        anti = -cosine.mean(axis=1)
-        unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-        for name, expected in {
-            "spare": spare(x, softplus_weight(anti), BUDGET),
-            "spare-reconstruction": spare(x, np.ones(len(x)), BUDGET),
-            # By its equivalent on unit rows, since the released form takes the root of a
-            # negative number once the features are used up.
-            "cdpruner": spare(unit, minmax_weight(anti) ** 2, BUDGET),
+        rho = softplus_weight(-cosine.mean(axis=1))
+        w = minmax_weight(-cosine.mean(axis=1))
+        for name, merit in {
+            "spare": rho * length**2,
+            "spare-reconstruction": length**2,
+            "cdpruner": w**2,
         }.items():
             picked = PRUNERS[name].select(tokens, BUDGET)
-            count = determined(x, expected)
-            assert count >= (100 if dtype is torch.float32 else BUDGET)
-            assert picked.order.tolist()[:count] == expected[:count]
-            assert len(set(picked.order.tolist())) == BUDGET
+            assert picked.order.tolist() == greedy_to_the_end(x, merit, BUDGET, 1e-6)
             assert not picked.gain.isnan().any()
+        if dtype != torch.float32:
+            assert PRUNERS["spare"].select(tokens, BUDGET).order.tolist() == spare(x, rho, BUDGET)
+            released = cdpruner(x, w, BUDGET)
+            assert PRUNERS["cdpruner"].select(tokens, BUDGET).order.tolist() == released
 
 
 def test_keeping_all_is_stock_generate(model: LlavaModel, views: list[View]) -> None:
