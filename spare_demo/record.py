@@ -10,7 +10,6 @@ import dataclasses
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -82,35 +81,13 @@ def record(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def read_picks(source: str | bytes | Sequence[int] | Tensor, n: int) -> Selection:
-    """One list of patch indices -> a selection of a picture with n tokens, in the order given.
-
-    Args:
-        source: whole numbers, or text: JSON such as [3, 17, 240], or just 3, 17, 240.
-        n: number of visual tokens.
-
-    Raises:
-        ValueError: with a sentence to show: not a list of whole numbers, none at all, repeats, or
-            indices out of range.
-    """
-    if isinstance(source, bytes):
-        source = source.decode("utf-8", errors="replace")
-    if isinstance(source, str):
-        text = source.strip()
-        try:
-            source = json.loads(text if text.startswith(("[", "{", '"')) else f"[{_commas(text)}]")
-        except (ValueError, RecursionError):
-            raise _not_a_list() from None
-    return _selection_of(source).check(n)
-
-
 def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     """A file of picks -> selections by label; that they fit the picture is checked when used.
 
     The file holds one list (which gets `label`), {label: list, …}, or a whole result.json.
 
     Raises:
-        ValueError: with a sentence to show, as for `read_picks`.
+        ValueError: with a sentence to show: not lists of whole numbers, none at all, or repeats.
     """
     try:
         data = json.loads(text)
@@ -165,17 +142,10 @@ def _numbers(values: Tensor | None) -> list[float] | None:
 
 
 def _selection_of(indices: object) -> Selection:
-    if isinstance(indices, Tensor):
-        return Selection(indices)
     whole = isinstance(indices, list | tuple) and all(type(index) is int for index in indices)
     if not whole:
         raise _not_a_list()
     return Selection(indices)  # type: ignore[arg-type]  # a list is read as the tensor it means
-
-
-def _commas(text: str) -> str:
-    """ "3 17, 240" -> "3,17,240"."""
-    return ",".join(text.replace(",", " ").split())
 
 
 def _not_a_list() -> ValueError:

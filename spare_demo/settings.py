@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
 
 def _setting(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
@@ -35,11 +33,6 @@ class Settings:
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
     share: bool = _setting(False, "also serve through a public link of gradio.live")
-    public: bool = _setting(
-        False,
-        "strangers visit: they choose a model from the catalogue only; "
-        "on by itself when the page is shared or served beyond this machine",
-    )
     methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at the start")
     budget: int = _setting(64, "tokens kept at the start")
     marks: tuple[int, ...] = _setting((32, 64, 128, 192), "budgets marked on the slider")
@@ -108,8 +101,6 @@ def parse(
     # A Space is reached through its own proxy, which does not come over the loopback address.
     if "SPACE_ID" in environment:
         chosen.setdefault("host", "0.0.0.0")
-    beyond = chosen.get("share", False) or chosen.get("host", "127.0.0.1") not in _LOOPBACK
-    chosen.setdefault("public", beyond)
     try:
         return Settings(**chosen)
     except ValueError as error:

@@ -22,7 +22,7 @@ from spare_demo.cost import cost_rows, cost_sentence
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.pruners.random import Random
-from spare_demo.record import read_pick_lists, read_picks, record
+from spare_demo.record import read_pick_lists, record
 from spare_demo.tokens import Selection
 
 QUESTION = "Which number is written on the small triangle?"
@@ -295,40 +295,31 @@ def test_the_same_run_twice_gives_the_same_record(
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["[3, 0, 7]", "3, 0, 7", "3 0 7", " 3,0 ,7\n", b"[3,0,7]", [3, 0, 7], torch.tensor([3, 0, 7])],
-)
-def test_picks_are_read_in_the_order_given(source: object) -> None:
-    assert read_picks(source, N).order.tolist() == [3, 0, 7]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
     ("source", "sentence"),
     [
         ("[1, 2, 1]", "1 is in the selection more than once"),
         ("[1, 16]", "Patch index 16 does not exist"),
         ("[-1, 2]", "-1 is negative"),
         ("[]", "empty"),
-        ("", "empty"),
         ("[1.5]", "whole numbers"),
         ("[true]", "whole numbers"),
         ('["1"]', "whole numbers"),
         ('{"a": 1}', "whole numbers"),
-        ("all of them", "whole numbers"),
+        ("1, 2", "whole numbers"),
         ("[[1, 2]]", "whole numbers"),
         ("[" * 100_000, "whole numbers"),
-        (b"\xff\xfe", "whole numbers"),
-        ([None], "whole numbers"),
+        ("[null]", "whole numbers"),
         ("[99999999999999999999]", "whole numbers"),
     ],
 )
-def test_bad_picks_get_a_sentence(source: object, sentence: str) -> None:
+def test_bad_picks_get_a_sentence(source: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
-        read_picks(source, N)  # type: ignore[arg-type]
+        for selection in read_pick_lists(source, "mine").values():
+            selection.check(N)
 
 
 def test_a_file_of_picks_holds_one_list_or_several() -> None:
-    assert list(read_pick_lists("[1, 2]", "mine")) == ["mine"]
+    assert read_pick_lists("[3, 0, 7]", "mine")["mine"].order.tolist() == [3, 0, 7]
     several = read_pick_lists('{"a": [2, 1], "b": [0]}', "mine")
     assert {label: s.order.tolist() for label, s in several.items()} == {"a": [2, 1], "b": [0]}
 

@@ -101,7 +101,7 @@ def test_the_image_serves_on_every_network_and_keeps_weights_outside() -> None:
     assert "FROM python:3.11-slim" in DOCKERFILE
     variables = dict(re.findall(r"(\w+)=(\S+)", DOCKERFILE))
     settings = parse([], variables)
-    assert (settings.host, settings.port, settings.public) == ("0.0.0.0", 7860, True)
+    assert (settings.host, settings.port) == ("0.0.0.0", 7860)
     assert "EXPOSE 7860" in DOCKERFILE
     assert f"VOLUME {variables['HF_HOME']}" in DOCKERFILE
     assert variables["GRADIO_ANALYTICS_ENABLED"] == "False"

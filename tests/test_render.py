@@ -69,10 +69,6 @@ def test_canvas_size_and_geometry(size, aspect):
         x0, y0, x1, y1 = canvas.rectangle(token)
         assert (x1 - x0, y1 - y0) == (canvas.patch, canvas.patch)
         assert canvas.to_canvas(*boxes[token, :2].tolist()) == pytest.approx((x0, y0))
-        assert canvas.to_photo(x1, y1) == pytest.approx(boxes[token, 2:].tolist())
-        assert canvas.token_at(x0, y0) == canvas.token_at(x1 - 1, y1 - 1) == token
-    assert canvas.token_at(-1, 0) is None
-    assert canvas.token_at(0, canvas.size[1] + 5) is None
 
 
 def test_canvas_shows_the_photo_where_the_boxes_say():

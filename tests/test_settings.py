@@ -41,21 +41,18 @@ def test_lists_are_read_with_spaces_or_commas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "environment", "public", "host"),
+    ("argv", "environment", "host"),
     [
-        ([], {}, False, "127.0.0.1"),
-        (["--share"], {}, True, "127.0.0.1"),
-        (["--host", "0.0.0.0"], {}, True, "0.0.0.0"),
-        (["--host", "0.0.0.0", "--no-public"], {}, False, "0.0.0.0"),
-        (["--host", "localhost"], {}, False, "localhost"),
-        ([], {"SPACE_ID": "someone/spare"}, True, "0.0.0.0"),
+        ([], {}, "127.0.0.1"),
+        (["--host", "localhost"], {}, "localhost"),
+        ([], {"SPACE_ID": "someone/spare"}, "0.0.0.0"),
+        (["--host", "localhost"], {"SPACE_ID": "someone/spare"}, "localhost"),
     ],
 )
-def test_a_page_that_strangers_reach_is_public(
-    argv: list[str], environment: dict[str, str], public: bool, host: str
+def test_a_space_is_served_on_every_network_unless_told_otherwise(
+    argv: list[str], environment: dict[str, str], host: str
 ) -> None:
-    settings = parse(argv, environment)
-    assert (settings.public, settings.host) == (public, host)
+    assert parse(argv, environment).host == host
 
 
 @pytest.mark.parametrize(

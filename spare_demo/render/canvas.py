@@ -77,19 +77,6 @@ class Canvas:
         across = self.origin[0] + (x - x0) / self._token[0] * self.patch
         return across, self.origin[1] + (y - y0) / self._token[1] * self.patch
 
-    def to_photo(self, x: float, y: float) -> tuple[float, float]:
-        """A point in canvas pixels -> photo pixels."""
-        x0, y0, _, _ = self.grid.extent
-        across = x0 + (x - self.origin[0]) / self.patch * self._token[0]
-        return across, y0 + (y - self.origin[1]) / self.patch * self._token[1]
-
-    def token_at(self, x: int, y: int) -> int | None:
-        """The token drawn at a canvas pixel (a click), None in a margin or the legend."""
-        col, row = (x - self.origin[0]) // self.patch, (y - self.origin[1]) // self.patch
-        if not (0 <= row < self.grid.rows and 0 <= col < self.grid.cols):
-            return None
-        return int(row) * self.grid.cols + int(col)
-
     def rectangle(self, token: int) -> tuple[int, int, int, int]:
         """x0, y0, x1, y1 of a token in canvas pixels, x1 and y1 just beyond it."""
         row, col = divmod(token, self.grid.cols)

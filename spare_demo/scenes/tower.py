@@ -38,8 +38,8 @@ class Phase:
 
 CROWDED = World(things=(6, 12), sizes=(24.0, 72.0))
 PHASES = (
-    Phase("windows", 1900, 64, 12, replace(CROWDED, side=12 * PATCH), 1.0),
-    Phase("pictures", 200, 16, GRID, replace(World(), things=(6, 14)), 1.0),
+    Phase("windows", 1900, 64, 12, CROWDED, 1.0),
+    Phase("pictures", 200, 16, GRID, World(things=(6, 14)), 1.0),
     Phase("captions", 200, 32, GRID, World(), 0.0),
 )
 
@@ -82,7 +82,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     pictures, texts, targets, windows = [], [], [], []
     for index in range(phase.batch):
         rng = rng_of("train", step * 1000 + index)
-        scene = sample_scene(phase.world, rng)
+        scene = sample_scene(replace(phase.world, side=phase.cells * PATCH), rng)
         pictures.append(np.asarray(draw.draw(scene)))
         texts.append(captions.caption(scene, rng))
         targets.append(_patch_targets(scene))
