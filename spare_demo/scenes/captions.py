@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 
-from .world import Scene, Thing
+from .world import Scene, Thing, place_of
 
 _MOST = 6  # things named in one caption: what fits CLIP's 77 tokens
 
 
-def _name(thing: Thing, rng: np.random.Generator) -> str:
+def _name(thing: Thing, side: int, rng: np.random.Generator) -> str:
     words = f"{thing.colour} {thing.shape}"
     if rng.random() < 0.3:
         words = f"{'small' if thing.size < 40 else 'large'} {words}"
     if thing.print:
         words += f" with the {'number' if thing.number else 'word'} {thing.print}"
+    if rng.random() < 0.25:
+        place = place_of(thing, side)
+        words += f" {'in' if place == 'centre' else 'at'} the {place}"
     return f"a {words}"
 
 
 def caption(scene: Scene, rng: np.random.Generator) -> str:
     """One sentence that names up to six of the scene's things, in any order."""
     order = rng.permutation(len(scene.things))[:_MOST]
-    parts = [_name(scene.things[i], rng) for i in order]
+    parts = [_name(scene.things[i], scene.side, rng) for i in order]
     if rng.random() < 0.3:
         parts.append(f"on {scene.background}")
     return ", ".join(parts) if parts else f"nothing on {scene.background}"

@@ -9,13 +9,39 @@ from typing import Any
 import open_clip
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import LlavaForConditionalGeneration
+from torch import Tensor
+from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from spare_demo.models.catalog import ASSETS
 
 from .architecture import MEAN, SIDE, STD
 
 _LARGEST_FILE = "8MB"  # a Space refuses files over 10 MB without LFS
+
+
+_BY_TOKEN = ("token_embedding.weight", "embed_tokens.weight", "lm_head.weight")
+
+
+def _carry_rows(
+    state: dict[str, Tensor],
+    fresh: dict[str, Tensor],
+    shipped: Path,
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    """Sorts the rows that belong to tokens by those of ``tokenizer``.
+
+    The vocabulary follows the world's sentences, so it changes when the world learns a question. A
+    token keeps its row; one that the shipped tokenizer lacks gets that of ``fresh``.
+    """
+    before = PreTrainedTokenizerFast.from_pretrained(shipped).get_vocab()
+    now = tokenizer.get_vocab()
+    for name in state:
+        if name.endswith(_BY_TOKEN):
+            rows = fresh[name].clone()
+            for token, row in now.items():
+                if token in before:
+                    rows[row] = state[name][before[token]]
+            state[name] = rows
 
 
 class BuiltInFiles:
@@ -30,15 +56,21 @@ class BuiltInFiles:
     def _steps(self, name: str) -> int:
         return int(json.loads((self.folder / "training.json").read_text())[name])
 
-    def load_clip(self, clip: open_clip.CLIP) -> int:
+    def load_clip(self, clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -> int:
         """Fills ``clip`` with the shipped weights; returns the steps they have seen."""
-        clip.load_state_dict(load_file(self.folder / "clip" / "open_clip_model.safetensors"))
+        state = load_file(self.folder / "clip" / "open_clip_model.safetensors")
+        _carry_rows(state, clip.state_dict(), self.folder / "clip", tokenizer)
+        clip.load_state_dict(state)
         return self._steps("tower_steps")
 
-    def load_llava(self, llava: LlavaForConditionalGeneration) -> int:
+    def load_llava(
+        self, llava: LlavaForConditionalGeneration, tokenizer: PreTrainedTokenizerFast
+    ) -> int:
         """Fills ``llava`` with the shipped weights; returns the steps they have seen."""
         shipped = LlavaForConditionalGeneration.from_pretrained(self.folder, dtype=torch.float32)
-        llava.load_state_dict(shipped.state_dict())
+        state = shipped.state_dict()
+        _carry_rows(state, llava.state_dict(), self.folder, tokenizer)
+        llava.load_state_dict(state)
         return self._steps("language_steps")
 
     def write(

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from . import draw, questions
-from .architecture import GRID, PATCH
-from .tower import normalise, vision_states, window_at
+from .architecture import GRID, PATCH, SIDE
+from .tower import normalise, random_corner, vision_states, window_at
 from .world import World, rng_of, sample_scene
 
 IGNORED = -100
@@ -40,11 +40,10 @@ class Phase:
 
 WINDOW = 12
 PHASES = (
+    # A picture costs three windows and teaches little more, so most steps see windows.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("pictures", 240, 16, GRID, 24, World()),
-    # A picture costs three windows and teaches little more, so most steps see crowded windows.
-    Phase("crowded windows", 1300, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
-    Phase("pictures", 300, 16, GRID, 24, World()),
+    Phase("crowded windows", 5600, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("pictures", 500, 16, GRID, 24, World()),
 )
 
 
@@ -71,9 +70,11 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         rng = rng_of("train", 10**9 + step * 1000 + index)
         scene = sample_scene(world, rng)
         pictures.append(np.asarray(draw.draw(scene)))
-        corner = rng.integers(0, GRID - phase.cells + 1, 2)
-        windows.append(window_at((int(corner[0]), int(corner[1])), phase.cells))
-        rows.append(_sequence(questions.ask(scene, rng, phase.questions), tokenizer))
+        row, column = random_corner(phase.cells, rng)
+        windows.append(window_at((row, column), phase.cells))
+        # Places are those in the whole picture: that is what the tower says of a window's patches.
+        whole = scene.inside(SIDE, column * PATCH, row * PATCH)
+        rows.append(_sequence(questions.ask(whole, rng, phase.questions), tokenizer))
     longest = max(len(row["ids"]) for row in rows)
     fill = {"ids": tokenizer.pad_token_id, "labels": IGNORED, "places": 0, "owner": _NOBODY}
     data = {

@@ -26,7 +26,7 @@ from .references import (
     plain_references,
     side_references,
 )
-from .world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, Scene
+from .world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, Scene, place_of
 
 SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
 
@@ -112,7 +112,33 @@ def _side_of(scene: Scene, rng: Rng) -> Question | None:
     return Question(text, answer, _ordered(a.skills | b.skills | {SPATIAL}), (a.index, b.index))
 
 
-def _half(scene: Scene, rng: Rng) -> Question | None:
+def _where(scene: Scene, rng: Rng) -> Question | None:
+    """In which of nine parts, or in which half, the thing that is named lies."""
+    reference = pick(rng, plain_references(scene))
+    if reference is None:
+        return None
+    thing, skills = scene.things[reference.index], _ordered(reference.skills | {SPATIAL})
+    if rng.random() < 0.5:
+        place = place_of(thing, scene.side, CLEAR)
+        if place is None:
+            return None
+        return Question(f"Where is {reference.words}?", place, skills, (reference.index,))
+    return _which_half(reference.index, reference.words, skills, scene, rng)
+
+
+def _which_half(
+    index: int, words: str, skills: tuple[str, ...], scene: Scene, rng: Rng
+) -> Question | None:
+    across = rng.random() < 0.5
+    place = scene.things[index].x if across else scene.things[index].y
+    if abs(place - scene.side / 2) < CLEAR:
+        return None
+    first, second = ("left", "right") if across else ("top", "bottom")
+    text = f"Is {words} in the {first} or the {second} half?"
+    return Question(text, first if place < scene.side / 2 else second, skills, (index,))
+
+
+def _half_of_outsize(scene: Scene, rng: Rng) -> Question | None:
     """Where the largest or the smallest thing lies: nothing but place and size."""
     by_size = sorted(range(len(scene.things)), key=lambda i: scene.things[i].size)
     if len(by_size) < 2:
@@ -122,14 +148,8 @@ def _half(scene: Scene, rng: Rng) -> Question | None:
     ratio = scene.things[i].size / scene.things[j].size
     if max(ratio, 1 / ratio) < 1.25:
         return None
-    across = rng.random() < 0.5
-    place = scene.things[i].x if across else scene.things[i].y
-    if abs(place - scene.side / 2) < CLEAR:
-        return None
-    first, second = ("left", "right") if across else ("top", "bottom")
     which = "largest" if largest else "smallest"
-    text = f"Is the {which} object in the {first} or the {second} half?"
-    return Question(text, first if place < scene.side / 2 else second, (SPATIAL,), (i,))
+    return _which_half(i, f"the {which} object", (SPATIAL,), scene, rng)
 
 
 _EXTREMES = {"leftmost": ("x", 1), "rightmost": ("x", -1), "topmost": ("y", 1), "lowest": ("y", -1)}
@@ -249,7 +269,8 @@ _MAKERS: tuple[tuple[Maker, float], ...] = (
     (_attribute_by_side, 0.16),
     (_exists, 0.06),
     (_side_of, 0.08),
-    (_half, 0.05),
+    (_where, 0.08),
+    (_half_of_outsize, 0.05),
     (_extreme, 0.1),
     (_read, 0.05),
     (_print_exists, 0.04),

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from . import captions, draw
-from .architecture import GRID, PATCH, VISION
+from .architecture import GRID, PATCH, SIDE, VISION
 from .world import COLOURS, SHAPES, WORDS, Scene, World, rng_of, sample_scene
 
 
@@ -38,25 +38,27 @@ class Phase:
 
 CROWDED = World(things=(6, 12), sizes=(24.0, 72.0))
 PHASES = (
-    Phase("windows", 1900, 64, 12, CROWDED, 1.0),
-    Phase("pictures", 200, 16, GRID, World(things=(6, 14)), 1.0),
-    Phase("captions", 200, 32, GRID, World(), 0.0),
+    Phase("windows", 3950, 64, 12, CROWDED, 1.0),
+    Phase("pictures", 250, 16, GRID, World(things=(6, 14)), 1.0),
+    Phase("captions", 200, 64, GRID, World(), 0.0),
 )
 
 _SIZES = 4
+_PLACE_WEIGHT = 4.0
 # The classes that a patch is asked about; class 0 of each is "nothing".
 PATCH_CLASSES = {
     "colour": 1 + len(COLOURS),
     "shape": 1 + len(SHAPES),
     "print": 1 + 10 + len(WORDS),
     "size": 1 + _SIZES,
+    "centre": 2,  # whether the middle of what is seen there lies in this very patch
 }
 
 
 def _patch_targets(scene: Scene) -> np.ndarray:
-    """(cells², 4) classes, ordered as ``PATCH_CLASSES``, of what lies at each patch's centre."""
+    """(cells², 5) classes, ordered as ``PATCH_CLASSES``, of what lies at each patch's centre."""
     seen = draw.thing_at_each_pixel(scene)[PATCH // 2 :: PATCH, PATCH // 2 :: PATCH]
-    rows = [(0, 0, 0, 0)]
+    rows = [(0, 0, 0, 0, 0)]
     for thing in scene.things:
         printed = 0
         if thing.number:
@@ -64,10 +66,19 @@ def _patch_targets(scene: Scene) -> np.ndarray:
         elif thing.word:
             printed = 11 + WORDS.index(thing.word)
         size = 1 + min(_SIZES - 1, int(thing.size // 24))
-        rows.append(
-            (1 + list(COLOURS).index(thing.colour), 1 + SHAPES.index(thing.shape), printed, size)
-        )
-    return np.array(rows, np.int64)[seen.reshape(-1)]
+        colour, shape = 1 + list(COLOURS).index(thing.colour), 1 + SHAPES.index(thing.shape)
+        rows.append((colour, shape, printed, size, 0))
+    targets = np.array(rows, np.int64)[seen]
+    for index, thing in enumerate(scene.things, 1):
+        at = int(thing.y // PATCH), int(thing.x // PATCH)
+        targets[at][-1] = seen[at] == index
+    return targets.reshape(-1, len(PATCH_CLASSES))
+
+
+def random_corner(cells: int, rng: np.random.Generator) -> tuple[int, int]:
+    """Row and column in the whole grid at which a window of so many patches a side may lie."""
+    row, column = rng.integers(0, GRID - cells + 1, 2)
+    return int(row), int(column)
 
 
 def window_at(corner: tuple[int, int], cells: int) -> np.ndarray:
@@ -83,11 +94,11 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     for index in range(phase.batch):
         rng = rng_of("train", step * 1000 + index)
         scene = sample_scene(replace(phase.world, side=phase.cells * PATCH), rng)
+        row, column = random_corner(phase.cells, rng)
         pictures.append(np.asarray(draw.draw(scene)))
-        texts.append(captions.caption(scene, rng))
+        texts.append(captions.caption(scene.inside(SIDE, column * PATCH, row * PATCH), rng))
         targets.append(_patch_targets(scene))
-        corner = rng.integers(0, GRID - phase.cells + 1, 2)
-        windows.append(window_at((int(corner[0]), int(corner[1])), phase.cells))
+        windows.append(window_at((row, column), phase.cells))
     encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
     return {
         "pixels": torch.from_numpy(np.stack(pictures)),
@@ -136,6 +147,7 @@ class TowerTraining(nn.Module):
         self.clip = clip
         self.norm = nn.LayerNorm(VISION["width"])
         self.heads = nn.Linear(VISION["width"], sum(PATCH_CLASSES.values()))
+        self.place = nn.Linear(VISION["width"], 2)
 
     def matrices(self) -> Iterator[nn.Parameter]:
         """What Muon trains: the matrices of both transformers."""
@@ -156,9 +168,8 @@ class TowerTraining(nn.Module):
         }
         if not phase.patch_loss:
             return contrast, said
-        answers = (
-            self.heads(self.norm(before[:, 1:])).float().split(list(PATCH_CLASSES.values()), -1)
-        )
+        states = self.norm(before[:, 1:])
+        answers = self.heads(states).float().split(list(PATCH_CLASSES.values()), -1)
         covered = data["targets"][..., 0] > 0
         weight = torch.where(covered, 1.0, 0.05)
         per_patch = torch.zeros_like(weight)
@@ -169,5 +180,11 @@ class TowerTraining(nn.Module):
             )
             asked = covered & (target > 0)
             said[name] = (answer.argmax(-1) == target)[asked].float().mean().item()
+        # Where in the picture a patch lies: without this the tower forgets it, and a decoder that
+        # cannot tell places finds "left of" out of reach.
+        true = torch.stack([data["windows"] // GRID, data["windows"] % GRID], -1) / (GRID / 2) - 1
+        off = (self.place(states).float() - true).abs().mean(-1)
+        said["off"] = off[covered].mean().item() * GRID / 2  # in patches
+        per_patch = per_patch + _PLACE_WEIGHT * off
         loss = contrast + phase.patch_loss * (per_patch * weight).sum() / weight.sum()
         return loss, said

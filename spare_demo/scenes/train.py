@@ -67,13 +67,13 @@ class Recipe:
     def _new_tower(self) -> tuple[tower.TowerTraining, int]:
         torch.manual_seed(0)
         clip = architecture.new_clip(self.clip_config)
-        step = self.shipped.load_clip(clip) if self.shipped else 0
+        step = self.shipped.load_clip(clip, self.text_tokenizer) if self.shipped else 0
         return tower.TowerTraining(clip), step
 
     def _new_language(self, clip: open_clip.CLIP) -> tuple[language.LanguageTraining, int]:
         torch.manual_seed(1)
         llava = architecture.new_llava(clip, self.tokenizer)
-        step = self.shipped.load_llava(llava) if self.shipped else 0
+        step = self.shipped.load_llava(llava, self.tokenizer) if self.shipped else 0
         return language.LanguageTraining(llava, clip.visual, self.tokenizer), step
 
     def trained_clip(self) -> tuple[open_clip.CLIP, int]:

@@ -7,7 +7,7 @@ answers are exact. Lengths are pixels of the canvas; ``x`` grows to the right, `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -71,6 +71,11 @@ class Scene:
     background_seed: int
     things: tuple[Thing, ...]
 
+    def inside(self, side: int, left: int, top: int) -> Scene:
+        """The same things as parts of a larger canvas, of which this one is a window."""
+        moved = tuple(replace(t, x=t.x + left, y=t.y + top) for t in self.things)
+        return replace(self, side=side, things=moved)
+
 
 @dataclass(frozen=True)
 class World:
@@ -89,12 +94,25 @@ class World:
 def font_pixels(shape: str, size: float, letters: int) -> float:
     """The height of the font, in pixels, of a print of so many letters on a shape of this size."""
     height = size / 2 * PRINT_ROOM[shape][1] * 1.15
-    return height if letters == 1 else height * 0.66  # three letters side by side want less
+    return height if letters == 1 else height * 0.5  # three letters side by side want less
 
 
 def rng_of(which: str, seed: int) -> np.random.Generator:
     """The random stream of one scene of a set (``SETS``): the same seed gives the same scene."""
     return np.random.default_rng([SETS[which], seed])
+
+
+def place_of(thing: Thing, side: int, clear: float = 0.0) -> str | None:
+    """Which of nine equal parts of the canvas its centre lies in, in words.
+
+    None where it is nearer than ``clear`` pixels to a line between parts.
+    """
+    words = []
+    for at, (low, high) in ((thing.y, ("top", "bottom")), (thing.x, ("left", "right"))):
+        if min(abs(at - side / 3), abs(at - 2 * side / 3)) < clear:
+            return None
+        words.append(low if at < side / 3 else high if at > 2 * side / 3 else "")
+    return " ".join(word for word in words if word) or "centre"
 
 
 def _pair_is_unseen(colour: str, shape: str, number: str | None) -> bool:

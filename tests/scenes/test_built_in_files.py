@@ -9,6 +9,7 @@ import open_clip
 import pytest
 import torch
 from PIL import Image
+from tokenizers import Tokenizer
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from spare_demo.models import load_model
@@ -91,12 +92,36 @@ def test_training_goes_on_from_the_files(
     files = write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
     other_clip = architecture.new_clip(architecture.clip_config(text_tokenizer))
     other = architecture.new_llava(other_clip, language_tokenizer)
-    assert files.load_clip(other_clip) == 12
-    assert files.load_llava(other) == 34
+    assert files.load_clip(other_clip, text_tokenizer) == 12
+    assert files.load_llava(other, language_tokenizer) == 34
     for name, weight in clip.state_dict().items():
         assert torch.equal(other_clip.state_dict()[name], weight.half().to(weight.dtype)), name
     for name, weight in llava.state_dict().items():
         assert torch.equal(other.state_dict()[name], weight.to(torch.float32)), name
+
+
+def test_each_token_keeps_its_row_when_the_vocabulary_changes(
+    tmp_path: Path,
+    clip: open_clip.CLIP,
+    llava: LlavaForConditionalGeneration,
+    text_tokenizer: PreTrainedTokenizerFast,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    files = write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
+    state = json.loads(language_tokenizer.backend_tokenizer.to_str())
+    vocabulary = state["model"]["vocab"]
+    last, other = sorted(vocabulary, key=vocabulary.get)[-2:]
+    vocabulary[last], vocabulary[other] = vocabulary[other], vocabulary[last]
+    vocabulary["unheard-of"] = vocabulary.pop(other)
+    state["model"]["merges"] = [m for m in state["model"]["merges"] if "".join(m) != other]
+    changed = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(state)))
+    fresh = architecture.new_llava(clip, language_tokenizer)
+    before = fresh.lm_head.weight.detach().clone()
+    files.load_llava(fresh, changed)
+    shipped = llava.lm_head.weight.float()
+    assert torch.equal(fresh.lm_head.weight[vocabulary[last]], shipped[vocabulary["unheard-of"]])
+    new = vocabulary["unheard-of"]
+    assert torch.equal(fresh.lm_head.weight[new], before[new])
 
 
 def test_the_true_sizes_keep_to_the_limits(

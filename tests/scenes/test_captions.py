@@ -9,13 +9,24 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from spare_demo.scenes.captions import caption
-from spare_demo.scenes.world import Scene, World, rng_of, sample_scene
+from spare_demo.scenes.world import Scene, Thing, World, rng_of, sample_scene
 
 CROWDED = World(things=(6, 14), sizes=(24.0, 72.0))
 PART = re.compile(
     r"a (?:(?P<how>small|large) )?(?P<colour>\w+) (?P<shape>\w+)"
     r"(?: with the (?P<kind>number|word) (?P<print>\w+))?"
+    r"(?: (?:at|in) the (?P<place>[a-z ]+))?"
 )
+
+
+def exactness(part: str) -> int:
+    return -part.startswith(("a small ", "a large ")) - (" at the " in part or " in the " in part)
+
+
+def ninth(thing: Thing, side: int) -> str:
+    row, column = int(3 * thing.y / side), int(3 * thing.x / side)
+    words = f"{['top', '', 'bottom'][row]} {['left', '', 'right'][column]}".strip()
+    return words or "centre"
 
 
 @given(seed=st.integers(0, 10**9), crowded=st.booleans())
@@ -29,7 +40,7 @@ def test_a_caption_names_things_that_are_there(seed: int, crowded: bool) -> None
         assert parts.pop() == f"on {scene.background}"
     assert len(parts) == min(6, len(scene.things))
     # The most exact first, so that the others cannot take the thing that only they fit.
-    for part in sorted(parts, key=lambda part: not part.startswith(("a small ", "a large "))):
+    for part in sorted(parts, key=exactness):
         named = PART.fullmatch(part)
         assert named, part
         fits = [
@@ -39,6 +50,7 @@ def test_a_caption_names_things_that_are_there(seed: int, crowded: bool) -> None
             and t.print == named["print"]
             and (named["print"] is None or named["kind"] == ("number" if t.number else "word"))
             and (named["how"] is None or named["how"] == ("small" if t.size < 40 else "large"))
+            and (named["place"] is None or named["place"] == ninth(t, scene.side))
         ]
         assert fits, part
         left.remove(fits[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -177,3 +178,20 @@ def test_a_question_counts_as_right_when_all_its_tokens_are() -> None:
     hit = torch.tensor([True, True, False, True, True, False])
     # Right: the first picture's first and the second's first; wrong: the two others.
     assert language._share_right(hit, asked, owner) == pytest.approx(0.5)
+
+
+def test_questions_about_a_window_mean_places_in_the_whole_picture(
+    language_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tower tells a window's patches where they lie in the whole; so must the questions."""
+    monkeypatch.setattr(language, "random_corner", lambda cells, rng: (GRID - cells, 0))
+    phase = language.Phase("windows", 1, 6, 12, 16, World(things=(2, 4), sizes=(24.0, 60.0)))
+    said: dict[str, set[str]] = {"left": set(), "top": set()}
+    for step in range(4):
+        for text in language_tokenizer.batch_decode(
+            language.batch(phase, step, language_tokenizer)["ids"]
+        ):
+            for first, answers in said.items():
+                parts = re.split(rf"in the {first} or the \w+ half\? ASSISTANT: ", text)
+                answers |= {re.split(r"[\n<]", part)[0] for part in parts[1:]}
+    assert said == {"left": {"left"}, "top": {"bottom"}}

@@ -100,10 +100,19 @@ def extreme_size(scene: Scene, word: str) -> Thing:
     return ranked[0]
 
 
-def half(scene: Scene, word: str, first: str, second: str) -> str:
-    thing = extreme_size(scene, word)
+def half(scene: Scene, words: str, first: str, second: str) -> str:
+    m = re.fullmatch("the (largest|smallest) object", words)
+    thing = extreme_size(scene, m[1]) if m else named(scene, words)
     place = thing.x if first == "left" else thing.y
     return first if gap(place, scene.side / 2) < 0 else second
+
+
+def ninth(scene: Scene, words: str) -> str:
+    thing, found = named(scene, words), []
+    for at, low, high in ((thing.y, "top", "bottom"), (thing.x, "left", "right")):
+        first, second = gap(at, scene.side / 3), gap(at, 2 * scene.side / 3)
+        found += [low] if first < 0 else [high] if second > 0 else []
+    return " ".join(found) or "centre"
 
 
 def either(scene: Scene, a: str, first: str, second: str, b: str) -> str:
@@ -131,7 +140,8 @@ SOLVERS: tuple[tuple[str, Solver], ...] = (
         r"Is there a (\w+) (\w+)\?",
         lambda s, c, f: yes(any((t.colour, t.shape) == (c, f) for t in s.things)),
     ),
-    (r"Is the (largest|smallest) object in the (\w+) or the (\w+) half\?", half),
+    (r"Is (the .+) in the (\w+) or the (\w+) half\?", half),
+    (r"Where is (the .+)\?", ninth),
     (r"Is (the .+) (left) or (right) of (the .+)\?", either),
     (r"Is (the .+) (above) or (below) (the .+)\?", either),
     (
@@ -178,7 +188,7 @@ def skills_of(text: str) -> tuple[str, ...]:
     needs = {
         "recognition": rf"\b({'|'.join(looks)})\b",
         "ocr": r"\b(numbers?|word)\b",
-        "spatial": rf"\b(left|right|above|below|top|bottom|{OUTER[1:-1]})\b",
+        "spatial": rf"\b(left|right|above|below|top|bottom|Where|{OUTER[1:-1]})\b",
         "counting": r"How many|\bplus\b|\bsum\b|(largest|smallest) number",
     }
     return tuple(skill for skill in SKILLS if re.search(needs[skill], text))

@@ -108,27 +108,29 @@ def test_batches_follow_from_their_step(text_tokenizer: PreTrainedTokenizerFast)
         assert torch.equal(value, same[key]), key
     assert not torch.equal(one["pixels"], other["pixels"])
     assert one["windows"].shape == (4, 36)
-    assert one["targets"].shape == (4, 36, 4)
+    assert one["targets"].shape == (4, 36, 5)
 
 
 def test_targets_say_what_lies_at_each_patch_centre() -> None:
     colours, shapes = list(COLOURS), list(SHAPES)
     for seed in range(12):
         scene = sample_scene(World(), rng_of("train", seed))
-        targets = tower._patch_targets(scene).reshape(GRID, GRID, 4)
+        targets = tower._patch_targets(scene).reshape(GRID, GRID, 5)
         seen = thing_at_each_pixel(scene)
         for row in range(GRID):
             for column in range(GRID):
                 place = int(seen[row * PATCH + PATCH // 2, column * PATCH + PATCH // 2])
-                colour, shape, printed, size = targets[row, column].tolist()
+                colour, shape, printed, size, centre = targets[row, column].tolist()
                 if place == 0:
-                    assert (colour, shape, printed, size) == (0, 0, 0, 0)
+                    assert targets[row, column].tolist() == [0, 0, 0, 0, 0]
                     continue
                 thing = scene.things[place - 1]
                 assert (colours[colour - 1], shapes[shape - 1]) == (thing.colour, thing.shape)
                 prints = [None, *map(str, range(10)), *WORDS]
                 assert prints[printed] == thing.print
                 assert 1 <= size < tower.PATCH_CLASSES["size"]
+                middle = int(thing.y) // PATCH == row and int(thing.x) // PATCH == column
+                assert centre == middle
 
 
 def test_captions_alone_leave_the_patch_heads_untouched(
@@ -142,6 +144,7 @@ def test_captions_alone_leave_the_patch_heads_untouched(
         loss.backward()
         assert torch.isfinite(loss)
         assert (training.heads.weight.grad is not None) == (weight > 0)
+        assert (training.place.weight.grad is not None) == (weight > 0)
         assert training.clip.visual.conv1.weight.grad.abs().sum() > 0
         assert ("colour" in said) == (weight > 0)
     assert loss.item() == pytest.approx(said["contrast"])
