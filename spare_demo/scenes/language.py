@@ -42,8 +42,8 @@ WINDOW = 12
 PHASES = (
     # A picture costs three windows and teaches little more, so most steps see windows.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("crowded windows", 5600, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
-    Phase("pictures", 500, 16, GRID, 24, World()),
+    Phase("crowded windows", 5100, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("pictures", 450, 16, GRID, 24, World()),
 )
 
 
@@ -74,7 +74,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         windows.append(window_at((row, column), phase.cells))
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
-        rows.append(_sequence(questions.ask(whole, rng, phase.questions), tokenizer))
+        rows.append(_sequence(questions.ask(whole, rng, phase.questions, training=True), tokenizer))
     longest = max(len(row["ids"]) for row in rows)
     fill = {"ids": tokenizer.pad_token_id, "labels": IGNORED, "places": 0, "owner": _NOBODY}
     data = {

@@ -43,7 +43,7 @@ def drawn(phase: language.Phase, index: int) -> tuple[Any, list[Question]]:
     rng = rng_of("train", 10**9 + STEP * 1000 + index)
     scene = sample_scene(phase.world, rng)
     rng.integers(0, GRID - phase.cells + 1, 2)  # the window's corner, drawn in between
-    return draw(scene), ask(scene, rng, phase.questions)
+    return draw(scene), ask(scene, rng, phase.questions, training=True)
 
 
 @torch.no_grad()

@@ -275,3 +275,14 @@ def test_grading_forgives_case_and_a_full_stop_only() -> None:
     assert not is_right("left of", "left")
     assert not is_right("12", "2")
     assert not is_right("", "no")
+
+
+def test_training_asks_the_same_forms_in_other_shares() -> None:
+    forms: Counter[str] = Counter()
+    for seed in range(150):
+        rng = rng_of("train", seed)
+        scene = sample_scene(World(), rng)
+        for question in ask(scene, rng, 18, training=True):
+            assert solve(scene, question.text)[1] == question.answer, question
+            forms[solve(scene, question.text)[0]] += 1
+    assert set(forms) == {form for form, _ in SOLVERS}
