@@ -5,11 +5,25 @@ Both classes are frozen and check what they are given once, so that nothing down
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
+
+
+class ClsAttention(Protocol):
+    """What the class token gives to the patches of its view, one row of a block's attention."""
+
+    def __call__(self, block: int, joined: bool = False) -> Tensor:
+        """(h, n) after the softmax over class token and patches, so that rows add up to less
+        than 1 per view. Blocks count from the end: -1 is the last, -2 the one before it.
+
+        joined: take queries and keys as one head of the tower's whole width w, scaled by
+        1 / sqrt(w): (1, n).
+        """
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,6 +35,17 @@ class VisualTokens:
     clip_text: (m, c) or None, the question in the same space, one row per text piece.
     view: (n,) integers or None, which view (crop) of the picture a token belongs to.
 
+    What only some methods read (`Pruner.needs` names it) and not every model has; the functions
+    compute when they are called, and not again for the same picture:
+
+    states: (n, w) or None, the tower's output that the projector is given.
+    class_states: (v, w) or None, the class token of each of the v views, by number, there.
+    project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
+    cls_attention: None or see `ClsAttention`.
+    vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per head.
+    clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
+        its end.
+
     Raises ValueError where a shape or a value cannot be right.
     """
 
@@ -28,6 +53,12 @@ class VisualTokens:
     clip_image: Tensor | None = None
     clip_text: Tensor | None = None
     view: Tensor | None = None
+    states: Tensor | None = None
+    class_states: Tensor | None = None
+    project: Callable[[Tensor], Tensor] | None = None
+    cls_attention: ClsAttention | None = None
+    vision_keys: Callable[[int], Tensor] | None = None
+    clip_sentence: Callable[[], Tensor] | None = None
 
     def __post_init__(self) -> None:
         _check_matrix("features", self.features, "(n, d)")
@@ -49,6 +80,21 @@ class VisualTokens:
                 )
         if self.view is not None:
             object.__setattr__(self, "view", _check_view(self.view, self.n))
+        if self.states is not None:
+            _check_matrix("states", self.states, "(n, w)")
+            if len(self.states) != self.n:
+                raise ValueError(
+                    f"states has {len(self.states)} rows but features has {self.n}. "
+                    "Pass one row per visual token, without the class token."
+                )
+        if self.class_states is not None:
+            _check_matrix("class_states", self.class_states, "(v, w)")
+            views = 1 if self.view is None else len(self.view.unique())
+            if len(self.class_states) != views:
+                raise ValueError(
+                    f"class_states has {len(self.class_states)} rows but the picture has {views} "
+                    "views. Pass one class token per view."
+                )
 
     @property
     def n(self) -> int:

@@ -46,6 +46,8 @@ def test_tokens_are_frozen() -> None:
         ({"view": torch.zeros(3, dtype=torch.long)}, "one per token"),
         ({"view": torch.zeros(4)}, "whole numbers"),
         ({"view": torch.zeros(4, 1, dtype=torch.long)}, "flat list"),
+        ({"states": torch.randn(5, 3)}, "without the class token"),
+        ({"class_states": torch.randn(2, 3)}, "2 rows but the picture has 1 views"),
     ],
 )
 def test_tokens_refuse_what_cannot_be_right(fields: dict, sentence: str) -> None:

@@ -8,8 +8,8 @@ the language model.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from PIL import Image
 from torch import Tensor
@@ -34,6 +34,7 @@ class Picture:
         hidden: {layer: (n, w)} tower states that relevance can use, class token dropped: -2 is the
             output of the last block but one, -1 that of the last, both before the final norm.
         encode_seconds: wall time of fitting, tower and projector.
+        reads: further fields of `VisualTokens`, by name, that this tower can fill.
     """
 
     photo: Image.Image
@@ -42,6 +43,7 @@ class Picture:
     features: Tensor
     hidden: Mapping[int, Tensor]
     encode_seconds: float
+    reads: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

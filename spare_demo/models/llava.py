@@ -19,6 +19,7 @@ from transformers import LlavaForConditionalGeneration
 
 from spare_demo.geometry import Aspect, fit
 from spare_demo.models.base import Answer, ModelError, Picture, View
+from spare_demo.models.clip_reads import CLIP_READS, INPUTS, clip_reads, remembered
 from spare_demo.models.decoding import decode
 from spare_demo.models.passes import Passes
 from spare_demo.models.prompt import build_prompt
@@ -86,6 +87,12 @@ class LlavaModel:
     def dtype(self) -> torch.dtype:
         return self.hf.dtype
 
+    @property
+    def supplies(self) -> frozenset[str]:
+        """The optional fields of VisualTokens that `ask` can fill; see `Pruner.reason_against`."""
+        text = {"clip_image", "clip_text", "clip_sentence"} if self.text_tower else set()
+        return frozenset(CLIP_READS | text)
+
     def look(self, image: Source, aspect: Aspect = "pad") -> Picture:
         """One vision pass: all that a picture gives, whatever will be asked about it.
 
@@ -102,26 +109,28 @@ class LlavaModel:
         layer = self._config.vision_feature_layer
         chosen = [layer] if isinstance(layer, int) else list(layer)
 
+        tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
+        layers = {*chosen, *RELEVANCE_LAYERS, *INPUTS}
+
         def see() -> tuple[Tensor, dict[int, Tensor]]:
-            states = self.hf.model.vision_tower(
-                pixel_values.to(self.device, self.dtype),
-                output_hidden_states=sorted({*chosen, *RELEVANCE_LAYERS}),
+            hidden = tower(
+                pixel_values.to(self.device, self.dtype), output_hidden_states=sorted(layers)
             ).hidden_states
-            patches = {i: states[i][0, 1:] for i in {*chosen, *RELEVANCE_LAYERS}}  # no class token
-            features = self.hf.model.multi_modal_projector(
-                torch.cat([patches[i] for i in chosen], dim=-1)
-            )
-            return features, {i: patches[i] for i in RELEVANCE_LAYERS}
+            states = torch.cat([hidden[i][0] for i in chosen], dim=-1)  # (1 + n, w)
+            return projector(states[1:]), {i: hidden[i] for i in layers}
 
         (features, hidden), seconds = self._passes.run(see)
+        # Cloned outside the pass: plain tensors, which others may do any arithmetic with.
+        hidden = {i: states.clone() for i, states in hidden.items()}
+        states = torch.cat([hidden[i][0] for i in chosen], dim=-1)
         return Picture(
             photo=photo,
             pixel_values=pixel_values,
             grid=grid,
-            # Cloned outside the pass: plain tensors, which others may do any arithmetic with.
             features=features.clone(),
-            hidden={i: states.clone() for i, states in hidden.items()},
+            hidden={i: hidden[i][0, 1:] for i in RELEVANCE_LAYERS},  # no class token
             encode_seconds=seconds,
+            reads=clip_reads(tower, projector, self._passes, hidden, states[1:], states[:1]),
         )
 
     def ask(
@@ -148,7 +157,7 @@ class LlavaModel:
             )
         tower = self.text_tower
         if tower is None:
-            tokens = VisualTokens(features=picture.features, clip_image=None, clip_text=None)
+            tokens = VisualTokens(features=picture.features, **picture.reads)
             return View(picture, question, prompt, input_ids, tokens, 0.0, 0, ())
 
         def relate() -> tuple[Tensor, Tensor | None, int, list[str]]:
@@ -162,11 +171,16 @@ class LlavaModel:
             stretches = -(-(len(words) + 2) // tower.context)  # with BOS and EOS
             return image, text if words else None, stretches, words
 
+        def sentence() -> Tensor:
+            return self._passes.run(lambda: tower.encode_sentence(question))[0].clone()
+
         (image, text, stretches, words), seconds = self._passes.run(relate)
         tokens = VisualTokens(
             features=picture.features,
             clip_image=image.clone(),
             clip_text=None if text is None else text.clone(),
+            clip_sentence=None if text is None else remembered(sentence),
+            **picture.reads,
         )
         return View(picture, question, prompt, input_ids, tokens, seconds, stretches, tuple(words))
 

@@ -147,6 +147,21 @@ class TextTower(nn.Module):
         pooled, _ = self.text(self._stretches(self._ids(text)))
         return pooled
 
+    def encode_sentence(self, text: str) -> Tensor:
+        """One pooled vector of the whole text as CLIP itself has it, not normalised.
+
+        Args:
+            text: of any length; what does not fit into the context is cut off before the EOS.
+
+        Returns:
+            (c,) float32.
+        """
+        ids = self._ids(text)
+        if len(ids) > self.context:
+            ids = [*ids[: self.context - 1], ids[-1]]
+        pooled, _ = self.text(self._stretches(ids))
+        return pooled[0]
+
     def encode_tokens(self, text: str) -> tuple[Tensor, list[str]]:
         """One vector per word token: the final text states through ``ln_final`` and projection.
 

@@ -9,13 +9,22 @@ from __future__ import annotations
 import dataclasses
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from spare_demo.tokens import Selection, VisualTokens
+
+_LACKS = {  # optional field of VisualTokens: why a model cannot give it
+    "clip_text": "this model has no CLIP text side, so a question cannot be compared with it",
+    "cls_attention": "this model's vision tower has no class token",
+    "class_states": "this model's vision tower has no class token",
+    "vision_keys": "this model's vision tower keeps its attention keys to itself",
+    "states": "this model's vision tower gives no one state per visual token",
+    "project": "this model's projector does not take one visual token at a time",
+}
 
 
 class Pruner(ABC):
@@ -29,6 +38,10 @@ class Pruner(ABC):
     """Whether the first j picks of a larger budget are the selection for budget j."""
     seeded: bool = False
     """Whether the picks depend on a field called `seed`."""
+    merges: bool = False
+    """Whether the language model gets rows that are mixed from several tokens."""
+    needs: frozenset[str] = frozenset()
+    """The optional fields of VisualTokens, beyond the text, that `select` cannot do without."""
 
     @property
     @abstractmethod
@@ -55,13 +68,30 @@ class Pruner(ABC):
         """Name of the method to offer when there is no question; None if there is no such form."""
         return None
 
+    def reason_against(self, supplies: Collection[str]) -> str | None:
+        """Why the method cannot run on a model, in words that follow "…: "; None if it can.
+
+        supplies: the optional fields of VisualTokens that the model can fill (`model.supplies`).
+        """
+        wanted = ["clip_text"] if self.needs_text else []
+        for field in (*wanted, *sorted(self.needs)):
+            if field not in supplies:
+                return _LACKS[field]
+        return None
+
     def select(self, tokens: VisualTokens, budget: int) -> Selection:
         """Pick `budget` distinct tokens (the total over views), in the order of preference.
 
+        A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
+
         Raises ValueError if budget is not a whole number from 1 to tokens.n, or if the method
-        needs text and the tokens carry none. The tokens are not modified.
+        needs text, or another field, that the tokens do not carry. The tokens are not modified.
         """
         k = check_budget(budget, tokens.n)
+        missing = {field for field in self.needs if getattr(tokens, field) is None}
+        if missing:
+            reason = self.reason_against({"clip_text", *(self.needs - missing)})
+            raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")
         if self.needs_text and not tokens.has_text:
             instead = f" or use the method {self.text_free!r}" if self.text_free else ""
             raise ValueError(f"The method {self.name!r} needs text. Ask a question{instead}.")
@@ -81,16 +111,30 @@ class Pruner(ABC):
         for field in dataclasses.fields(method):
             choices = field.metadata.get("choices")
             value = getattr(self, field.name)
+            said = f"{field.name}={value!r} is not a setting of {type(self).__name__}."
             if choices and value not in choices:
-                raise ValueError(
-                    f"{field.name}={value!r} is not a setting of {type(self).__name__}. "
-                    f"Choose one of: {', '.join(choices)}."
-                )
+                raise ValueError(f"{said} Choose one of: {', '.join(choices)}.")
+            if field.metadata.get("limits"):
+                low, high = field.metadata["limits"]
+                whole = isinstance(low, int)
+                number = isinstance(value, int if whole else int | float)
+                if isinstance(value, bool) or not number or not low <= value <= high:
+                    kind = "whole number" if whole else "number"
+                    raise ValueError(f"{said} Choose a {kind} from {low} to {high}.")
 
 
-def setting(label: str, help: str, choices: Sequence[str] = ()) -> dict[str, Any]:
-    """Metadata of a field that the page and the command line can show; choices are enforced."""
-    return {"label": label, "help": help, "choices": tuple(choices)}
+def setting(
+    label: str,
+    help: str,
+    choices: Sequence[str] = (),
+    limits: tuple[int, int] | tuple[float, float] | None = None,
+) -> dict[str, Any]:
+    """Metadata of a field that the page and the command line can show.
+
+    Enforced: a field has `choices`, one of these words, or `limits`, a number from the first to
+    the last, whole if the limits are.
+    """
+    return {"label": label, "help": help, "choices": tuple(choices), "limits": limits}
 
 
 def check_budget(budget: int, n: int) -> int:

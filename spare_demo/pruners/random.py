@@ -22,20 +22,14 @@ class Random(Pruner):
     """There is no gain: nothing is maximised."""
 
     seed: int = field(
-        default=0, metadata=setting("Seed", "Whole number; the same seed gives the same tokens.")
+        default=0,
+        metadata=setting("Seed", "The same seed gives the same tokens.", limits=(0, 2**63 - 1)),
     )
 
     name = "random"
     title = "Random"
     summary = "Tokens drawn at random; the seed decides which."
     seeded = True
-
-    def __post_init__(self) -> None:
-        whole = isinstance(self.seed, int) and not isinstance(self.seed, bool)
-        if not whole or not 0 <= self.seed < 2**63:
-            raise ValueError(
-                f"A seed of {self.seed!r} is not possible. Choose a whole number from 0 up."
-            )
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         generator = torch.Generator().manual_seed(self.seed)
