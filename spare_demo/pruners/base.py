@@ -102,6 +102,15 @@ class Pruner(ABC):
         """(n,) the text weight `select` uses for these tokens, or None where it uses none."""
         return None
 
+    def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor] | None:
+        """What a greedy method multiplies each token's novelty u with: magnitude and text weight.
+
+        Two (n,) float64 tensors >= 0, on the device of the features. u is the squared sine of the
+        angle between a token and the span of those picked so far in its view (`greedy.py`); every
+        pick is the largest u times both. None for a method that picks in another way.
+        """
+        return None
+
     @abstractmethod
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         """`select` with everything checked: 1 <= k <= n, and text where it is needed."""

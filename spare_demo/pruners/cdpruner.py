@@ -91,8 +91,15 @@ class CDPruner(Pruner):
         relevance = aggregate(raw_cosine(*tokens.clip_pair()))
         return minmax_weight(-relevance if self.form == "released" else relevance)
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+    def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor]:
+        """(n,) ones, for only directions count, and (n,) w_n^2.
+
+        Without text the diagonal is exactly 1: the first pick is index 0 by the tie rule.
+        """
+        ones = torch.ones(tokens.n, dtype=torch.float64, device=tokens.features.device)
         w = self.weight(tokens)
-        if w is None:  # a diagonal of exactly 1: the first pick is index 0 by the tie rule
-            w = torch.ones(tokens.n, dtype=torch.float64)
-        return select_greedily(tokens, w.square(), k)
+        return ones, ones if w is None else w.to(ones.device).square()
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        magnitude, text = self.factors(tokens)
+        return select_greedily(tokens, magnitude * text, k)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
@@ -92,7 +93,13 @@ class Spare(Pruner):
         favoured = -relevance if self.guidance == "anti" else relevance
         return softplus_weight(favoured) if self.squash == "softplus" else minmax_weight(favoured)
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        merit = tokens.features.double().square().sum(dim=1)  # (n,) ||x_n||^2
+    def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor]:
+        """(n,) ||x_n||^2 and (n,) rho_n, which is 1 without text guidance."""
+        magnitude = tokens.features.detach().double().square().sum(dim=1)
         rho = self.weight(tokens)
-        return select_greedily(tokens, merit if rho is None else rho.to(merit.device) * merit, k)
+        text = torch.ones_like(magnitude) if rho is None else rho.to(magnitude.device)
+        return magnitude, text
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        magnitude, text = self.factors(tokens)
+        return select_greedily(tokens, magnitude * text, k)
