@@ -141,7 +141,7 @@ def size_of(told: dict[str, Any]) -> int:
 
 def _method(exploration: Exploration, label: str) -> dict[str, Any]:
     method, full = exploration.methods[label], exploration.full.get(label)
-    told = {
+    told: dict[str, Any] = {
         "name": None,
         "title": exploration.titles[label],
         "nested": False,
