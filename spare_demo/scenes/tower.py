@@ -40,7 +40,7 @@ CROWDED = World(things=(6, 12), sizes=(24.0, 72.0))
 PHASES = (
     Phase("windows", 3950, 64, 12, CROWDED, 1.0),
     Phase("pictures", 250, 16, GRID, World(things=(6, 14)), 1.0),
-    Phase("captions", 200, 64, GRID, World(), 0.0),
+    Phase("captions", 120, 64, GRID, World(), 0.0),
 )
 
 _SIZES = 4
