@@ -8,10 +8,12 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from spare_demo.comparison import Comparison, choose, compare
 from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
 from spare_demo.export import write
+from spare_demo.geometry import Aspect
 from spare_demo.models import ModelError, catalogue, load_model
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS
@@ -71,7 +73,12 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
         default=settings.max_new_tokens,
         help="longest answer (default: %(default)s)",
     )
-    add("--aspect", choices=("pad", "crop"), default="pad", help="pad to a square, or crop one")
+    add(
+        "--aspect",
+        choices=get_args(Aspect),
+        help="how the model sees the picture: pad or crop to a square (LLaVA-1.5), fixed 672 by "
+        "672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL); default: its first",
+    )
     add(
         "--relevance-layer",
         type=int,

@@ -21,7 +21,7 @@ from torch import Tensor
 from spare_demo import measures
 from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
-from spare_demo.models import Answer, LlavaModel, View
+from spare_demo.models import Answer, Model, View
 from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
@@ -172,14 +172,14 @@ class Comparison:
 
 
 def compare(
-    model: LlavaModel,
+    model: Model,
     image: Source,
     question: str,
     pruners: Sequence[str] | Mapping[str, Pruner | Selection] = ("spare", "cdpruner"),
     budget: int = 64,
     max_new_tokens: int = 64,
     seed: int = 0,
-    aspect: Aspect = "pad",
+    aspect: Aspect | None = None,
     relevance: RelevanceOptions = RelevanceOptions(),
 ) -> Comparison:
     """Ask one question of one picture, with all visual tokens and with what each method keeps.
@@ -193,7 +193,7 @@ def compare(
         budget: visual tokens kept, 1..n.
         max_new_tokens: longest answer.
         seed: for methods given by name that draw at random.
-        aspect: "pad" or "crop", see `geometry.fit`.
+        aspect: one of `model.aspects`, None for the first.
         relevance: where the text weight comes from.
 
     Raises:
@@ -201,6 +201,7 @@ def compare(
         PictureError: the picture cannot be used.
     """
     chosen = choose(pruners, seed)
+    aspect = model.aspect(aspect)
     view = model.encode(image, question, aspect, relevance)
     check_budget(budget, view.tokens.n)
     exploration = explore(view, chosen)

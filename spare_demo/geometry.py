@@ -12,6 +12,7 @@ Photo and input differ by a scale and a shift per axis, whether the photo was pa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,12 +20,16 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-Aspect = Literal["pad", "crop"]
+Aspect = Literal["pad", "crop", "fixed", "any", "native"]
+"""How a photo becomes input: the first two are `fit`'s, "fixed" and "any" LLaVA-NeXT's tiles,
+"native" a size of its own, as Qwen2.5-VL sees it."""
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 # Rounding noise of the boxes, as a share of a token's area; the thinnest real overlap (one pixel
 # of a 65,535-pixel picture) is some 10,000 times larger.
 _TOUCH = 1e-9
+# Rounding noise of an edge, in photo pixels.
+_EDGE = 1e-6
 # A padded or scaled picture beyond this many pixels is worked on piece by piece instead of whole.
 _PIECE_PIXELS = 16_000_000
 # A square beyond this many pixels takes a second or more to scale row by row.
@@ -50,6 +55,16 @@ class Grid:
     def n(self) -> int:
         """Number of tokens."""
         return self.rows * self.cols
+
+    @property
+    def parts(self) -> tuple[Grid, ...]:
+        """This grid; see `MultiGrid` for photos that are seen in several."""
+        return (self,)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first token of each part."""
+        return (0,)
 
     @property
     def boxes(self) -> Tensor:
@@ -88,7 +103,13 @@ class Grid:
         """The part of the photo that the tokens cover, in photo pixels."""
         x0, y0, x1, y1 = self.extent
         width, height = self.photo_size
-        return max(x0, 0.0), max(y0, 0.0), min(x1, float(width)), min(y1, float(height))
+        # An edge within rounding noise of the photo's is the photo's.
+        return (
+            x0 if x0 > _EDGE else 0.0,
+            y0 if y0 > _EDGE else 0.0,
+            x1 if x1 < width - _EDGE else float(width),
+            y1 if y1 < height - _EDGE else float(height),
+        )
 
     @property
     def canvas(self) -> Box:
@@ -115,6 +136,129 @@ class Grid:
         if not (0 <= across < self.cols and 0 <= down < self.rows):  # NaN ends here as well
             return None
         return int(down) * self.cols + int(across)
+
+
+@dataclass(frozen=True)
+class MultiGrid:
+    """Several grids over one photo, their tokens one grid after the other.
+
+    LLaVA-NeXT's base view (the whole photo in one square) comes first, then the tiles, joined into
+    one grid of finer tokens. What it shares with `Grid` means the same, over all tokens.
+    """
+
+    parts: tuple[Grid, ...]
+    view: tuple[int, ...]
+    """Of each token, the crop of the photo it was seen in: 0 the base view, then the tiles."""
+
+    @property
+    def photo_size(self) -> tuple[int, int]:
+        """W, H in photo pixels."""
+        return self.parts[0].photo_size
+
+    @property
+    def n(self) -> int:
+        """Number of tokens."""
+        return sum(part.n for part in self.parts)
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first token of each part."""
+        return tuple(sum(part.n for part in self.parts[:i]) for i in range(len(self.parts)))
+
+    @property
+    def boxes(self) -> Tensor:
+        """(n, 4) x0, y0, x1, y1 of each token in photo pixels, not clipped."""
+        return torch.cat([part.boxes for part in self.parts])
+
+    @property
+    def inside(self) -> Tensor:
+        """(n,) share of each token's area that lies on the photo, 0..1."""
+        return torch.cat([part.inside for part in self.parts])
+
+    @property
+    def padding(self) -> Tensor:
+        """(n,) bool: the token lies wholly outside the photo."""
+        return self.inside == 0
+
+    @property
+    def extent(self) -> Box:
+        """The rectangle all tokens together cover, in photo pixels."""
+        return _around([part.extent for part in self.parts])
+
+    @property
+    def seen(self) -> Box:
+        """The part of the photo that the tokens cover, in photo pixels."""
+        return _around([part.seen for part in self.parts])
+
+    @property
+    def canvas(self) -> Box:
+        """The smallest rectangle that holds photo and tokens, in photo pixels."""
+        return _around([part.canvas for part in self.parts])
+
+    def token_at(self, x: float, y: float) -> int | None:
+        """The finest token at a point in photo pixels, None beyond all grids."""
+        for part, start in reversed(list(zip(self.parts, self.starts, strict=True))):
+            if (token := part.token_at(x, y)) is not None:
+                return start + token
+        return None
+
+
+def tiled(
+    photo_size: tuple[int, int], target: tuple[int, int], size: int, patch: int, unpad: bool
+) -> MultiGrid:
+    """LLaVA-NeXT's two views: the photo squashed into one square, and enlarged over tiles.
+
+    The second keeps the photo's proportions: scaled to fit `target`, each side rounded up, and
+    centred in it. Sources: Hugging Face's LlavaNextImageProcessor and `unpad_image`.
+
+    Args:
+        photo_size: W, H in photo pixels.
+        target: W, H of all tiles together, in input pixels, multiples of `size`.
+        size, patch: side of a tile and of a token, in input pixels.
+        unpad: leave out the rows or columns of tokens that padding fills on both sides, as stock
+            LLaVA-NeXT does; False keeps all of them, as the papers' fixed setting.
+
+    Returns:
+        base and tiles; the base alone where unpadding leaves nothing of a strip.
+    """
+    (width, height), (across, down) = photo_size, target
+    side = size // patch
+    base = Grid(photo_size, side, side, patch, (size / width, size / height), (0.0, 0.0))
+    scale = (across / width, down / height)
+    if scale[0] < scale[1]:
+        fitted = (across, min(math.ceil(height * scale[0]), down))
+    else:
+        fitted = (min(math.ceil(width * scale[1]), across), down)
+    left, top = (across - fitted[0]) // 2, (down - fitted[1]) // 2
+    rows, cols = down // size * side, across // size * side
+    cut_rows = cut_cols = 0
+    if unpad and width / height > cols / rows:
+        cut_rows = (rows - int(round(height * (cols / width), 7))) // 2
+    elif unpad:
+        cut_cols = (cols - int(round(width * (rows / height), 7))) // 2
+    fine = Grid(
+        photo_size,
+        rows - 2 * cut_rows,
+        cols - 2 * cut_cols,
+        patch,
+        (fitted[0] / width, fitted[1] / height),
+        (float(left - cut_cols * patch), float(top - cut_rows * patch)),
+    )
+    view = [0] * base.n
+    if not fine.n:
+        return MultiGrid((base,), tuple(view))
+    for row in range(cut_rows, rows - cut_rows):
+        view += [
+            1 + row // side * (cols // side) + col // side
+            for col in range(cut_cols, cols - cut_cols)
+        ]
+    return MultiGrid((base, fine), tuple(view))
+
+
+def _around(boxes: list[Box]) -> Box:
+    """The smallest rectangle that holds them all."""
+    x0, y0, x1, y1 = zip(*boxes, strict=True)
+    return min(x0), min(y0), max(x1), max(y1)
 
 
 def fit(

@@ -6,9 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from transformers import CLIPImageProcessorPil
+from transformers import CLIPImageProcessorPil, LlavaNextImageProcessorPil
+from transformers.image_processing_utils import select_best_resolution
+from transformers.models.llava_next.modeling_llava_next import unpad_image
 
-from spare_demo.geometry import fit
+from spare_demo.geometry import fit, tiled
 
 MEAN = (122, 116, 104)
 ASPECTS = ["pad", "crop"]
@@ -257,3 +259,105 @@ def test_what_fit_refuses():
         fit(Image.new("RGB", (4, 4)), 8, 2, "stretch", MEAN)
     with pytest.raises(ValueError, match="does not fit"):
         fit(Image.new("RGB", (4, 4)), 8, 9, "pad", MEAN)
+
+
+# --- LLaVA-NeXT's base view and tiles ---
+
+AWKWARD = [
+    (900, 500),
+    (500, 900),
+    (336, 336),
+    (337, 671),
+    (1009, 335),
+    (3, 7),
+    (2000, 10),  # 1:200
+    (1, 1),
+]
+PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]  # height, width
+
+
+def tiles_of(size, unpad):
+    width, height = size
+    best = select_best_resolution((height, width), PINPOINTS if unpad else [[672, 672]])
+    return tiled(size, (best[1], best[0]), 336, 14, unpad)
+
+
+@pytest.mark.parametrize("size", AWKWARD)
+def test_tiles_are_cut_as_the_stock_model_cuts_them(size):
+    """Every token's number goes through stock `unpad_image`; what comes out is what we keep."""
+    best = select_best_resolution(size[::-1], PINPOINTS)
+    rows, cols = best[0] // 14, best[1] // 14
+    tile = 1 + torch.arange(rows)[:, None] // 24 * (cols // 24) + torch.arange(cols) // 24
+    left = unpad_image(tile[None], size[::-1])[0]
+    grid = tiles_of(size, unpad=True)
+    assert grid.view == (0,) * 576 + tuple(left.flatten().tolist())
+    assert grid.n == len(grid.boxes) == len(grid.view) == 576 + left.numel()
+    if left.numel():
+        assert (grid.parts[1].rows, grid.parts[1].cols) == left.shape
+        assert grid.starts == (0, 576)
+
+
+@pytest.mark.parametrize("unpad", [False, True])
+@pytest.mark.parametrize("size", AWKWARD)
+def test_tokens_of_both_views_lie_where_the_stock_pixels_show_them(size, unpad):
+    photo = gradients(*size)
+    pinpoints = PINPOINTS if unpad else [[672, 672]]
+    stock = LlavaNextImageProcessorPil(
+        size={"shortest_edge": 336},
+        crop_size={"height": 336, "width": 336},
+        image_grid_pinpoints=pinpoints,
+        do_normalize=False,
+    )
+    pixels = stock(photo, return_tensors="pt").pixel_values[0] * 255  # (1 + tiles, 3, 336, 336)
+    grid = tiles_of(size, unpad)
+    base, fine = grid.parts[0], grid.parts[-1]
+    best = select_best_resolution(size[::-1], pinpoints)
+    down, across = best[0] // 336, best[1] // 336
+    joined = pixels[1:].view(down, across, 3, 336, 336).permute(2, 0, 3, 1, 4).reshape(3, *best)
+    for part, image in (
+        (base, pixels[0]),
+        (fine, joined) if fine is not base else (base, pixels[0]),
+    ):
+        inside = (part.inside > 1 - 1e-9).nonzero().flatten()[::7]
+        corners = part.photo_to_input(part.boxes[inside].view(-1, 2, 2))
+        if unpad and part is fine is not base:  # from the grid's own input to the whole target's
+            cut = torch.tensor([best[1] // 14 - fine.cols, best[0] // 14 - fine.rows]) / 2 * 14
+            corners = corners + cut
+        for token, ((x0, y0), (x1, y1)) in zip(inside, corners.round().int().tolist(), strict=True):
+            colour = image[:2, y0:y1, x0:x1].mean(dim=(1, 2)).tolist()
+            box = part.boxes[token]
+            centre = ((box[:2] + box[2:]) / 2 / torch.tensor(size) * 255).tolist()
+            # Within one pixel of the photo, or one of the enlarged input, and one grey level.
+            slack = [
+                255 * max(1 / n, 1 / (n * s)) + 1 for n, s in zip(size, part.scale, strict=True)
+            ]
+            assert abs(colour[0] - centre[0]) <= slack[0] and abs(colour[1] - centre[1]) <= slack[1]
+
+
+@pytest.mark.parametrize("size", AWKWARD)
+def test_the_fixed_setting_has_2880_tokens_and_keeps_padding(size):
+    grid = tiles_of(size, unpad=False)
+    assert grid.n == 2880 and grid.view.count(0) == 576
+    assert all(grid.view.count(tile) == 576 for tile in (1, 2, 3, 4))
+    assert grid.view[576] == 1 and grid.view[576 + 24] == 2 and grid.view[-1] == 4
+    assert not grid.padding[:576].any()
+    if size == (900, 500):  # 672 x 374 of 672 x 672
+        assert int(grid.padding.sum()) == 48 * 2 * (149 // 14)
+        assert grid.canvas == grid.parts[1].extent
+
+
+@pytest.mark.parametrize("unpad", [False, True])
+@pytest.mark.parametrize("size", AWKWARD)
+def test_points_of_both_views_find_their_token(size, unpad):
+    grid = tiles_of(size, unpad)
+    for part, start in zip(grid.parts, grid.starts, strict=True):
+        centres = (part.boxes[:, :2] + part.boxes[:, 2:]) / 2
+        for token in range(0, part.n, 97):
+            assert part.token_at(*centres[token].tolist()) == token
+            found = grid.token_at(*centres[token].tolist())
+            assert found is not None and (part is grid.parts[0] or found == start + token)
+            x0, y0, x1, y1 = grid.boxes[found].tolist()
+            x, y = centres[token].tolist()
+            assert x0 - 1e-9 <= x <= x1 + 1e-9 and y0 - 1e-9 <= y <= y1 + 1e-9
+    assert grid.token_at(-1e9, 0) is None
+    assert grid.seen == (0.0, 0.0, *map(float, size))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from PIL import Image
 from torch import Tensor
 
@@ -28,13 +29,16 @@ class Picture:
 
     Attributes:
         photo: the upright RGB picture.
-        pixel_values: (1, 3, S, S) what the tower was given, normalised, float32, CPU.
+        pixel_values: what the tower was given, normalised, float32, CPU: (1, 3, S, S), or with
+            tiles (1, 1 + tiles, 3, S, S), or Qwen's (patches, 3 * 2 * 14 * 14).
         grid: where each token looks on the photo.
         features: (n, d) projector output, the rows the language model gets; the model's dtype.
         hidden: {layer: (n, w)} tower states that relevance can use, class token dropped: -2 is the
             output of the last block but one, -1 that of the last, both before the final norm.
         encode_seconds: wall time of fitting, tower and projector.
         reads: further fields of `VisualTokens`, by name, that this tower can fill.
+        newline: (d,) the row that closes each row of LLaVA-NeXT's tiles, None where there is none.
+        breaks: (m,) LongTensor, CPU: how many tokens come before each of the m newline rows.
     """
 
     photo: Image.Image
@@ -44,6 +48,13 @@ class Picture:
     hidden: Mapping[int, Tensor]
     encode_seconds: float
     reads: Mapping[str, Any] = field(default_factory=dict)
+    newline: Tensor | None = None
+    breaks: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+
+    @property
+    def slots(self) -> int:
+        """Placeholders of the unpruned prompt: visual tokens and newline rows."""
+        return self.grid.n + len(self.breaks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +84,7 @@ class View:
 
     @property
     def pixel_values(self) -> Tensor:
-        """(1, 3, S, S) what the vision tower was given."""
+        """What the vision tower was given; see `Picture`."""
         return self.picture.pixel_values
 
     @property
@@ -95,7 +106,8 @@ class Answer:
         text: the answer, without surrounding blanks and special tokens.
         token_ids: the new tokens, the end-of-text one included when it came.
         prompt_tokens: tokens given to the language model in all, text and visual.
-        visual_tokens: how many of them came from the picture.
+        visual_tokens: how many of them look at a place of the picture; the budget's number.
+        newline_tokens: how many are LLaVA-NeXT's row ends, kept whatever the budget.
         prefill_seconds: the pass over the prompt.
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
@@ -116,6 +128,7 @@ class Answer:
     kept_per_layer: tuple[int, ...]
     first_logits: Tensor
     ended: Literal["end", "length", "stop"]
+    newline_tokens: int = 0
 
     @property
     def stopped(self) -> bool:

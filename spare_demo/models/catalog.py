@@ -1,4 +1,4 @@
-"""Names -> checkpoints: the built-in model, LLaVA-1.5-7B, or a local LLaVA folder.
+"""Names -> checkpoints: the built-in model, LLaVA-1.5-7B, or a local folder of any family.
 
 Untrained or half-loaded weights never answer: whatever is missing, cut off or does not fit stops
 the loading with a `ModelError` that says what to do next and names no path but the one typed.
@@ -13,7 +13,7 @@ import torch
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.checkpoint import folder_revision, read_checkpoint, vision_is_openai_clip
-from spare_demo.models.llava import LlavaModel
+from spare_demo.models.model import Model
 from spare_demo.models.text_tower import TextTower
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -108,13 +108,11 @@ def choose(device: str = "auto") -> tuple[str, str]:
     return entry.name, f"{entry.title}: {room}."
 
 
-def load_model(
-    name: str = AUTO, device: str = "auto", dtype: torch.dtype | None = None
-) -> LlavaModel:
+def load_model(name: str = AUTO, device: str = "auto", dtype: torch.dtype | None = None) -> Model:
     """Load, check and warm up a model.
 
     Args:
-        name: "auto", a name of `CATALOGUE`, or a folder that holds a LLaVA checkpoint.
+        name: "auto", a name of `CATALOGUE`, or a folder that holds a checkpoint.
         device: "auto" (CUDA if there is one, else CPU), "cpu", "cuda", "cuda:1", "mps".
         dtype: number format of the LLaVA weights; None takes what suits model and device.
 
@@ -139,7 +137,7 @@ def load_model(
         known = ", ".join([AUTO, *CATALOGUE])
         raise ModelError(
             f"There is no model '{name}'. Choose one of: {known}, or the path of a folder that "
-            "holds a LLaVA checkpoint."
+            "holds a checkpoint."
         )
     model.warm_up()
     return model
@@ -147,7 +145,7 @@ def load_model(
 
 def _load(
     entry: Entry, device: torch.device, dtype: torch.dtype | None, notes: tuple[str, ...]
-) -> LlavaModel:
+) -> Model:
     if isinstance(entry.source, Path) and not (entry.source / "config.json").is_file():
         raise ModelError(
             f"The weights of the {entry.name} model are not here. They come with the repository, "
@@ -161,13 +159,13 @@ def _load(
         else TextTower.from_folder(Path(entry.source) / "clip")
     )
     dtype = dtype or (entry.cpu_dtype if device.type == "cpu" else entry.gpu_dtype)
-    hf, processor = read_checkpoint(entry.source, entry.title, device, dtype)
+    family, hf, processor = read_checkpoint(entry.source, entry.title, device, dtype)
     revision = (
         folder_revision(entry.source)
         if isinstance(entry.source, Path)
         else str(getattr(hf.config, "_commit_hash", None) or "")[:12]
     )
-    return LlavaModel(
+    return family(
         hf,
         processor,
         tower,
@@ -179,12 +177,12 @@ def _load(
     )
 
 
-def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) -> LlavaModel:
+def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) -> Model:
     name = folder.resolve().name
     notes: list[str] = []
     if dtype is None and device.type == "cpu":
         dtype = torch.float32  # half precision is slow or missing on CPUs
-    hf, processor = read_checkpoint(folder, f"The model folder '{name}'", device, dtype)
+    family, hf, processor = read_checkpoint(folder, f"The model folder '{name}'", device, dtype)
     tower: TextTower | None = None
     if (folder / "clip").is_dir():
         tower = TextTower.from_folder(folder / "clip")
@@ -202,13 +200,13 @@ def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) 
             "No relevance, so only methods without text run: the folder has no clip/ sub-folder "
             "and its vision tower is none whose text side is known."
         )
-    return LlavaModel(
+    return family(
         hf,
         processor,
         tower,
         name=name,
         title=name,
-        description="A LLaVA checkpoint from a local folder.",
+        description=f"A checkpoint of {family.hf_class} from a local folder.",
         revision=folder_revision(folder),
         notes=notes,
     )

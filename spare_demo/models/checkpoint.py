@@ -1,4 +1,4 @@
-"""Reads one LLaVA checkpoint, whole or not at all."""
+"""Reads one checkpoint, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from safetensors import SafetensorError, safe_open
-from transformers import AutoProcessor, LlavaForConditionalGeneration
+from transformers import AutoConfig, AutoProcessor
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.families import family_of, supported
+from spare_demo.models.model import Model
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
@@ -19,7 +22,7 @@ _SINGLE = "model.safetensors"
 
 def read_checkpoint(
     source: Path | str, label: str, device: torch.device, dtype: torch.dtype | None
-) -> tuple[LlavaForConditionalGeneration, Any]:
+) -> tuple[type[Model], Any, Any]:
     """Load model and processor; no code from the checkpoint is ever run.
 
     Args:
@@ -28,15 +31,16 @@ def read_checkpoint(
         device, dtype: where to and as what; dtype None keeps the checkpoint's own.
 
     Returns:
-        the model, every parameter from the checkpoint, and its processor.
+        its family, the model, every parameter from the checkpoint, and its processor.
 
     Raises:
-        ModelError: not a LLaVA, not reachable, incomplete, cut off, or not fitting its settings.
+        ModelError: of no family, not reachable, incomplete, cut off, or not fitting its settings.
     """
     local = isinstance(source, Path)
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
+    family = _family(source, label, local, options)
     if local:
         _check_folder(Path(source), label)
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
     try:
         processor = AutoProcessor.from_pretrained(source, **options)
     except Exception as error:
@@ -48,7 +52,7 @@ def read_checkpoint(
         )
     try:
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
-        loaded: Any = LlavaForConditionalGeneration.from_pretrained(
+        loaded: Any = getattr(transformers, family.hf_class).from_pretrained(
             source,
             dtype=dtype or "auto",
             device_map={"": device},
@@ -65,7 +69,7 @@ def read_checkpoint(
             f"{label} lacks {len(missing)} of the model's parameters (such as {missing[0]}). It "
             "would answer from noise, so it is not started. Get the whole checkpoint again."
         )
-    return hf, processor
+    return family, hf, processor
 
 
 def vision_is_openai_clip(vision: Any) -> bool:
@@ -84,21 +88,43 @@ def folder_revision(folder: Path) -> str:
     return digest.hexdigest()[:12]
 
 
+def _family(source: Path | str, label: str, local: bool, options: dict[str, Any]) -> type[Model]:
+    """Which family reads a checkpoint, from its config.json alone."""
+    kind = None
+    try:
+        if local:
+            config = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
+            kind = str(config["model_type"])
+        else:
+            kind = str(AutoConfig.from_pretrained(source, **options).model_type)
+    except (ValueError, KeyError, TypeError) as error:
+        if not local:  # a model_type that transformers does not know
+            raise _unsupported(label, "unknown") from error
+        raise _no_model(label) from error
+    except OSError as error:
+        raise (_no_model(label) if local else _refusal(label, local, "", error)) from error
+    family = family_of(kind)
+    if family is None:
+        raise _unsupported(label, kind)
+    return family
+
+
+def _no_model(label: str) -> ModelError:
+    return ModelError(
+        f"{label} has no readable config.json, so it is no model. Choose a folder that holds a "
+        "checkpoint in Hugging Face form."
+    )
+
+
+def _unsupported(label: str, kind: str) -> ModelError:
+    return ModelError(
+        f"{label} holds a model of type '{kind}', which this program cannot look into. Choose a "
+        f"checkpoint of one of these classes: {supported()}."
+    )
+
+
 def _check_folder(folder: Path, label: str) -> None:
     """Say plainly what transformers would say in a page of its own terms."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        kind = config["model_type"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(
-            f"{label} has no readable config.json, so it is no model. Choose a folder that holds a "
-            "LLaVA checkpoint in Hugging Face form."
-        ) from error
-    if kind != "llava":
-        raise ModelError(
-            f"{label} holds a '{kind}' model; this program reads 'llava' ones. Choose a folder "
-            "with LLaVA-1.5 or its like."
-        )
     try:
         index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
         shards = sorted(set(index["weight_map"].values()))

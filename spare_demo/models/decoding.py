@@ -13,18 +13,20 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, LlavaForConditionalGeneration
+from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
 from spare_demo.models.passes import Passes
+from spare_demo.models.rows import Rows
 
 
 def decode(
-    hf: LlavaForConditionalGeneration,
+    hf: Any,
     tokenizer: Any,
     passes: Passes,
     input_ids: Tensor,
-    visual: Tensor,
+    rows: Rows,
+    positions: Tensor | None,
     max_new_tokens: int,
     temperature: float,
     seed: int,
@@ -35,8 +37,9 @@ def decode(
     Args:
         hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
         input_ids: (1, T) with one unbroken run of image placeholders.
-        visual: (r, d) what stands in the placeholders' place; positions are compact: the text
-            after it follows at once.
+        rows: what stands in the placeholders' place.
+        positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go on
+            from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at once.
         max_new_tokens: at least 1.
         temperature: 0 for the likeliest token, above that samples from softmax(logits / T).
         seed: of the sampling.
@@ -45,8 +48,8 @@ def decode(
     Returns:
         the `Answer`; the pieces joined are its text.
     """
-    device, text = hf.device, _Text(tokenizer)
-    config: Any = hf.config
+    device, text, config = hf.device, _Text(tokenizer), hf.config
+    visual = rows.values
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first, last = int(placeholders[0]), int(placeholders[-1])
     ends = _end_ids(hf)
@@ -65,9 +68,18 @@ def decode(
 
     def prefill() -> tuple[Tensor, int]:
         embed, ids = hf.get_input_embeddings(), input_ids.to(device)
-        rows = visual.to(device, hf.dtype)
-        parts = [embed(ids[0, :first]), rows, embed(ids[0, last + 1 :])]
-        return forward(inputs_embeds=torch.cat(parts)[None])
+        before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
+        embeds = torch.cat([before, visual.to(before), after])[None]
+        return forward(inputs_embeds=embeds, **placed(0, embeds.shape[1]))
+
+    def placed(start: int, end: int) -> dict[str, Tensor]:
+        """The positions of tokens start..end-1 of prompt and answer, if they are not compact."""
+        if positions is None:
+            return {}
+        known = positions[:, start:end]
+        if known.shape[1] == 0:  # a token of the answer
+            known = positions[:, -1:] + (end - positions.shape[1])
+        return {"position_ids": known[:, None].to(device)}
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     prefill_seconds = decode_seconds = 0.0
@@ -88,7 +100,10 @@ def decode(
             if stop is not None and stop.is_set():
                 break
             step = torch.tensor([[token]], device=device)
-            (_, token), seconds = passes.run(lambda step=step: forward(input_ids=step))  # type: ignore[misc]
+            at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
+            (_, token), seconds = passes.run(
+                lambda step=step, at=at: forward(input_ids=step, **at)  # type: ignore[misc]
+            )
             decode_seconds += seconds
         if piece := text.rest():
             yield piece
@@ -97,11 +112,12 @@ def decode(
         text=text.sent,
         token_ids=tuple(text.ids),
         prompt_tokens=prompt_tokens,
-        visual_tokens=visual.shape[0],
+        visual_tokens=rows.visual,
+        newline_tokens=len(visual) - rows.visual,
         prefill_seconds=prefill_seconds,
         decode_seconds=decode_seconds,
         kv_cache_bytes=kv_bytes,
-        kept_per_layer=(visual.shape[0],) * config.text_config.num_hidden_layers,
+        kept_per_layer=(rows.visual,) * config.text_config.num_hidden_layers,
         first_logits=first_logits,
         ended=ended,
     )
@@ -113,10 +129,9 @@ def cache_bytes(cache: DynamicCache) -> int:
     return sum(t.numel() * t.element_size() for layer in layers for t in (layer.keys, layer.values))
 
 
-def _end_ids(hf: LlavaForConditionalGeneration) -> set[int]:
+def _end_ids(hf: Any) -> set[int]:
     """The ids that close an answer, as ``generate`` takes them from the generation config."""
-    generation: Any = hf.generation_config
-    ids = generation.eos_token_id
+    ids = hf.generation_config.eos_token_id
     return set() if ids is None else {ids} if isinstance(ids, int) else set(ids)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from PIL import Image
 
-from spare_demo.models import LlavaModel, ModelError, Picture, load_model
+from spare_demo.models import Model, ModelError, Picture, load_model
 
 from . import draw
 from .questions import SKILLS, Question, ask, is_right
@@ -83,7 +83,7 @@ def samples(which: str, count: int, per_scene: int = _PER_SCENE) -> Iterator[Sam
 
 
 def evaluate(
-    model: LlavaModel,
+    model: Model,
     questions: Sequence[Sample],
     blank: bool,
     progress: Callable[[list[Result]], None] = lambda results: None,
@@ -151,7 +151,7 @@ def table(picture: Sequence[Result], blank: Sequence[Result] | None) -> str:
 
 
 def record(
-    model: LlavaModel, which: str, picture: Sequence[Result], blank: Sequence[Result] | None
+    model: Model, which: str, picture: Sequence[Result], blank: Sequence[Result] | None
 ) -> dict[str, Any]:
     """All figures with what they were measured on, as JSON takes them."""
     seeds = [result.seed for result in picture]
@@ -177,13 +177,13 @@ def record(
     }
 
 
-def _blank(model: LlavaModel, size: tuple[int, int]) -> Image.Image:
+def _blank(model: Model, size: tuple[int, int]) -> Image.Image:
     """Uniform, in the mean colour of CLIP's pictures: what the tower takes for nothing."""
     red, green, blue = (round(255 * share) for share in model.processor.image_processor.image_mean)
     return Image.new("RGB", size, (red, green, blue))
 
 
-def _answer(model: LlavaModel, picture: Picture, question: Question) -> str:
+def _answer(model: Model, picture: Picture, question: Question) -> str:
     view = model.ask(picture, question.text)
     return model.answer(view, max_new_tokens=_MAX_NEW_TOKENS).text
 

@@ -14,7 +14,7 @@ import gradio as gr
 
 from spare_demo.comparison import compare, read_budget
 from spare_demo.geometry import Aspect
-from spare_demo.models import LlavaModel
+from spare_demo.models import Model
 from spare_demo.pictures import PictureError, open_picture
 from spare_demo.record import record
 from spare_demo.relevance import RelevanceOptions, TextPieces
@@ -63,7 +63,7 @@ class Handlers:
     Each event is a generator of what changes on the page, by the name of the part.
     """
 
-    def __init__(self, model: LlavaModel, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.guide = Guide(model, settings)
         self.offered = examples.shipped()
@@ -219,7 +219,7 @@ class Handlers:
     @property
     def tokens(self) -> int:
         """Visual tokens of a picture, the largest budget."""
-        return (self.model.size // self.model.patch) ** 2
+        return self.model.most_tokens
 
 
 def _read_seed(value: object) -> int:

@@ -8,14 +8,13 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.models import LlavaModel
+from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
 from spare_demo.ui.stage import LAYERS, OVERVIEW
 
-_ASPECTS = [("padded to a square, as LLaVA-1.5", "pad"), ("its central square", "crop")]
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
@@ -80,7 +79,7 @@ class Parts:
 
 
 def lay_out(
-    model: LlavaModel,
+    model: Model,
     settings: Settings,
     tokens: int,
     names: tuple[str, str],
@@ -101,7 +100,7 @@ def lay_out(
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(scale=3, min_width=280, elem_id="asked"):
-            parts |= _asked(settings, names, offered)
+            parts |= _asked(model, settings, names, offered)
         with gr.Column(scale=6, min_width=320, elem_id="kept"):
             parts |= _kept(settings, tokens, shown)
         with gr.Column(scale=4, min_width=300, elem_id="answered"):
@@ -119,7 +118,9 @@ def lay_out(
     return Parts(**parts)
 
 
-def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -> dict[str, Any]:
+def _asked(
+    model: Model, settings: Settings, names: tuple[str, str], offered: list[Example]
+) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     first = offered[0]
     parts["image"] = photo_input(
@@ -155,7 +156,8 @@ def _asked(settings: Settings, names: tuple[str, str], offered: list[Example]) -
         methods, value=names[1], label="B (vermilion)", elem_id="method-b"
     )
     with gr.Accordion("Settings", open=False, elem_id="settings"):
-        parts["aspect"] = gr.Radio(_ASPECTS, value="pad", label="The model sees the picture")
+        fits = [(words, aspect) for aspect, words in model.aspects.items()]
+        parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
         parts["tower_layer"] = gr.Radio(
             _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
         )

@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.models import LlavaModel
+from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui.handlers import Handlers, Shown, guarded
 from spare_demo.ui.layout import Parts, lay_out, number_as_sent, photo_input
@@ -41,7 +41,7 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 _ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 
 
-def build(model: LlavaModel, settings: Settings) -> gr.Blocks:
+def build(model: Model, settings: Settings) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now."""
     handlers = Handlers(model, settings)
     names = (settings.methods[0], settings.methods[-1])
@@ -60,9 +60,10 @@ def _opening(handlers: Handlers, names: tuple[str, str]) -> Shown:
     """The finished comparison that the page opens on: its first example, asked like any other."""
     first, settings = handlers.offered[0], handlers.settings
     budget = min(settings.budget, handlers.tokens)
+    aspect = handlers.model.aspect(None)
     shown: Shown = {}
     for values in handlers.ask(
-        first.path, first.question, *names, settings.seed, "pad", -2, "stretches",
+        first.path, first.question, *names, settings.seed, aspect, -2, "stretches",
         budget, OVERVIEW, None, None,
     ):  # fmt: skip
         shown |= values

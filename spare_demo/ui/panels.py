@@ -6,11 +6,11 @@ import re
 from html import escape
 
 from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
-from spare_demo.models import Answer, LlavaModel
+from spare_demo.models import Answer, Model
 from spare_demo.ui.visit import SLOTS, Visit
 
 
-def header_html(model: LlavaModel) -> str:
+def header_html(model: Model) -> str:
     """The page's name and the model that answers here."""
     where = "GPU" if model.device.type == "cuda" else model.device.type.upper()
     return (

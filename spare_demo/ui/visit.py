@@ -14,7 +14,7 @@ from pathlib import Path
 from spare_demo.comparison import Exploration, choose, explore
 from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
-from spare_demo.models import Answer, LlavaModel, Picture
+from spare_demo.models import Answer, Model, Picture
 from spare_demo.pictures import PictureError, open_picture
 from spare_demo.pruners import Pruner
 from spare_demo.relevance import RelevanceOptions
@@ -31,7 +31,7 @@ class Choices:
     method_a: str
     method_b: str
     seed: int = 0
-    aspect: Aspect = "pad"
+    aspect: Aspect | None = None
     relevance: RelevanceOptions = RelevanceOptions()
 
 
@@ -86,7 +86,7 @@ def digest(path: str | Path) -> str:
 class Guide:
     """Leads a visitor through the steps, with the model and the limits of this server."""
 
-    def __init__(self, model: LlavaModel, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
 
     def look(
@@ -103,12 +103,12 @@ class Guide:
         if not path:
             raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
         self.check_size(path)
-        key = (digest(path), choices.aspect)
+        key = (digest(path), self.model.aspect(choices.aspect))
         if before is not None and before.key == key:
             picture, canvas = before.picture, before.canvas
         else:
             photo = open_picture(path, max_pixels=self.settings.max_pixels)
-            picture = self.model.look(photo, choices.aspect)
+            picture = self.model.look(photo, key[1])
             canvas = Canvas(picture.photo, picture.grid)
         view = self.model.ask(picture, question, choices.relevance)
         return Visit(key, picture, canvas, explore(view, self._methods(choices)))

@@ -1,0 +1,272 @@
+"""What every family of models shares: asking, keeping rows, answering.
+
+A family is one file beside this one. It says how a photo becomes visual tokens (`look`), what its
+checkpoints must be (`_check`) and, where it has its own, which rotary positions the rows keep.
+
+Pruning is an argument: the kept rows of the projector's output stand in the image placeholders'
+place, in raster order. Nothing is patched, so one loaded model gives the unpruned and every pruned
+answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from spare_demo.geometry import Aspect
+from spare_demo.models.base import Answer, ModelError, Picture, View
+from spare_demo.models.clip_reads import remembered
+from spare_demo.models.decoding import decode
+from spare_demo.models.passes import Passes
+from spare_demo.models.prompt import build_prompt
+from spare_demo.models.rows import Rows, kept_rows
+from spare_demo.models.text_tower import TextTower
+from spare_demo.pictures import Source
+from spare_demo.relevance import RelevanceOptions, patch_embeddings
+from spare_demo.tokens import Selection, VisualTokens
+
+AS_RELEASED = RelevanceOptions()
+
+
+class Model(ABC):
+    """Sees and answers. Safe to share between threads: one pass runs at a time.
+
+    Attributes:
+        hf: the stock transformers model.
+        name, title, description: who it is, in the page's words.
+        revision: commit of the hub, or a short hash of a local folder's weights.
+        notes: sentences about how it was chosen or what it lacks.
+        text_tower: None where no CLIP text side is known; then there is no relevance.
+    """
+
+    hf_class: ClassVar[str]
+    """Name of the transformers class that its checkpoints are of."""
+    aspects: ClassVar[Mapping[Aspect, str]]
+    """The ways a photo can be fitted, each with its words on the page; the first is the usual."""
+    reads: ClassVar[frozenset[str]] = frozenset()
+    """The optional fields of VisualTokens that its vision tower fills."""
+
+    def __init__(
+        self,
+        hf: Any,
+        processor: Any,
+        text_tower: TextTower | None,
+        *,
+        name: str,
+        title: str = "",
+        description: str = "",
+        revision: str = "",
+        notes: Sequence[str] = (),
+    ):
+        """Wrap a loaded model; `load_model` is the usual way here.
+
+        Raises:
+            ModelError: the checkpoint is of a kind whose tokens have no known place on the picture,
+                or its processor does not know the image token, or the text tower is another CLIP's.
+        """
+        self.hf = hf.eval()
+        self.processor, self.tokenizer, self.text_tower = processor, processor.tokenizer, text_tower
+        self.name, self.title, self.description = name, title or name, description
+        self.revision, self.notes = revision, tuple(notes)
+        self._config: Any = hf.config
+        self._check()
+        self._passes = Passes(self.device)
+        if text_tower is not None:
+            text_tower.to(self.device)  # stays float32: relevance is computed in float32
+
+    @property
+    def device(self) -> torch.device:
+        return self.hf.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.hf.dtype
+
+    @property
+    def supplies(self) -> frozenset[str]:
+        """The optional fields of VisualTokens that `ask` can fill; see `Pruner.reason_against`."""
+        text = {"clip_image", "clip_text", "clip_sentence"} if self.text_tower else set()
+        return frozenset(self.reads | text)
+
+    @property
+    @abstractmethod
+    def most_tokens(self) -> int:
+        """The most visual tokens a picture can have, fitted in the usual way."""
+
+    @abstractmethod
+    def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
+        """One vision pass: all that a picture gives, whatever will be asked about it.
+
+        Args:
+            image: anything `open_picture` takes.
+            aspect: one of `aspects`; None is the first of them.
+
+        Raises:
+            PictureError: the picture cannot be used.
+            ValueError: an aspect this family has not.
+        """
+
+    def aspect(self, wanted: Aspect | None) -> Aspect:
+        """The way of fitting that is meant; ValueError for one that this family has not."""
+        chosen = next(iter(self.aspects)) if wanted is None else wanted
+        if chosen not in self.aspects:
+            raise ValueError(
+                f"{self.title} cannot fit a picture by {chosen!r}. Choose one of: "
+                f"{', '.join(self.aspects)}."
+            )
+        return chosen
+
+    def ask(
+        self, picture: Picture, question: str, relevance: RelevanceOptions = AS_RELEASED
+    ) -> View:
+        """One text pass: the prompt, and what the pruning methods need to choose.
+
+        Args:
+            picture: from this model's `look`.
+            question: of any length the language model has room for; blank means no relevance.
+            relevance: which tower layer and which text embeddings relevance comes from.
+
+        Raises:
+            ValueError: a question longer than the language model's memory, or another layer.
+        """
+        if relevance.layer not in picture.hidden:
+            raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
+        prompt, input_ids = build_prompt(self.processor, question, picture.slots)
+        room = self._config.text_config.max_position_embeddings
+        if input_ids.shape[1] >= room:
+            raise ValueError(
+                f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
+                f"and this model has room for {room}. Shorten it."
+            )
+        tower = self.text_tower
+        if tower is None:
+            tokens = VisualTokens(features=picture.features, **picture.reads)
+            return View(picture, question, prompt, input_ids, tokens, 0.0, 0, ())
+
+        def relate() -> tuple[Tensor, Tensor | None, int, list[str]]:
+            image = patch_embeddings(picture.hidden[relevance.layer], tower.ln_post, tower.proj)
+            if not question.strip():
+                return image, None, 0, []
+            if relevance.text == "stretches":
+                text = tower.encode_stretches(question)
+                return image, text, len(text), []
+            text, words = tower.encode_tokens(question)
+            stretches = -(-(len(words) + 2) // tower.context)  # with BOS and EOS
+            return image, text if words else None, stretches, words
+
+        def sentence() -> Tensor:
+            return self._passes.run(lambda: tower.encode_sentence(question))[0].clone()
+
+        (image, text, stretches, words), seconds = self._passes.run(relate)
+        tokens = VisualTokens(
+            features=picture.features,
+            clip_image=image.clone(),
+            clip_text=None if text is None else text.clone(),
+            clip_sentence=None if text is None else remembered(sentence),
+            **picture.reads,
+        )
+        return View(picture, question, prompt, input_ids, tokens, seconds, stretches, tuple(words))
+
+    def encode(
+        self,
+        image: Source,
+        question: str,
+        aspect: Aspect | None = None,
+        relevance: RelevanceOptions = AS_RELEASED,
+    ) -> View:
+        """`look`, then `ask`."""
+        return self.ask(self.look(image, aspect), question, relevance)
+
+    def stream(
+        self,
+        view: View,
+        selection: Selection | None = None,
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        seed: int = 0,
+        stop: threading.Event | None = None,
+    ) -> Generator[str, None, Answer]:
+        """Answer piece by piece; the generator's return value is the `Answer`.
+
+        Args:
+            view: from this model's `ask` or `encode`.
+            selection: the tokens to keep, None for all.
+            max_new_tokens: at least 1.
+            temperature: 0 is greedy; above, samples with `seed`.
+            stop: set it to end the answer after the token being made.
+
+        Raises:
+            ValueError: at once, not at the first piece: indices out of range, rows of another
+                width, `max_new_tokens` below 1, negative temperature.
+        """
+        if max_new_tokens < 1:
+            raise ValueError("max_new_tokens must be at least 1.")
+        if not temperature >= 0:
+            raise ValueError("temperature must be 0 (greedy) or above.")
+        rows = kept_rows(view.picture, selection)
+        return decode(
+            self.hf,
+            self.tokenizer,
+            self._passes,
+            view.input_ids,
+            rows,
+            self._positions(view, rows),
+            max_new_tokens,
+            temperature,
+            seed,
+            stop,
+        )
+
+    def answer(
+        self,
+        view: View,
+        selection: Selection | None = None,
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        seed: int = 0,
+        stop: threading.Event | None = None,
+    ) -> Answer:
+        """`stream`, run to its end."""
+        pieces = self.stream(view, selection, max_new_tokens, temperature, seed, stop)
+        while True:
+            try:
+                next(pieces)
+            except StopIteration as end:
+                answer: Answer = end.value
+                return answer
+
+    def warm_up(self) -> None:
+        """One whole round on a grey square, so that later timings are of a warmed model."""
+        grey = Image.new("RGB", (336, 336), (128, 128, 128))
+        self.answer(self.encode(grey, "What is this?"), max_new_tokens=2)
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise ModelError for a checkpoint whose tokens have no known place, or half a one."""
+
+    def _positions(self, view: View, rows: Rows) -> Tensor | None:
+        """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""
+        return None
+
+    def _check_image_token(self) -> None:
+        token = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
+        if token != self._config.image_token_id:
+            raise ModelError(
+                "This checkpoint's processor does not know the model's image token. Get the whole "
+                "checkpoint again, tokenizer and processor files included."
+            )
+
+    def _check_text_tower(self) -> None:
+        tower, width = self.text_tower, self._config.vision_config.hidden_size
+        if tower is not None and tower.proj.shape[0] != width:
+            raise ModelError(
+                "This checkpoint's CLIP folder belongs to another vision tower: the widths differ "
+                f"({tower.proj.shape[0]} and {width}). Get both from one source, or remove clip/ "
+                "to go without relevance."
+            )

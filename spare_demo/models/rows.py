@@ -1,0 +1,82 @@
+"""Which rows stand in the image placeholders' place when only some visual tokens are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo.models.base import Picture
+from spare_demo.tokens import Selection
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What the language model gets of a picture, in its order: visual tokens and newline tokens.
+
+    Attributes:
+        values: (r, d) the rows.
+        places: (r,) LongTensor, CPU: the placeholder of the unpruned prompt that each row stood
+            at; of a merged row, the one of the patch that gave most to it.
+        newline: (r,) bool, CPU: newline tokens, which are no patches and never count as kept.
+    """
+
+    values: Tensor
+    places: Tensor
+    newline: Tensor
+
+    @property
+    def visual(self) -> int:
+        """How many of the rows are visual tokens, the number the budget speaks of."""
+        return len(self.newline) - int(self.newline.sum())
+
+
+def kept_rows(picture: Picture, selection: Selection | None) -> Rows:
+    """The rows of all tokens (None) or of the kept ones, with the picture's newline tokens.
+
+    All newline tokens stay whatever is kept: they tell in which row of the grid a token lies.
+
+    Raises ValueError for an index that is no token of this picture, or rows of another width.
+    """
+    features = picture.features
+    n, width = features.shape
+    if selection is None:
+        tokens, values = torch.arange(n), features
+    elif selection.features is None:
+        tokens = selection.check(n).kept
+        values = features[tokens.to(features.device)]
+    else:
+        values = selection.features.to(features.device, features.dtype)
+        if values.ndim != 2 or values.shape[1] != width:
+            raise ValueError(
+                f"The merged tokens have shape {tuple(values.shape)}; this model takes rows of "
+                f"{width} numbers."
+            )
+        tokens = _anchors(selection, len(values), n)
+    if picture.newline is None:
+        return Rows(values, tokens, torch.zeros(len(values), dtype=torch.bool))
+
+    # A newline token that comes after the first b tokens follows every row up to token b - 1.
+    # Merged rows may stand out of order: what counts is how far the picture has been read by then.
+    breaks, count = picture.breaks, len(tokens)
+    before = torch.searchsorted(tokens.cummax(dim=0).values, breaks)  # rows before each newline
+    order = torch.cat([torch.arange(count), before - 0.5]).argsort(stable=True)
+    places = torch.cat(
+        [
+            tokens + torch.bucketize(tokens, breaks, right=True),
+            breaks + torch.arange(len(breaks)),
+        ]
+    )
+    lines = picture.newline.to(values).expand(len(breaks), -1)
+    values = torch.cat([values, lines])[order.to(values.device)]
+    return Rows(values, places[order], order >= count)
+
+
+def _anchors(selection: Selection, rows: int, n: int) -> Tensor:
+    """(rows,) the token that each merged row stands for: its largest source."""
+    if selection.sources is not None:
+        return selection.sources.detach().cpu().argmax(dim=1)
+    if rows == len(selection):
+        return selection.check(n).kept
+    return torch.linspace(0, n - 1, rows).round().long()
