@@ -116,6 +116,8 @@ class Answer:
             before the prefill.
         ended: "end" the model closed its answer, "length" it reached the limit, "stop" it was told
             to stop.
+        log_probabilities: of each new token after those before it, in nats; the model's own, also
+            where it was sampled or given.
     """
 
     text: str
@@ -129,6 +131,7 @@ class Answer:
     first_logits: Tensor
     ended: Literal["end", "length", "stop"]
     newline_tokens: int = 0
+    log_probabilities: tuple[float, ...] = ()
 
     @property
     def stopped(self) -> bool:

@@ -8,7 +8,7 @@ tokens. Greedy decoding gives token for token what ``generate`` gives.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -31,6 +31,7 @@ def decode(
     temperature: float,
     seed: int,
     stop: threading.Event | None,
+    given: Sequence[int] = (),
 ) -> Generator[str, None, Answer]:
     """Answer one prompt, yielding the text piece by piece.
 
@@ -44,6 +45,7 @@ def decode(
         temperature: 0 for the likeliest token, above that samples from softmax(logits / T).
         seed: of the sampling.
         stop: looked at before every pass.
+        given: tokens to write first, whatever the model would have chosen.
 
     Returns:
         the `Answer`; the pieces joined are its text.
@@ -86,12 +88,16 @@ def decode(
     kv_bytes = 0
     first_logits = torch.empty(0)
     ended: Literal["end", "length", "stop"] = "stop"
+    log_probabilities: list[float] = []
 
     if stop is None or not stop.is_set():
         (logits, token), prefill_seconds = passes.run(prefill)
         first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
         kv_bytes = cache_bytes(cache)
         while True:
+            if len(text.ids) < len(given):
+                token = given[len(text.ids)]
+            log_probabilities.append(float(logits.double().log_softmax(dim=-1)[token]))
             if piece := text.add(token):
                 yield piece
             if token in ends or len(text.ids) >= max_new_tokens:
@@ -101,7 +107,7 @@ def decode(
                 break
             step = torch.tensor([[token]], device=device)
             at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
-            (_, token), seconds = passes.run(
+            (logits, token), seconds = passes.run(
                 lambda step=step, at=at: forward(input_ids=step, **at)  # type: ignore[misc]
             )
             decode_seconds += seconds
@@ -120,6 +126,7 @@ def decode(
         kept_per_layer=(rows.visual,) * config.text_config.num_hidden_layers,
         first_logits=first_logits,
         ended=ended,
+        log_probabilities=tuple(log_probabilities),
     )
 
 

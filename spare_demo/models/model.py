@@ -191,6 +191,7 @@ class Model(ABC):
         temperature: float = 0.0,
         seed: int = 0,
         stop: threading.Event | None = None,
+        given: Sequence[int] = (),
     ) -> Generator[str, None, Answer]:
         """Answer piece by piece; the generator's return value is the `Answer`.
 
@@ -200,6 +201,7 @@ class Model(ABC):
             max_new_tokens: at least 1.
             temperature: 0 is greedy; above, samples with `seed`.
             stop: set it to end the answer after the token being made.
+            given: tokens to write first, whatever the model would have chosen (see `score`).
 
         Raises:
             ValueError: at once, not at the first piece: indices out of range, rows of another
@@ -221,6 +223,7 @@ class Model(ABC):
             temperature,
             seed,
             stop,
+            given,
         )
 
     def answer(
@@ -233,13 +236,28 @@ class Model(ABC):
         stop: threading.Event | None = None,
     ) -> Answer:
         """`stream`, run to its end."""
-        pieces = self.stream(view, selection, max_new_tokens, temperature, seed, stop)
-        while True:
-            try:
-                next(pieces)
-            except StopIteration as end:
-                answer: Answer = end.value
-                return answer
+        return _drained(self.stream(view, selection, max_new_tokens, temperature, seed, stop))
+
+    def score(
+        self,
+        view: View,
+        selection: Selection | None,
+        token_ids: Sequence[int],
+        stop: threading.Event | None = None,
+    ) -> Answer:
+        """How likely this model finds given words (teacher forcing): `Answer.log_probabilities`.
+
+        The passes are those of an answer in which every token is given, so a method inside the
+        language model is scored as it runs.
+
+        Args:
+            token_ids: at least one, such as another answer's.
+
+        Raises:
+            ValueError: as `stream`.
+        """
+        given = tuple(token_ids)
+        return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
 
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
@@ -270,3 +288,12 @@ class Model(ABC):
                 f"({tower.proj.shape[0]} and {width}). Get both from one source, or remove clip/ "
                 "to go without relevance."
             )
+
+
+def _drained(pieces: Generator[str, None, Answer]) -> Answer:
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer

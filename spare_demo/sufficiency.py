@@ -1,0 +1,135 @@
+"""How few tokens are enough: from which budget on the answer stays the unpruned one.
+
+Answers need not change only once as the budget grows: the words at 24 and at 40 tokens may be the
+unpruned ones and those at 32 others. So nothing is said about budgets that were not tried. What
+is found is the smallest budget tried such that the answer was the unpruned one at it and at every
+larger budget tried, and it is sharp: one token fewer was tried too, and the answer was another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spare_demo.models import Answer, Model, View
+from spare_demo.tokens import Selection
+
+
+@dataclass(frozen=True)
+class Trial:
+    """The answer at one budget, and whether its text is the unpruned one."""
+
+    budget: int
+    text: str
+    same: bool
+
+
+@dataclass(frozen=True)
+class Sufficiency:
+    """What is known so far.
+
+    trials: by budget, ascending; the last is n, which is the unpruned answer itself.
+    """
+
+    trials: tuple[Trial, ...]
+
+    @property
+    def smallest(self) -> int:
+        """The smallest budget tried from which on all budgets tried gave the unpruned answer."""
+        found = self.trials[-1].budget
+        for trial in reversed(self.trials):
+            if not trial.same:
+                break
+            found = trial.budget
+        return found
+
+    @property
+    def below(self) -> int:
+        """The largest budget tried at which the answer was another; 0 if at none."""
+        return max((trial.budget for trial in self.trials if not trial.same), default=0)
+
+    @property
+    def done(self) -> bool:
+        """Whether the budget just below `smallest` has been tried, or there is none."""
+        return self.smallest - self.below <= 1
+
+    @property
+    def returns(self) -> tuple[int, ...]:
+        """Budgets below `smallest` that gave the unpruned answer all the same, ascending."""
+        return tuple(t.budget for t in self.trials if t.same and t.budget < self.smallest)
+
+    def sentence(self, title: str) -> str:
+        """What was found, in words. title: the method's."""
+        text = self.trials[-1].text
+        said = f"the unpruned answer “{text}”" if text else "the unpruned answer, which is empty,"
+        above = [trial for trial in self.trials if trial.budget >= self.smallest]
+        start = (
+            f"{title}: from {self.smallest} of {self.trials[-1].budget} tokens on {said} stays, "
+            f"at all {len(above)} budgets tried there"
+        )
+        if not self.below:
+            return f"{start}."
+        other = next(trial.text for trial in self.trials if trial.budget == self.below)
+        ending = f"{start}; at {self.below} the answer is “{other}”."
+        if self.returns:
+            ending += f" Below, it comes back at {_listed(self.returns)}."
+        return ending + " Budgets between those tried may differ."
+
+
+def find_sufficient(
+    model: Model,
+    view: View,
+    picks: Selection,
+    whole: Answer,
+    max_new_tokens: int,
+    stop: threading.Event | None = None,
+) -> Iterator[Sufficiency]:
+    """Try budgets along a nested order: powers of two from the top, then bisection.
+
+    Args:
+        picks: all n picks of a method whose budgets are nested, first pick first.
+        whole: the answer with all tokens, made with the same `max_new_tokens`.
+        stop: set it to end after the answer being made; what was found so far was yielded.
+
+    Yields:
+        what is known after each answer; the last one has `done`, unless stopped.
+
+    Raises:
+        ValueError: picks that are not all of the picture's tokens, or a stopped unpruned answer.
+    """
+    n = view.tokens.n
+    if whole.stopped:
+        raise ValueError("The unpruned answer was stopped. Ask again and let it end.")
+    if len(picks) != n:
+        raise ValueError(
+            "Only a method whose picks are nested can be searched. Choose SPARE or CDPruner."
+        )
+    trials = {n: Trial(n, whole.text, True)}
+
+    def known() -> Sufficiency:
+        return Sufficiency(tuple(trials[k] for k in sorted(trials)))
+
+    def tried(k: int) -> bool:
+        answer = model.answer(view, picks.prefix(k), max_new_tokens, stop=stop)
+        if answer.stopped:
+            return False
+        trials[k] = Trial(k, answer.text, answer.text == whole.text)
+        return True
+
+    for k in [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]:
+        if not tried(k):
+            return
+        yield known()
+    while not known().done:
+        now = known()
+        if not tried((now.below + now.smallest) // 2):
+            return
+        yield known()
+    if n == 1:
+        yield known()
+
+
+def _listed(budgets: tuple[int, ...]) -> str:
+    words = [str(k) for k in budgets]
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
