@@ -2,9 +2,16 @@
 
 from spare_demo.render.base import BLUE, VERMILION, Rendered
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.curves import reconstruction_figure
+from spare_demo.render.curves import kl_figure, reconstruction_figure
 from spare_demo.render.difference import difference
 from spare_demo.render.heatmap import heatmap, relevance_map
+from spare_demo.render.maps import (
+    leftover_map,
+    question_difference,
+    relevance_change_map,
+    weight_map,
+    word_map,
+)
 from spare_demo.render.order import pick_order
 from spare_demo.render.overlay import kept_overlay
 
@@ -16,7 +23,13 @@ __all__ = [
     "difference",
     "heatmap",
     "kept_overlay",
+    "kl_figure",
+    "leftover_map",
     "pick_order",
+    "question_difference",
     "reconstruction_figure",
+    "relevance_change_map",
     "relevance_map",
+    "weight_map",
+    "word_map",
 ]

@@ -1,4 +1,4 @@
-"""What is lost against the number of tokens kept."""
+"""What is lost, and what changes, against the number of tokens kept."""
 
 from __future__ import annotations
 
@@ -47,25 +47,77 @@ def reconstruction_figure(
     mean, low, high = (_plain(curve) for curve in random_band)
 
     figure = go.Figure()
-    band = {
-        "x": ks + ks[::-1],
-        "y": high + low[::-1],
-        "fill": "toself",
-        "fillcolor": _BAND,
-        "line": {"width": 0},
-        "mode": "lines",
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    figure.add_trace(go.Scatter(**band))
+    figure.add_trace(_band(ks, low, high))
     figure.add_trace(_line("random", ks, mean, _INK, "dot"))
-    palette = (BLUE, VERMILION, *_MORE)
     for index, (label, errors) in enumerate(series.items()):
-        r, g, b = palette[index % len(palette)]
-        figure.add_trace(_line(label, ks, _plain(errors), f"rgb({r},{g},{b})", "solid"))
+        figure.add_trace(_line(label, ks, _plain(errors), _colour(index), "solid"))
     figure.add_trace(_line("SVD bound", ks, _plain(svd_bound), _INK, "dash"))
-    _style(figure, budget, log_x)
+    _style(figure, budget, log_x, "relative error")
     return Rendered(figure, _sentence(ks, series, (mean, low, high), _plain(svd_bound), budget))
+
+
+def kl_figure(
+    budgets: Sequence[int],
+    series: Mapping[str, Curve],
+    random_band: tuple[Curve, Curve, Curve],
+    budget: int,
+    points: Mapping[str, tuple[int, float]] | None = None,
+    log_x: bool = True,
+) -> Rendered:
+    """How far the first word's distribution moved from the unpruned model's, against k.
+
+    Args:
+        budgets: (m,) ascending numbers of tokens kept.
+        series: method label -> (m,) KL(unpruned || pruned) in nats; colours as in the other curve.
+        random_band: (m,) mean, lowest and highest of random picks.
+        budget: the budget set now, marked by a vertical line.
+        points: (k, KL) of sets made by hand, by label.
+        log_x: whether k is on a logarithmic axis.
+
+    Raises:
+        ValueError: no budgets, or a curve of another length.
+    """
+    ks = [int(k) for k in budgets]
+    for name, curve in [*series.items(), *[("random", curve) for curve in random_band]]:
+        if not ks or len(curve) != len(ks):
+            raise ValueError(f"{name}: {len(curve)} values for {len(ks)} budgets.")
+    mean, low, high = (_plain(curve) for curve in random_band)
+    figure = go.Figure()
+    figure.add_trace(_band(ks, low, high))
+    figure.add_trace(_line("random", ks, mean, _INK, "dot"))
+    for index, (label, values) in enumerate(series.items()):
+        figure.add_trace(_line(label, ks, _plain(values), _colour(index), "solid"))
+    for index, (label, (k, kl)) in enumerate((points or {}).items()):
+        mark = {"color": _colour(len(series) + index), "size": 9, "symbol": "diamond"}
+        figure.add_trace(go.Scatter(x=[k], y=[kl], name=label, mode="markers", marker=mark))
+    _style(figure, budget, log_x, "KL to the unpruned model (nats)")
+    at = min(range(len(ks)), key=lambda index: abs(ks[index] - budget))
+    named = ", ".join(f"{label} {number(float(kl[at]))}" for label, kl in series.items())
+    spread = " ".join((number(mean[at]), f"({number(low[at])} to {number(high[at])})"))
+    return Rendered(
+        figure,
+        f"KL of the first word to the unpruned model, in nats, with {tokens_word(ks[at])}: "
+        f"{named}, random picks {spread}. 0 means that nothing changed.",
+    )
+
+
+def _colour(index: int) -> str:
+    palette = (BLUE, VERMILION, *_MORE)
+    r, g, b = palette[index % len(palette)]
+    return f"rgb({r},{g},{b})"
+
+
+def _band(x: list[int], low: list[float], high: list[float]) -> go.Scatter:
+    return go.Scatter(
+        x=x + x[::-1],
+        y=high + low[::-1],
+        fill="toself",
+        fillcolor=_BAND,
+        line={"width": 0},
+        mode="lines",
+        hoverinfo="skip",
+        showlegend=False,
+    )
 
 
 def _line(name: str, x: list[int], y: list[float], colour: str, dash: str) -> go.Scatter:
@@ -79,7 +131,7 @@ def _line(name: str, x: list[int], y: list[float], colour: str, dash: str) -> go
     )
 
 
-def _style(figure: go.Figure, budget: int, log_x: bool) -> None:
+def _style(figure: go.Figure, budget: int, log_x: bool, value: str) -> None:
     axis = {
         "gridcolor": _GRID,
         "linecolor": _INK,
@@ -103,7 +155,7 @@ def _style(figure: go.Figure, budget: int, log_x: bool) -> None:
         height=320,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         xaxis={**axis, **ticks, "title": {"text": "tokens kept (k)"}},
-        yaxis={**axis, "rangemode": "tozero", "title": {"text": "relative error"}},
+        yaxis={**axis, "rangemode": "tozero", "title": {"text": value}},
         shapes=[
             {
                 "type": "line",

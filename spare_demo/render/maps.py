@@ -1,0 +1,130 @@
+"""Maps of raw numbers per token, each with the sentence of what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spare_demo.render.base import Rendered, Tokens, number, token_list, tokens_word
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.difference import difference
+from spare_demo.render.heatmap import heatmap
+
+_FAVOURED = "The higher, the sooner it is picked, other things equal."
+
+Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
+
+
+def leftover_map(canvas: Canvas, values: Values, label: str, kept: int) -> Rendered:
+    """The share of each patch that the kept ones cannot reconstruct, on the scale 0 to 1.
+
+    Args:
+        values: (n,) shares of the patches' squared norms, 0..1.
+        label: the method's name.
+        kept: how many tokens it kept.
+    """
+    shares = _plain(values)
+    drawn = heatmap(
+        canvas,
+        shares,
+        f"Share of each patch that {label}'s {tokens_word(kept)} cannot reconstruct",
+        "0 means that the kept ones make it up wholly, 1 that they hold nothing of it.",
+        (0.0, 1.0),
+    )
+    half = int((shares > 0.5).sum())
+    words = "No patch is" if half == 0 else "1 patch is" if half == 1 else f"{half} patches are"
+    return Rendered(drawn.image, f"{drawn.sentence} {words} more than half left over.")
+
+
+def weight_map(
+    canvas: Canvas, values: Values, label: str, value_range: tuple[float, float] | None = None
+) -> Rendered:
+    """The text weight as a method used it.
+
+    Args:
+        values: (n,) weights, >= 0.
+        label: the method's name.
+        value_range: pass one range to the maps that are compared; None for this map's own.
+    """
+    weights = _plain(values)
+    drawn = heatmap(
+        canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED, value_range
+    )
+    row, col = divmod(int(weights.argmax()), canvas.grid.cols)
+    place = f" The highest is at row {row + 1}, column {col + 1}."
+    return Rendered(drawn.image, drawn.sentence + place)
+
+
+def word_map(
+    canvas: Canvas, maps: NDArray[np.floating] | torch.Tensor, word: str, index: int
+) -> Rendered:
+    """The relevance of one word of the question, on the scale that all of its words share.
+
+    Args:
+        maps: (n, m) raw cosines of the patches with the m words.
+        word: what the word is called.
+        index: its column.
+    """
+    values = _plain(maps)
+    drawn = heatmap(
+        canvas,
+        values[:, index],
+        f"Raw cosine between each patch and “{word}”, in CLIP's space",
+        "High means similar.",
+        (float(values.min()), float(values.max())),
+    )
+    return Rendered(drawn.image, f"{drawn.sentence} All {values.shape[1]} words share this scale.")
+
+
+def relevance_change_map(canvas: Canvas, change: Values) -> Rendered:
+    """How the raw cosine moved from the first question to the second.
+
+    change: (n,) second minus first. The scale is as long below zero as above.
+    """
+    values = _plain(change)
+    size = float(np.abs(values).max())
+    drawn = heatmap(
+        canvas,
+        values,
+        "Raw cosine with the second question minus that with the first",
+        "Above 0 the patch is more like the second.",
+        (-size, size),
+    )
+    more = int((values > 0).sum())
+    mean = number(float(np.abs(values).mean()), scale=size)
+    return Rendered(
+        drawn.image,
+        f"{drawn.sentence} {more} of {tokens_word(len(values))} moved towards the second question; "
+        f"the mean move is {mean}.",
+    )
+
+
+def question_difference(
+    canvas: Canvas, first: Tokens, second: Tokens, label: str, jaccard: float, chance: float
+) -> Rendered:
+    """Which of a method's picks moved when another question was asked.
+
+    Args:
+        first, second: (k,) token indices kept for each question.
+        label: the method's name.
+        jaccard: share of all picks that both questions have in common.
+        chance: what two random sets of these sizes share on average.
+    """
+    drawn = difference(canvas, first, second, "1st question", "2nd question", jaccard, chance)
+    n = canvas.grid.n
+    a, b = set(token_list(first, n).tolist()), set(token_list(second, n).tolist())
+    were = "was" if len(a & b) == 1 else "were"
+    return Rendered(
+        drawn.image,
+        f"Of the {tokens_word(len(a))} that {label} kept for the first question, {len(a & b)} {were} "
+        f"kept for the second too; {len(b - a)} came in their place. "
+        f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f}).",
+    )
+
+
+def _plain(values: Values) -> NDArray[np.float64]:
+    tensor = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
+    return np.asarray(tensor, np.float64)

@@ -1,0 +1,97 @@
+"""Links: what was set comes back; what does not hold here is named, and the rest is used."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spare_demo.link import MOST_CHARACTERS, State, decode, encode
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
+
+SCENES = ("scene-1001.png", "wide-1025.png")
+names = st.sampled_from([*PRUNERS, None])
+states = st.builds(
+    State,
+    method_a=names,
+    method_b=names,
+    budget=st.none() | st.integers(1, 576),
+    question=st.none() | st.text(min_size=1).map(str.strip).filter(bool),
+    example=st.sampled_from([*SCENES, None]),
+    seed=st.none() | st.integers(0, 2**32 - 1),
+    aspect=st.sampled_from(["pad", "crop", None]),
+    relevance_layer=st.sampled_from([-1, -2, None]),
+    relevance_text=st.sampled_from(["tokens", "stretches", None]),
+    model=st.sampled_from(["built-in@0123", None]),
+)
+
+
+@given(states, st.sampled_from(["", "?"]))
+@settings(deadline=None, derandomize=True)
+def test_what_was_set_comes_back(state: State, mark: str) -> None:
+    text = encode(state)
+    assert text.isascii()
+    if len(text) < MOST_CHARACTERS:
+        assert decode(mark + text, tokens=576, examples=SCENES) == (state, [])
+
+
+def test_gradios_own_mapping_and_foreign_keys_are_read() -> None:
+    found, stale = decode({"__theme": "dark", "k": "8", "logs": "container"}, tokens=16)
+    assert found == State(budget=8)
+    assert stale == []
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("a=sparse", "A: there is no method 'sparse' here"),
+        ("b=", ""),
+        ("k=577", "A budget of '577' does not fit this model's 576 tokens"),
+        ("k=-3", "A budget of '-3'"),
+        ("k=1e3", "A budget of '1e3'"),
+        ("k=٣", "A budget of '٣'"),
+        ("seed=99999999999999", "The seed '99999999999999'"),
+        ("scene=../../etc/passwd", "The example '../../etc/passwd' is not among"),
+        ("fit=native", "This model cannot fit a picture by 'native'"),
+        ("layer=-7", "Relevance cannot be read from layer '-7'"),
+        ("layer=two", "Relevance cannot be read from layer 'two'"),
+        ("text=words", "Relevance cannot read the text by 'words'"),
+        ("model=built-in%40old", "made with the model 'built-in@old'; this is built-in@new"),
+        ("q=" + "x" * 3000, "3,000 characters; at most 2,000"),
+    ],
+)
+def test_what_is_stale_is_named_and_the_rest_is_used(query: str, sentence: str) -> None:
+    found, stale = decode(
+        "?b=cdpruner&" + query if not query.startswith("b=") else query,
+        tokens=576,
+        question=Settings().check_question,
+        examples=SCENES,
+        aspects=("pad", "crop"),
+        model="built-in@new",
+    )
+    if sentence:
+        assert found.method_b == "cdpruner"
+        assert len(stale) == 1
+        assert sentence in stale[0]
+    else:
+        assert (found, stale) == (State(), [])
+
+
+def test_a_strangers_words_are_cut_short() -> None:
+    _, (sentence,) = decode({"a": "<b>\n" + "x" * 500}, tokens=16)
+    assert len(sentence) < 120
+    assert "\n" not in sentence
+
+
+def test_an_endless_address_is_not_opened() -> None:
+    found, stale = decode("k=8&q=" + "x" * MOST_CHARACTERS, tokens=16)
+    assert found == State()
+    assert "too long" in stale[0]
+
+
+@given(st.text())
+@settings(deadline=None, derandomize=True)
+def test_no_text_is_too_odd(text: str) -> None:
+    found, _ = decode(text, tokens=16)
+    assert found.budget is None or 1 <= found.budget <= 16
