@@ -119,8 +119,8 @@ def question_difference(
     were = "was" if len(a & b) == 1 else "were"
     return Rendered(
         drawn.image,
-        f"Of the {tokens_word(len(a))} that {label} kept for the first question, {len(a & b)} {were} "
-        f"kept for the second too; {len(b - a)} came in their place. "
+        f"Of the {tokens_word(len(a))} that {label} kept for the first question, {len(a & b)} "
+        f"{were} kept for the second too; {len(b - a)} came in their place. "
         f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f}).",
     )
 
