@@ -171,6 +171,11 @@ class Selection:
         return len(self.order)
 
     @property
+    def size(self) -> int:
+        """How many rows the language model gets, which is what a budget counts: k, or r merged."""
+        return len(self) if self.features is None else len(self.features)
+
+    @property
     def kept(self) -> Tensor:
         """(k,) the picked indices ascending: raster order, as the language model gets them."""
         return self.order.sort().values

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cdpruner import CDPruner
+from spare_demo.pruners.dart import DartDiversity
+from spare_demo.pruners.divprune import DivPrune
+from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.spare import Spare
 from spare_demo.pruners.topk import TopRelevance
+from spare_demo.pruners.trim import Trim
 from spare_demo.pruners.uniform import Uniform
+from spare_demo.pruners.visionzip import VisionZip
+from spare_demo.pruners.zoo import ZooPrune
 
 PRUNERS: dict[str, Pruner] = {
     "spare": Spare(),
@@ -20,6 +26,14 @@ PRUNERS: dict[str, Pruner] = {
     "normal-relevance": TopRelevance(guidance="normal"),
     "random": Random(),
     "uniform": Uniform(),
+    "divprune": DivPrune(),
+    "dart-diversity": DartDiversity(),
+    "prumerge": PruMerge(),
+    "prumerge-plus": PruMerge(form="plus"),
+    "visionzip": VisionZip(),
+    "trim": Trim(),
+    "trim-paper": Trim(form="paper"),
+    "zoo-prune": ZooPrune(),
 }
 
 __all__ = ["PRUNERS", "Pruner", "get_pruner"]

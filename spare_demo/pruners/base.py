@@ -38,6 +38,10 @@ class Pruner(ABC):
     """Whether the first j picks of a larger budget are the selection for budget j."""
     seeded: bool = False
     """Whether the picks depend on a field called `seed`."""
+    cost: str = ""
+    """What a selection costs, in big-O: n tokens d wide, k kept."""
+    deviations: str = ""
+    """Where this differs from the paper or the released code, in sentences."""
     merges: bool = False
     """Whether the language model gets rows that are mixed from several tokens."""
     needs: frozenset[str] = frozenset()

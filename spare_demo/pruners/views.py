@@ -13,6 +13,10 @@ from spare_demo.tokens import Selection, VisualTokens
 # view in the order picked, and (b, count) the criterion's value at each pick, if there is one.
 Rank = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
 
+# (s,) patch indices of one view and its share of the budget -> (share,) places within the view in
+# the order picked, and (share,) the criterion's value at each.
+Pick = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+
 
 def view_members(tokens: VisualTokens) -> list[Tensor]:
     """The patch indices of each view, ascending; views by their number. Without views, one."""
@@ -65,3 +69,15 @@ def pick_per_view(tokens: VisualTokens, k: int, rank: Rank) -> Selection:
     # A stable sort by turn leaves the views within a turn in their own order.
     picks = turn.sort(stable=True).indices[:k]
     return Selection(torch.cat(order)[picks], torch.cat(gain)[picks] if gain else None)
+
+
+def pick_in_views(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
+    """Give each view its share of k, for methods that are not nested: one view after the other."""
+    order, gain = [], []
+    members = view_members(tokens)
+    for view, share in zip(members, shares(members, k), strict=True):
+        if share:
+            place, value = pick(view, share)
+            order.append(view[place])
+            gain.append(value)
+    return Selection(torch.cat(order), torch.cat(gain))

@@ -1,0 +1,74 @@
+"""DART before the language model: pivots, and the tokens least like them.
+
+Paper: DART, arXiv 2502.11494; as the "diversity only" row of SPARE's Table 6, arXiv 2606.18681,
+which uses it on visual tokens alone and does not say how. DART itself reads keys of the language
+model and has pivots among the words; at the projector there are neither. Our reading:
+
+    pivots     the p tokens with the largest norm of x_n, p = 8 as in DART's 4 + 4
+    for each   in that order: take the t = (k - p) / p left tokens with the lowest cosine to it
+
+Where p does not divide k - p, the first pivots take one token more: k tokens come out whatever k.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.views import pick_in_views
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class DartDiversity(Pruner):
+    """Gain: of a pivot its norm, of the others 1 - cosine to the pivot that took it."""
+
+    pivots: int = field(
+        default=8, metadata=setting("Pivots", "How many tokens start the choice.", limits=(1, 576))
+    )
+    norm: Literal["l1", "l2"] = field(
+        default="l1",
+        metadata=setting(
+            "Norm of the pivots", "l1 as DART has it for keys, l2 the length.", ("l1", "l2")
+        ),
+    )
+
+    name = "dart-diversity"
+    title = "DART, diversity only"
+    summary = "A few long tokens as pivots, and for each of them the tokens least like it."
+    paper = "SPARE, Table 6, after DART"
+    link = "https://arxiv.org/abs/2502.11494"
+    nested = False
+    cost = "O(n² d)"
+    deviations = (
+        "Our reading of a row that no paper defines: pivots by the norm of the features, none "
+        "among the words; left-over places go to the first pivots."
+    )
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        order_of_norm = 1 if self.norm == "l1" else 2
+
+        def pick(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+            x = tokens.features[members.to(tokens.features.device)].detach().double().cpu()
+            length = torch.linalg.vector_norm(x, ord=order_of_norm, dim=1)
+            p = min(self.pivots, count)
+            order = length.sort(descending=True, stable=True).indices[:p].tolist()
+            gain = length[order].tolist()
+            distance = cosine_distances(x[None])[0]
+            left = torch.ones(len(x), dtype=torch.bool)
+            left[order] = False
+            for turn, pivot in enumerate(order[:p]):
+                share = (count - p) // p + (turn < (count - p) % p)
+                value = distance[pivot].masked_fill(~left, -torch.inf)
+                taken = value.sort(descending=True, stable=True).indices[:share].tolist()
+                order += taken
+                gain += value[taken].tolist()
+                left[taken] = False
+            return torch.tensor(order), torch.tensor(gain, dtype=torch.float64)
+
+        return pick_in_views(tokens, k, pick)

@@ -1,0 +1,64 @@
+"""DivPrune: keep tokens that lie far from each other (max-min diversity).
+
+Paper: arXiv 2503.02175. Released code: vbdi/divprune, llava_arch.py.
+
+    d_ij = 1 - cos(x_i, x_j)
+    first      argmax_i  min_{j != i} d_ij      the token whose nearest neighbour is farthest
+    then       argmax_i  min_{j picked} d_ij    until k are picked
+
+As released, but for what rounding does there: the code has distances in half precision, where many
+tie, and does not bar picked tokens, so that equal tokens repeat. It also compares the tokens of
+all views with each other; here each view has its share of the budget, as for every method.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.farthest import cosine_distances, euclidean_distances, farthest_first
+from spare_demo.pruners.views import pick_per_view
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class DivPrune(Pruner):
+    """Gain: the distance to the nearest picked token; of the first pick, to its neighbour."""
+
+    metric: Literal["cosine", "euclidean"] = field(
+        default="cosine",
+        metadata=setting(
+            "Distance",
+            "cosine: 1 - cos, as in the paper. euclidean: a variant of ours, where length counts; "
+            "in shares of the largest distance.",
+            ("cosine", "euclidean"),
+        ),
+    )
+
+    name = "divprune"
+    title = "DivPrune"
+    summary = "Tokens as far from each other as can be; the question plays no part."
+    paper = "DivPrune"
+    link = "https://arxiv.org/abs/2503.02175"
+    cost = "O(n² d + n k)"
+    deviations = (
+        "Exact distances instead of half precision, and no token twice; each view has its share "
+        "of the budget."
+    )
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        distances = cosine_distances if self.metric == "cosine" else euclidean_distances
+
+        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+            distance = distances(tokens.features[members.to(tokens.features.device)])  # (b, s, s)
+            itself = torch.eye(distance.shape[-1], dtype=torch.bool, device=distance.device)
+            neighbour = distance.masked_fill(itself, torch.inf).amin(dim=-1)
+            # A view of one token has no neighbour.
+            first = torch.where(neighbour.isinf(), 0.0, neighbour)
+            return farthest_first(distance, torch.ones_like(first), first, count)
+
+        return pick_per_view(tokens, k, rank)

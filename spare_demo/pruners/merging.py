@@ -1,0 +1,66 @@
+"""What the methods that merge tokens share: rows mixed from the tower's states, and outliers.
+
+Mixing comes before the projector, so a merged row is the projector's output for a mixture, not a
+mixture of its outputs. A row that is one token unchanged is that token's own features.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import setting
+from spare_demo.tokens import Selection, VisualTokens
+
+Size = Literal["budget", "adaptive"]
+
+SIZE = setting(
+    "How many tokens",
+    "budget: as many as the budget says. adaptive: as many as stand out in this picture, whatever "
+    "the budget, as released.",
+    ("budget", "adaptive"),
+)
+
+
+def merged_selection(
+    tokens: VisualTokens,
+    order: Tensor,
+    gain: Tensor,
+    sources: Tensor,
+    class_of: Tensor | None = None,
+) -> Selection:
+    """A selection whose rows are the projector's output for mixtures of the states.
+
+    order, gain: (k,) the tokens the rows grew from, as `Selection` has them.
+    sources: (r, n) float64 CPU, how much of each token's state goes into each row.
+    class_of: (r,) the number of the view whose class token the row is, or -1; None for no such row.
+    """
+    states, project = tokens.states, tokens.project
+    assert states is not None and project is not None  # needs
+    mixed = sources @ states.detach().double().cpu()  # (r, w)
+    if class_of is not None:
+        assert tokens.class_states is not None  # needs
+        rows = class_of >= 0
+        mixed[rows] = tokens.class_states.detach().double().cpu()[class_of[rows]]
+    plain = ((sources != 0).sum(dim=1) == 1) & (sources.amax(dim=1) == 1)
+    features = tokens.features.detach()
+    rows = features.new_empty(len(mixed), features.shape[1])
+    rows[plain.to(rows.device)] = features[sources[plain].argmax(dim=1).to(rows.device)]
+    if not bool(plain.all()):
+        made = project(mixed[~plain].to(features.device))
+        rows[~plain.to(rows.device)] = made.to(features.device, features.dtype)
+    return Selection(order, gain, rows, sources.float())
+
+
+def outliers(values: Tensor) -> int:
+    """How many of the values lie more than 1.5 interquartile ranges above the third quartile."""
+    values = values.flatten().double()
+    low, high = torch.quantile(values, torch.tensor([0.25, 0.75], dtype=values.dtype)).tolist()
+    return int((values > high + 1.5 * (high - low)).sum())
+
+
+def largest(values: Tensor, count: int) -> Tensor:
+    """(count,) places of the largest values, largest first; ties to the lower place."""
+    return values.sort(descending=True, stable=True).indices[:count]

@@ -1,0 +1,139 @@
+"""PruMerge and PruMerge+: tokens the class token looks at, each merged with those like it.
+
+Paper: arXiv 2403.15388. Released code: 42Shawn/LLaVA-PruMerge, clip_encoder.py. Queries and keys
+are those of the tower's last block, all heads as one; features those before the projector.
+
+    c_n   class token's attention to patch n, softmax(q k^T / sqrt(w))
+    keep  the m largest c; PruMerge+ also patches on a grid, so that no part of the picture is lost
+    merge x_i + sum_j c_j x_j over the 32 tokens j, kept or not, whose keys are most like i's
+    add   one row more, sum over the dropped of c_j x_j
+
+Neither sum is divided by anything, as released. The rows come in the order of attention, then the
+grid's, then the one row more.
+
+How many: as released, m is the number of outliers (above Q3 + 1.5 IQR), and PruMerge+ adds every
+s-th patch, s = floor(floor(n / m) / 3), that is not kept yet (`size="adaptive"`; where the code
+fails, m and s are 1). With a budget of k rows, m = k - 1, and PruMerge+ gives half of them to a
+grid: every (R / g)-th of the R patches that attention left. A budget of 1 has no room for the row
+more, nor has a picture of which nothing is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.merging import SIZE, Size, largest, merged_selection, outliers
+from spare_demo.pruners.views import shares, view_members
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class PruMerge(Pruner):
+    """Gain: the class token's attention to the token."""
+
+    form: Literal["plain", "plus"] = field(
+        default="plain",
+        metadata=setting(
+            "Form",
+            "plain: by attention alone. plus: half of them on a grid (PruMerge+).",
+            ("plain", "plus"),
+        ),
+    )
+    neighbours: int = field(
+        default=32,
+        metadata=setting(
+            "Merged into each", "How many of the most alike tokens.", limits=(0, 4096)
+        ),
+    )
+    size: Size = field(default="budget", metadata=SIZE)
+
+    paper = "LLaVA-PruMerge"
+    link = "https://arxiv.org/abs/2403.15388"
+    nested = False
+    merges = True
+    needs = frozenset({"states", "project", "cls_attention", "vision_keys"})
+    cost = "O(n² w + m n w)"
+    deviations = (
+        "The released code has no budget; with size=adaptive the number of tokens is the "
+        "picture's own, as released."
+    )
+
+    @property
+    def name(self) -> str:
+        return "prumerge" if self.form == "plain" else "prumerge-plus"
+
+    @property
+    def title(self) -> str:
+        return "PruMerge" if self.form == "plain" else "PruMerge+"
+
+    @property
+    def summary(self) -> str:
+        also = "" if self.form == "plain" else " and tokens on a grid"
+        return f"Tokens the class token looks at{also}, each merged with those like it."
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
+        attention = tokens.cls_attention(-1, joined=True)[0].double().cpu()  # (n,)
+        keys = tokens.vision_keys(-1).double().cpu().transpose(0, 1).flatten(1)  # (n, w)
+        members = view_members(tokens)
+        standing_out = max(1, outliers(attention))
+        order, sources = [], []
+        for view, share in zip(members, shares(members, k), strict=True):
+            c = attention[view]
+            if self.size == "adaptive":
+                kept = self._adaptive(c, standing_out, tokens.n)
+                extra = len(kept) < len(view)
+            elif share:
+                kept, extra = self._budgeted(c, max(1, share - 1)), share > 1
+            else:
+                continue
+            mixture = torch.zeros(len(kept) + extra, tokens.n, dtype=torch.float64)
+            mixture[:, view] = self._mixture(c, keys[view], kept, extra)
+            order.append(view[kept])
+            sources.append(mixture)
+        picks = torch.cat(order)
+        return merged_selection(tokens, picks, attention[picks], torch.cat(sources))
+
+    def _budgeted(self, c: Tensor, m: int) -> Tensor:
+        if self.form == "plain":
+            return largest(c, m)
+        kept = largest(c, m - m // 2)
+        left = _without(kept, len(c))
+        grid = ((torch.arange(m // 2) + 0.5) * len(left) / max(1, m // 2)).long()
+        return torch.cat([kept, left[grid]])
+
+    def _adaptive(self, c: Tensor, standing_out: int, n: int) -> Tensor:
+        """The released numbers for one view of a picture with n tokens in all."""
+        kept = largest(c, max(1, len(c) * standing_out // n))
+        if self.form == "plain":
+            return kept
+        grid = torch.arange(0, max(1, len(c) - 1), max(1, n // standing_out // 3))
+        return torch.cat([kept, grid[~torch.isin(grid, kept)]])
+
+    def _mixture(self, c: Tensor, keys: Tensor, kept: Tensor, extra: bool) -> Tensor:
+        """(m or m + 1, s) how much of each of the view's s tokens goes into each row."""
+        unit = normalize(keys, dim=1)
+        alike = unit[kept] @ unit.T  # (m, s)
+        alike[torch.arange(len(kept)), kept] = -torch.inf  # the others, not itself
+        near = alike.sort(dim=1, descending=True, stable=True).indices
+        near = near[:, : min(self.neighbours, len(c) - 1)]
+        mixture = torch.zeros(len(kept), len(c), dtype=torch.float64).scatter(1, near, c[near])
+        mixture[torch.arange(len(kept)), kept] = 1.0
+        if not extra:
+            return mixture
+        rest = c.clone()
+        rest[kept] = 0.0
+        return torch.cat([mixture, rest[None]])
+
+
+def _without(kept: Tensor, n: int) -> Tensor:
+    """The places of n that are not kept, ascending."""
+    left = torch.ones(n, dtype=torch.bool)
+    left[kept] = False
+    return left.nonzero().flatten()

@@ -1,0 +1,98 @@
+"""TRIM: tokens by their product with the question in CLIP's space, and the mean of the rest.
+
+Paper: arXiv 2409.10994. Released code: FreedomIntelligence/TRIM, clip_encoder.py, llava_arch.py.
+
+    s_n = -E_n . E_T           not normalised; E_T: the question, cut off where CLIP cuts it
+    p   = softmax(s)           over the tokens
+    keep the largest p, in raster order, and append the mean of the dropped states
+
+The paper ranks by similarity, +E_n . E_T; the released code has the minus. Both are here under
+their names. How many: as released, the number of outliers of p (above Q3 + 1.5 IQR), with
+`size="adaptive"`; with a budget of k rows, k - 1 tokens and the mean. A budget of 1 has no room
+for the mean. The released code takes one view only; here each of several is a picture by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.merging import SIZE, Size, largest, merged_selection, outliers
+from spare_demo.pruners.views import shares, view_members
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class Trim(Pruner):
+    """Gain: s, the score before the softmax."""
+
+    form: Literal["released", "paper"] = field(
+        default="released",
+        metadata=setting(
+            "Relevance",
+            "released: the product negated, as in the code. paper: the product itself.",
+            ("released", "paper"),
+        ),
+    )
+    size: Size = field(default="budget", metadata=SIZE)
+
+    paper = "TRIM"
+    link = "https://arxiv.org/abs/2409.10994"
+    nested = False
+    merges = True
+    needs_text = True
+    needs = frozenset({"states", "project"})
+    cost = "O(n c) for embeddings c wide"
+    deviations = (
+        "With a budget the mean token counts in it; with size=adaptive the number of tokens is "
+        "the picture's own, as released. Several views share the budget; the code takes one."
+    )
+
+    @property
+    def name(self) -> str:
+        return "trim" if self.form == "released" else "trim-paper"
+
+    @property
+    def title(self) -> str:
+        return "TRIM" if self.form == "released" else "TRIM, sign of the paper"
+
+    @property
+    def summary(self) -> str:
+        which = "least" if self.form == "released" else "most"
+        return f"The tokens {which} like the question, and the mean of all others as one more."
+
+    def weight(self, tokens: VisualTokens) -> Tensor:
+        """(n,) the score that is ranked: the product with the question, negated as released."""
+        image, text = tokens.clip_pair()
+        sentence = tokens.clip_sentence() if tokens.clip_sentence else text.mean(dim=0)
+        product = image.detach().double() @ sentence.detach().double().to(image.device)
+        return -product if self.form == "released" else product
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        score = self.weight(tokens).cpu()
+        members = view_members(tokens)
+        shares_of_all = torch.cat([score[view].softmax(dim=0) for view in members])
+        standing_out = max(1, outliers(shares_of_all))
+        order, means = [], []
+        for view, share in zip(members, shares(members, k), strict=True):
+            if self.size == "adaptive":
+                count = max(1, len(view) * standing_out // tokens.n)
+                mean = count < len(view)
+            else:
+                count, mean = max(1, share - 1) if share else 0, share > 1
+            place = largest(score[view], count)
+            order.append(view[place])
+            if mean:
+                dropped = torch.ones(len(view), dtype=torch.bool)
+                dropped[place] = False
+                row = torch.zeros(tokens.n, dtype=torch.float64)
+                row[view[dropped]] = 1.0 / int(dropped.sum())
+                means.append(row)
+        picks = torch.cat(order)
+        kept = torch.zeros(len(picks), tokens.n, dtype=torch.float64)
+        kept[torch.arange(len(picks)), picks.sort().values] = 1.0
+        return merged_selection(tokens, picks, score[picks], torch.stack([*kept, *means]))

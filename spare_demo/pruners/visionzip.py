@@ -1,0 +1,107 @@
+"""VisionZip: the tokens the class token looks at, and the rest merged into a few by their keys.
+
+Paper: arXiv 2412.04467. Released code: dvlab-research/VisionZip, visionzip/. Attention, keys and
+states are all of the block whose output LLaVA reads, the last but one.
+
+    dominant    the largest attention of the class token, summed over the heads; the class token
+                itself is the first of them and is given to the language model
+    contextual  of the rest, every s-th in raster order is a target, s = floor(rest / contextual);
+                every other one goes to the target whose key (mean over the heads) is most like its
+                own; a target becomes h_target + mean of the h that went to it
+
+That sum is not divided, as released, so that contextual rows are about twice as long. Rows: class
+token, dominant in raster order, contextual. For several views, each by itself: the first view's
+rows, then all others' dominant in raster order, their class tokens, their contextual rows.
+
+54 + 10 of 64 is the released split; the share 10 / 64 makes 108 + 20, 162 + 30 and 27 + 5 of the
+other usual budgets. A budget of 1 is one patch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.merging import largest, merged_selection
+from spare_demo.pruners.views import shares, view_members
+from spare_demo.tokens import Selection, VisualTokens
+
+_BLOCK = -2
+_CLASS, _DOMINANT, _LATE_CLASS, _CONTEXTUAL = range(4)  # places of a row among its view's
+
+
+@dataclass(frozen=True)
+class VisionZip(Pruner):
+    """Gain: the class token's attention, summed over heads; dominant tokens, then targets."""
+
+    contextual: float = field(
+        default=10 / 64,
+        metadata=setting(
+            "Share of merged tokens", "Of the budget; the rest are dominant.", limits=(0.0, 0.9)
+        ),
+    )
+
+    name = "visionzip"
+    title = "VisionZip"
+    summary = "Tokens the class token looks at, that token itself, and the rest merged into a few."
+    paper = "VisionZip"
+    link = "https://arxiv.org/abs/2412.04467"
+    nested = False
+    merges = True
+    needs = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})
+    cost = "O(n r w / h) for r merged rows and keys w / h wide"
+    deviations = "Other budgets than the released 64 are split in the same shares."
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
+        attention = tokens.cls_attention(_BLOCK).double().cpu().sum(dim=0)  # (n,)
+        keys = tokens.vision_keys(_BLOCK).double().cpu().mean(dim=0)  # (n, w / h)
+        members = view_members(tokens)
+        order: list[Tensor] = []
+        targets: list[Tensor] = []
+        rows: list[tuple[tuple[int, int, int], Tensor, int]] = []  # place, sources, class token of
+        for v, (view, share) in enumerate(zip(members, shares(members, k), strict=True)):
+            if not share:
+                continue
+            merged = min(round(share * self.contextual), max(0, share - 2))
+            with_class = share > 1
+            dominant = view[largest(attention[view], share - merged - with_class)]
+            order.append(dominant)
+            rest = view[~torch.isin(view, dominant)]
+            chosen, mixtures = _contextual(rest, keys, merged, tokens.n)
+            targets.append(chosen)
+
+            later = int(v > 0)
+            nothing = torch.zeros(tokens.n, dtype=torch.float64)
+            if with_class:
+                rows.append(((later, _LATE_CLASS if later else _CLASS, v), nothing, v))
+            for i in dominant.tolist():
+                alone = nothing.clone()
+                alone[i] = 1.0
+                rows.append(((later, _DOMINANT, i), alone, -1))
+            for mixture in mixtures:
+                rows.append(((later, _CONTEXTUAL, v), mixture, -1))
+        rows.sort(key=lambda row: row[0])  # stable: targets stay in raster order
+        picks = torch.cat([*order, *targets])
+        sources = torch.stack([mixture for _, mixture, _ in rows])
+        class_of = torch.tensor([v for _, _, v in rows])
+        return merged_selection(tokens, picks, attention[picks], sources, class_of)
+
+
+def _contextual(rest: Tensor, keys: Tensor, count: int, n: int) -> tuple[Tensor, Tensor]:
+    """(count,) target tokens among the rest, and (count, n) what goes into each."""
+    stride = max(1, len(rest) // max(1, count))
+    places = torch.arange(0, len(rest), stride)[:count]
+    targets = rest[places]
+    sources = torch.zeros(count, n, dtype=torch.float64)
+    if count:
+        others = rest[~torch.isin(rest, targets)]
+        alike = normalize(keys[others], dim=1) @ normalize(keys[targets], dim=1).T
+        home = alike.sort(dim=1, descending=True, stable=True).indices[:, 0]  # (others,)
+        sources[home, others] = 1.0 / home.bincount(minlength=count).double()[home]
+        sources[torch.arange(count), targets] = 1.0
+    return targets, sources
