@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from torch import Tensor
@@ -70,6 +70,8 @@ class Exploration:
     full: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
+    _made: dict[tuple[str, int], Selection] = field(default_factory=dict, repr=False)
+    """What methods that are not nested keep, at the budgets asked for so far."""
 
     @property
     def n(self) -> int:
@@ -118,17 +120,13 @@ class Exploration:
         points: dict[str, tuple[int, float]] = {}
         for label, method in self.methods.items():
             if isinstance(method, Selection):
-                error = measures.reconstruction_error(x, method.order, relative=True)
-                points[label] = (len(method), error)
+                points[label] = (method.size, self._error(x, method))
             elif method.nested:
                 order = self.full[label].order
                 curve = measures.reconstruction_curve(x, order, budgets, relative=True)
                 errors[label] = tuple(curve.tolist())
             else:
-                kept = [self._selection(label, k).order for k in budgets]
-                errors[label] = tuple(
-                    measures.reconstruction_error(x, order, relative=True) for order in kept
-                )
+                errors[label] = tuple(self._error(x, self._selection(label, k)) for k in budgets)
         return Curves(
             budgets,
             errors,
@@ -143,7 +141,16 @@ class Exploration:
             return method
         if method.nested:
             return self.full[label].prefix(k)
-        return method.select(self.view.tokens, k)
+        if (label, k) not in self._made:
+            self._made[label, k] = method.select(self.view.tokens, k)
+        return self._made[label, k]
+
+    def _error(self, x: Tensor, selection: Selection) -> float:
+        """Relative reconstruction error; x: `measures.compact` of the features."""
+        if selection.features is None:
+            return measures.reconstruction_error(x, selection.order, relative=True)
+        features = self.view.tokens.features
+        return measures.merged_error(features, selection.features, relative=True)
 
 
 @dataclass(frozen=True, eq=False)

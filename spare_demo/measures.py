@@ -69,6 +69,17 @@ def reconstruction_error(features: Tensor, kept: Indices, *, relative: bool = Fa
     return float(reconstruction_curve(features, kept, [len(kept)], relative=relative)[0])
 
 
+def merged_error(features: Tensor, rows: Tensor, *, relative: bool = False) -> float:
+    """||X - X P||_F with P the projector on the span of rows that need not be rows of X.
+
+    features: (n, d). rows: (r, d), what a method that merges gives to the language model.
+    """
+    both = compact(torch.cat([features.detach().double(), rows.detach().double()]))
+    n = len(features)
+    left = _deflate(both, both, torch.arange(n, len(both)))[:n]
+    return float(_scaled(torch.linalg.vector_norm(left), both[:n], relative))
+
+
 def reconstruction_curve(
     features: Tensor, order: Indices, budgets: Sequence[int], *, relative: bool = False
 ) -> Tensor:

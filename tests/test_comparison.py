@@ -19,9 +19,11 @@ from spare_demo.comparison import (
     read_budget,
 )
 from spare_demo.cost import cost_rows, cost_sentence
+from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.pruners.random import Random
+from spare_demo.pruners.uniform import Uniform
 from spare_demo.record import read_pick_lists, record
 from spare_demo.tokens import Selection
 
@@ -99,6 +101,45 @@ def test_moving_the_budget_runs_no_nested_method_again(view: View) -> None:
         assert len(exploration.selections(budget)["once"]) == budget
     assert calls == [N]
     assert exploration.select_seconds["once"] > 0
+
+
+MERGING = ("prumerge", "prumerge-plus", "visionzip", "trim")
+
+
+def test_methods_that_merge_answer_from_their_rows(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    result = compare(tiny_model, photo, QUESTION, MERGING, budget=7, max_new_tokens=3)
+    features = result.view.tokens.features
+    for label in MERGING:
+        selection = result.selections[label]
+        assert result.answers[label].visual_tokens == selection.size == 7
+        assert result.answers[label].kept_per_layer == (7, 7, 7)
+        rows = selection.features
+        assert rows is not None
+        by_hand = tiny_model.answer(
+            result.view, Selection([0], features=rows.clone()), max_new_tokens=3
+        )
+        assert result.answers[label].token_ids == by_hand.token_ids
+        curves = result.exploration.curves
+        for k, error in zip(curves.budgets, curves.errors[label], strict=True):
+            merged = PRUNERS[label].select(result.view.tokens, k).features
+            assert merged is not None
+            assert error == pytest.approx(merged_error(features, merged, relative=True), abs=1e-6)
+
+
+def test_a_method_that_is_not_nested_runs_once_per_budget(view: View) -> None:
+    calls = []
+
+    class Often(Uniform):
+        def select(self, tokens: object, budget: int) -> Selection:
+            calls.append(budget)
+            return super().select(tokens, budget)  # type: ignore[arg-type]
+
+    exploration = explore(view, {"often": Often()})
+    for budget in (3, 5, 3):
+        assert len(exploration.selections(budget)["often"]) == budget
+    assert calls == [3, 5]
 
 
 def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:

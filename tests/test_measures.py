@@ -18,6 +18,7 @@ from spare_demo.measures import (
     kl_divergence,
     kv_cache_bytes,
     leftover_share,
+    merged_error,
     novelty_factors,
     overlap,
     random_spread,
@@ -40,6 +41,18 @@ def test_error_by_hand() -> None:
     assert reconstruction_error(HAND, [2]) == pytest.approx(math.sqrt(4 + 9 * 4 / 5))
     assert reconstruction_error(HAND, [0, 2], relative=True) == pytest.approx(2 / math.sqrt(18))
     assert reconstruction_error(HAND, [0, 2, 3]) == pytest.approx(0, abs=1e-12)
+
+
+def test_the_error_of_merged_rows_is_of_their_span() -> None:
+    x = matrix(9, 6)
+    assert merged_error(x, x[[4, 1]]) == pytest.approx(reconstruction_error(x, [1, 4]))
+    assert merged_error(x, x, relative=True) == pytest.approx(0, abs=1e-12)
+    # Along (1, 0, 1) lies half of the squares of (3, 0, 0), (1, 2, 0)'s 1 and (0, 0, 2).
+    row = torch.tensor([[0.5, 0.0, 0.5]])
+    assert merged_error(HAND, row) == pytest.approx(math.sqrt(18 - (9 + 1 + 4) / 2))
+    # A row with a part outside the span of X helps less.
+    half = merged_error(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 3.0]]))
+    assert half == pytest.approx(math.sqrt(0.5))
 
 
 def test_leftover_by_hand() -> None:
