@@ -285,6 +285,7 @@ def explore(view: View, chosen: Chosen) -> Exploration:
                 f"{stand_in.title} ran in its place."
             )
             method = stand_in
+        method.check(tokens)
         methods[label] = method
         if method.nested:
             start = time.perf_counter()

@@ -83,15 +83,8 @@ class Pruner(ABC):
                 return _LACKS[field]
         return None
 
-    def select(self, tokens: VisualTokens, budget: int) -> Selection:
-        """Pick `budget` distinct tokens (the total over views), in the order of preference.
-
-        A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
-
-        Raises ValueError if budget is not a whole number from 1 to tokens.n, or if the method
-        needs text, or another field, that the tokens do not carry. The tokens are not modified.
-        """
-        k = check_budget(budget, tokens.n)
+    def check(self, tokens: VisualTokens) -> None:
+        """Raise ValueError if the method needs text, or another field, that the tokens lack."""
         missing = {field for field in self.needs if getattr(tokens, field) is None}
         if missing:
             reason = self.reason_against({"clip_text", *(self.needs - missing)})
@@ -99,6 +92,17 @@ class Pruner(ABC):
         if self.needs_text and not tokens.has_text:
             instead = f" or use the method {self.text_free!r}" if self.text_free else ""
             raise ValueError(f"The method {self.name!r} needs text. Ask a question{instead}.")
+
+    def select(self, tokens: VisualTokens, budget: int) -> Selection:
+        """Pick `budget` distinct tokens (the total over views), in the order of preference.
+
+        A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
+
+        Raises ValueError if budget is not a whole number from 1 to tokens.n, and as `check`. The
+        tokens are not modified.
+        """
+        k = check_budget(budget, tokens.n)
+        self.check(tokens)
         with torch.no_grad():
             return self._select(tokens, k)
 
