@@ -17,13 +17,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from . import draw, questions
+from . import draw, packed, questions
 from .architecture import GRID, PATCH, SIDE
 from .tower import normalise, random_corner, vision_states, window_at
 from .world import World, rng_of, sample_scene
 
 IGNORED = -100
-_NOBODY = -1  # the "question" that padding belongs to
+# What padding holds; nobody's question is number -1.
+_FILL = {"ids": 0, "labels": IGNORED, "places": 0, "owner": -1}
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ WINDOW = 12
 PHASES = (
     # A picture costs three windows and teaches little more, so most steps see windows.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("crowded windows", 5100, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
-    Phase("pictures", 450, 16, GRID, 24, World()),
+    Phase("crowded windows", 4140, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("pictures", 300, 16, GRID, 24, World()),
 )
 
 
@@ -76,28 +77,20 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
         rows.append(_sequence(questions.ask(whole, rng, phase.questions, training=True), tokenizer))
     longest = max(len(row["ids"]) for row in rows)
-    fill = {"ids": tokenizer.pad_token_id, "labels": IGNORED, "places": 0, "owner": _NOBODY}
     data = {
         key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])
-        for key, value in fill.items()
+        for key, value in _FILL.items()
     }
     data["pixels"] = torch.from_numpy(np.stack(pictures))
     data["windows"] = torch.from_numpy(np.stack(windows))
     return data
 
 
-def attention_mask(before: int, owner: Tensor) -> Tensor:
-    """(B, 1, L, L) bool, True where a row may look.
-
-    The ``before`` tokens of prompt and picture come first, causal as ever. The questions' tokens
-    follow; each sees what stands before all questions, and its own question up to itself.
-    """
-    count, length = owner.shape
-    whole = before + length
-    mask = torch.ones(whole, whole, dtype=torch.bool, device=owner.device).tril()
-    mask = mask.expand(count, 1, -1, -1).clone()
-    mask[:, 0, before:, before:] &= owner[:, :, None] == owner[:, None, :]
-    return mask
+def _in_blocks(data: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The same batch, its rows of questions filled up to whole blocks."""
+    missing = -data["ids"].shape[1] % packed.BLOCK
+    padded = {key: F.pad(data[key], (0, missing), value=value) for key, value in _FILL.items()}
+    return data | padded
 
 
 class LanguageTraining(nn.Module):
@@ -106,6 +99,7 @@ class LanguageTraining(nn.Module):
     def __init__(self, llava: LlavaForConditionalGeneration, visual: Any, tokenizer: Any) -> None:
         super().__init__()
         llava.model.vision_tower.requires_grad_(False)
+        llava.model.language_model.set_attn_implementation(packed.NAME)
         self.llava = llava
         # In a list, so that it is no part of the checkpoint.
         self._visual = [visual.requires_grad_(False).eval()]
@@ -118,6 +112,7 @@ class LanguageTraining(nn.Module):
             yield from (p for p in part.parameters() if p.ndim == 2)
 
     def forward(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+        data = _in_blocks(data)
         model, device = self.llava.model, data["ids"].device
         with torch.no_grad():
             states, _ = vision_states(
@@ -133,9 +128,11 @@ class LanguageTraining(nn.Module):
         text = start + GRID * GRID + data["places"]
         position_ids = torch.cat([places, start + data["windows"], text], 1)
         before = start + seen.shape[1]
-        mask = attention_mask(before, data["owner"])
         out = model.language_model(
-            inputs_embeds=inputs, attention_mask=mask, position_ids=position_ids, use_cache=False
+            inputs_embeds=inputs,
+            attention_mask=packed.block_mask(data["owner"]),
+            position_ids=position_ids,
+            use_cache=False,
         ).last_hidden_state[:, before:]
         asked = data["labels"] != IGNORED
         logits = self.llava.lm_head(out[asked]).float()
