@@ -12,6 +12,7 @@ from typing import get_args
 
 from spare_demo.comparison import Comparison, choose, compare
 from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
+from spare_demo.evaluation.command import add_options, evaluate
 from spare_demo.export import write
 from spare_demo.geometry import Aspect
 from spare_demo.models import ModelError, catalogue, load_model
@@ -92,6 +93,12 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
         default="stretches",
         help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
     )
+
+    command = commands.add_parser(
+        "evaluate", help="measure methods at several budgets, on drawn scenes or your own data"
+    )
+    command.set_defaults(run=evaluate)
+    add_options(command, settings)
 
     command = commands.add_parser("methods", help="the table of pruning methods")
     command.set_defaults(run=_methods)
