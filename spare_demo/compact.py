@@ -4,7 +4,9 @@
 {"type": "f4" | "i4" | "i2" | "u2" | "u1", "data": base64 of little-endian values}:
 
     format          1
-    n, rows, columns  of the token grid, raster order
+    n, rows, columns  of the token grid, raster order; of several views side by side, the cells
+    cells           u2 (n,) the cell, row * columns + column, of each token of several views;
+                      null for one view, where token and cell are the same
     view            u1 (n,) which view (crop) a token belongs to; null for one view
     cosine          f4 (n,) raw cosine with the question; null without one
     squared_norms   f4 (n,) ||x||^2
@@ -74,6 +76,7 @@ def compact(exploration: Exploration, most_bytes: int = MOST_BYTES) -> dict[str,
         "n": tokens.n,
         "rows": view.grid.rows,
         "columns": view.grid.cols,
+        "cells": None if tokens.view is None else packed(view.grid.cells, "u2"),
         "view": None if tokens.view is None else packed(tokens.view, "u1"),
         "cosine": _floats(exploration.relevance),
         "squared_norms": packed(tokens.features.detach().double().square().sum(dim=1), "f4"),

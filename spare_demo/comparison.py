@@ -25,7 +25,6 @@ from spare_demo.models import Answer, Model, View
 from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
-from spare_demo.pruners.options import Changes, configured, title_of
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
 
@@ -83,9 +82,7 @@ class Exploration:
     def titles(self) -> dict[str, str]:
         """What to call each label on a picture: what ran by its title, or a label of one's own."""
         return {
-            label: title_of(method, PRUNERS)
-            if isinstance(method, Pruner) and label in PRUNERS
-            else label
+            label: method.title if isinstance(method, Pruner) and label in PRUNERS else label
             for label, method in self.methods.items()
         }
 
@@ -161,7 +158,7 @@ class Comparison:
     """One finished comparison. `answers` has a key more than `selections`: "unpruned".
 
     model, revision: name and revision of the model that ran.
-    budget, max_new_tokens, seed, aspect, relevance: as asked for.
+    budget, max_new_tokens, seed, aspect, relevance, together: as asked for.
     """
 
     exploration: Exploration
@@ -174,6 +171,7 @@ class Comparison:
     seed: int
     aspect: Aspect
     relevance: RelevanceOptions
+    together: bool
 
     @property
     def view(self) -> View:
@@ -186,11 +184,12 @@ def compare(
     image: Source,
     question: str,
     pruners: Sequence[str] | Mapping[str, Pruner | Selection] = ("spare", "cdpruner"),
-    budget: int = 64,
+    budget: int | str = 64,
     max_new_tokens: int = 64,
     seed: int = 0,
     aspect: Aspect | None = None,
     relevance: RelevanceOptions = RelevanceOptions(),
+    together: bool = False,
 ) -> Comparison:
     """Ask one question of one picture, with all visual tokens and with what each method keeps.
 
@@ -200,11 +199,12 @@ def compare(
         question: blank for none; methods that need text then run in their text-free form.
         pruners: names of the table, or {label: Pruner | Selection} for settings, for one method
             twice, or for hand-made sets.
-        budget: visual tokens kept, 1..n.
+        budget: visual tokens kept, 1..n, or a share of them such as "10%".
         max_new_tokens: longest answer.
         seed: for methods given by name that draw at random.
         aspect: one of `model.aspects`, None for the first.
         relevance: where the text weight comes from.
+        together: spend the budget over all views of the picture, instead of equal shares.
 
     Raises:
         ValueError: an unknown method or a budget out of range; the message may be shown.
@@ -212,8 +212,8 @@ def compare(
     """
     chosen = choose(pruners, seed)
     aspect = model.aspect(aspect)
-    view = model.encode(image, question, aspect, relevance)
-    check_budget(budget, view.tokens.n)
+    view = model.encode(image, question, aspect, relevance, together)
+    budget = read_budget(budget, view.tokens.n)
     exploration = explore(view, chosen)
     selections = exploration.selections(budget)
     answers = {UNPRUNED: model.answer(view, None, max_new_tokens)}
@@ -230,31 +230,21 @@ def compare(
         seed,
         aspect,
         relevance,
+        together,
     )
 
 
-def choose(
-    pruners: Sequence[str] | Mapping[str, Pruner | Selection],
-    seed: int = 0,
-    changes: Changes | None = None,
-) -> Chosen:
+def choose(pruners: Sequence[str] | Mapping[str, Pruner | Selection], seed: int = 0) -> Chosen:
     """Names or ready-made methods and sets -> what to compare, by label.
 
     A name's label is the name; a name given twice gets "spare" and "spare (2)". A method given by
-    name takes `seed` if it draws at random, and `changes` of its settings (`read_options` reads
-    them); one given ready-made keeps its own.
+    name takes `seed` if it draws at random; one given ready-made keeps its own settings.
 
-    Raises ValueError for an unknown name (listing the known ones), a label that is taken, changes
-    of a method that is not among the names, or nothing at all.
+    Raises ValueError for an unknown name (listing the known ones), a label that is taken, or
+    nothing at all.
     """
     if isinstance(pruners, str):
         pruners = (pruners,)
-    unused = [name for name in changes or {} if isinstance(pruners, Mapping) or name not in pruners]
-    if unused:
-        raise ValueError(
-            f"{unused[0]!r} has settings but is not compared. Add it to the methods, or leave its "
-            "settings out."
-        )
     if not pruners:
         raise ValueError(f"Choose at least one method: {', '.join(PRUNERS)}.")
     if isinstance(pruners, Mapping):
@@ -272,7 +262,6 @@ def choose(
         method = get_pruner(name)
         if method.seeded:
             method = dataclasses.replace(method, seed=seed)  # type: ignore[type-var]
-        method = configured(method, (changes or {}).get(name, {}))
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1
         chosen[name if turn == 1 else f"{name} ({turn})"] = method
     return chosen
@@ -312,9 +301,12 @@ def explore(view: View, chosen: Chosen) -> Exploration:
 def read_budget(value: object, n: int) -> int:
     """What a visitor typed or a slider sent -> a budget from 1 to n.
 
-    Takes 32, 32.0 and "32". Raises ValueError, with a sentence to show, for anything else.
+    Takes 32, 32.0, "32", and "10%" for that share of n, rounded, at least 1. Raises ValueError,
+    with a sentence to show, for anything else.
     """
     number = value
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return _share_of(value, n)
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             number = float(value)
@@ -322,6 +314,18 @@ def read_budget(value: object, n: int) -> int:
         number = int(number)
     # `check_budget` refuses whatever is not a whole number, so the type need not be known here.
     return check_budget(number, n)  # type: ignore[arg-type]
+
+
+def _share_of(value: str, n: int) -> int:
+    try:
+        percent = float(value.strip()[:-1])
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise ValueError(
+            f"A budget of {value!r} is not possible. Choose a share above 0% and up to 100%."
+        )
+    return max(1, round(n * percent / 100))
 
 
 def curve_budgets(n: int) -> tuple[int, ...]:

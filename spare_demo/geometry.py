@@ -30,6 +30,8 @@ Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 _TOUCH = 1e-9
 # Rounding noise of an edge, in photo pixels.
 _EDGE = 1e-6
+GAP = 2
+"""Empty columns of cells between two grids that are drawn side by side."""
 # A padded or scaled picture beyond this many pixels is worked on piece by piece instead of whole.
 _PIECE_PIXELS = 16_000_000
 # A square beyond this many pixels takes a second or more to scale row by row.
@@ -65,6 +67,11 @@ class Grid:
     def starts(self) -> tuple[int, ...]:
         """The first token of each part."""
         return (0,)
+
+    @property
+    def cells(self) -> Tensor:
+        """(n,) LongTensor: the cell of rows x cols that each token is drawn in."""
+        return torch.arange(self.n)
 
     @property
     def boxes(self) -> Tensor:
@@ -147,13 +154,47 @@ class MultiGrid:
     """
 
     parts: tuple[Grid, ...]
-    view: tuple[int, ...]
-    """Of each token, the crop of the photo it was seen in: 0 the base view, then the tiles."""
+    place: tuple[int, ...]
+    """Of each token, its number among the patches of all views: the base view's, then the tiles'
+    one after the other, each in raster order. Tokens that unpadding left out have none."""
+
+    @property
+    def view(self) -> tuple[int, ...]:
+        """Of each token, the crop of the photo it was seen in: 0 the base view, then the tiles."""
+        return tuple(place // self.parts[0].n for place in self.place)
 
     @property
     def photo_size(self) -> tuple[int, int]:
         """W, H in photo pixels."""
         return self.parts[0].photo_size
+
+    @property
+    def rows(self) -> int:
+        """Rows of cells, where the parts are drawn side by side with all tokens of one size."""
+        return max(part.rows for part in self.parts)
+
+    @property
+    def cols(self) -> int:
+        """Columns of cells, drawn like that: `GAP` empty ones stand between two parts."""
+        return self.columns[-1] + self.parts[-1].cols
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The column of cells that each part starts at; all start at row 0."""
+        widths = [part.cols + GAP for part in self.parts]
+        return tuple(sum(widths[:i]) for i in range(len(widths)))
+
+    @property
+    def cells(self) -> Tensor:
+        """(n,) LongTensor: the cell of rows x cols that each token is drawn in."""
+        return torch.cat(
+            [
+                (
+                    torch.arange(part.rows)[:, None] * self.cols + column + torch.arange(part.cols)
+                ).flatten()
+                for part, column in zip(self.parts, self.columns, strict=True)
+            ]
+        )
 
     @property
     def n(self) -> int:
@@ -244,15 +285,14 @@ def tiled(
         (fitted[0] / width, fitted[1] / height),
         (float(left - cut_cols * patch), float(top - cut_rows * patch)),
     )
-    view = [0] * base.n
     if not fine.n:
-        return MultiGrid((base,), tuple(view))
+        return MultiGrid((base,), tuple(range(base.n)))
+    place = list(range(base.n))
     for row in range(cut_rows, rows - cut_rows):
-        view += [
-            1 + row // side * (cols // side) + col // side
-            for col in range(cut_cols, cols - cut_cols)
-        ]
-    return MultiGrid((base, fine), tuple(view))
+        for col in range(cut_cols, cols - cut_cols):
+            tile = 1 + row // side * (cols // side) + col // side
+            place.append(tile * base.n + row % side * side + col % side)
+    return MultiGrid((base, fine), tuple(place))
 
 
 def _around(boxes: list[Box]) -> Box:

@@ -51,11 +51,15 @@ def record(comparison: Comparison) -> dict[str, Any]:
             "max_new_tokens": comparison.max_new_tokens,
             "seed": comparison.seed,
             "aspect": comparison.aspect,
+            "together": comparison.together,
             "relevance_layer": comparison.relevance.layer,
             "relevance_text": comparison.relevance.text,
         },
         "visual_tokens": exploration.n,
-        "grid": {"rows": view.grid.rows, "columns": view.grid.cols},
+        "views": [  # LLaVA-NeXT's base view and tiles; else one
+            {"first_token": start, "rows": part.rows, "columns": part.cols}
+            for start, part in zip(view.grid.starts, view.grid.parts, strict=True)
+        ],
         "encode_seconds": view.picture.encode_seconds,
         "relevance_seconds": view.relevance_seconds,
         "relevance": _numbers(exploration.relevance),
@@ -102,10 +106,7 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
                 "Make it again with this version."
             )
         data = {
-            # Picks can be imported, the rows that they were merged into cannot.
-            f"{name} (unmerged)" if isinstance(item, dict) and item.get("sources") else name: (
-                item.get("order") if isinstance(item, dict) else item
-            )
+            name: item.get("order") if isinstance(item, dict) else item
             for name, item in data["selections"].items()
         }
     if not isinstance(data, dict) or not data or UNPRUNED in data:
@@ -121,21 +122,9 @@ def _selection(exploration: Exploration, label: str, selection: Selection) -> di
         "settings": settings,
         "order": selection.order.tolist(),
         "gain": _numbers(selection.gain),
-        "sources": _sources(selection),
         "weight": _numbers(exploration.weights[label]),
         "select_seconds": exploration.select_seconds.get(label),
     }
-
-
-def _sources(selection: Selection) -> list[list[list[float]]] | None:
-    """For each merged row, in the language model's order, [patch, how much of it went in], …; a
-    row without any is the class token's."""
-    if selection.sources is None:
-        return None
-    return [
-        [[int(patch), float(row[patch])] for patch in row.nonzero().flatten()]
-        for row in selection.sources.cpu()
-    ]
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -144,6 +133,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "token_ids": list(answer.token_ids),
         "prompt_tokens": answer.prompt_tokens,
         "visual_tokens": answer.visual_tokens,
+        "newline_tokens": answer.newline_tokens,
         "prefill_seconds": answer.prefill_seconds,
         "decode_seconds": answer.decode_seconds,
         "kv_cache_bytes": answer.kv_cache_bytes,

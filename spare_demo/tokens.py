@@ -34,6 +34,7 @@ class VisualTokens:
     clip_image: (n, c) or None, each token's embedding in CLIP's joint space, any scale.
     clip_text: (m, c) or None, the question in the same space, one row per text piece.
     view: (n,) integers or None, which view (crop) of the picture a token belongs to.
+    together: spend a budget over all views at once, instead of giving each its share.
 
     What only some methods read (`Pruner.needs` names it) and not every model has; the functions
     compute when they are called, and not again for the same picture:
@@ -59,6 +60,7 @@ class VisualTokens:
     cls_attention: ClsAttention | None = None
     vision_keys: Callable[[int], Tensor] | None = None
     clip_sentence: Callable[[], Tensor] | None = None
+    together: bool = False
 
     def __post_init__(self) -> None:
         _check_matrix("features", self.features, "(n, d)")

@@ -12,23 +12,43 @@ from PIL import Image
 
 if TYPE_CHECKING:
     from spare_demo.models import LlavaModel
+    from spare_demo.models.llava_next import LlavaNextModel
+    from spare_demo.models.qwen import QwenModel
 
 # Before huggingface_hub is imported: no test downloads anything.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
+def _write(factory: pytest.TempPathFactory, name: str) -> Path:
+    import tiny_checkpoint
+    import torch
+
+    torch.set_num_threads(1)  # at this size a second thread only gets in the first one's way
+    folder = factory.mktemp("checkpoint") / name
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        getattr(tiny_checkpoint, f"write_{name.removeprefix('tiny-').replace('-', '_')}_folder")(
+            folder
+        )
+    return folder
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A local LLaVA checkpoint folder with ``clip/``. Copy it before changing anything."""
-    import torch
-    from tiny_checkpoint import write_llava_folder
+    return _write(tmp_path_factory, "tiny-llava")
 
-    torch.set_num_threads(1)  # at this size a second thread only gets in the first one's way
-    folder = tmp_path_factory.mktemp("checkpoint") / "tiny-llava"
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        write_llava_folder(folder)
-    return folder
+
+@pytest.fixture(scope="session")
+def tiny_next_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a LLaVA-NeXT."""
+    return _write(tmp_path_factory, "tiny-llava-next")
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same of a Qwen2.5-VL, without ``clip/``."""
+    return _write(tmp_path_factory, "tiny-qwen")
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +56,23 @@ def tiny_model(tiny_folder: Path) -> LlavaModel:
     """The tiny checkpoint, loaded on the CPU: 16 visual tokens, 3 decoder layers."""
     from spare_demo.models import load_model
 
-    return load_model(str(tiny_folder), device="cpu")
+    return load_model(str(tiny_folder), device="cpu")  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="session")
+def tiny_next(tiny_next_folder: Path) -> LlavaNextModel:
+    """The tiny LLaVA-NeXT, loaded on the CPU: views of 16 visual tokens, five in the fixed way."""
+    from spare_demo.models import load_model
+
+    return load_model(str(tiny_next_folder), device="cpu")  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="session")
+def tiny_qwen(tiny_qwen_folder: Path) -> QwenModel:
+    """The tiny Qwen2.5-VL, loaded on the CPU: at most 60 visual tokens of 28 pixels."""
+    from spare_demo.models import load_model
+
+    return load_model(str(tiny_qwen_folder), device="cpu")  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="session")

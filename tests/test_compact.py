@@ -25,6 +25,7 @@ from spare_demo.compact import (
 from spare_demo.comparison import Exploration, choose, explore
 from spare_demo.models import LlavaModel
 from spare_demo.models.catalog import ASSETS
+from spare_demo.models.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -184,3 +185,13 @@ def test_the_built_in_model_fits_with_coordinates() -> None:
                 exact = measures.leftover_share(view.tokens.features, full.order[:k]).numpy()
                 off = np.abs(share - exact).max()
                 assert off <= TOLERANCE * told["coordinates"]["row_error"], (label, k)
+
+
+def test_tokens_of_several_views_come_with_their_cells(
+    tiny_next: LlavaNextModel, photo: Image.Image
+) -> None:
+    view = tiny_next.encode(photo, "What colour?", "any")
+    told = compact(explore(view, {"A": PRUNERS["spare"]}))
+    cells = np.frombuffer(base64.b64decode(told["cells"]["data"]), "<u2")
+    assert cells.tolist() == view.grid.cells.tolist()
+    assert (told["rows"], told["columns"]) == (6, 4 + 2 + 8)

@@ -22,7 +22,6 @@ from spare_demo.cost import cost_rows, cost_sentence
 from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, Pruner
-from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.record import read_pick_lists, record
@@ -149,18 +148,6 @@ def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:
     assert choose(("spare",), seed=7) == {"spare": PRUNERS["spare"]}
 
 
-def test_settings_reach_methods_by_name_and_their_titles(view: View) -> None:
-    changes = {"divprune": {"metric": "euclidean"}}
-    chosen = choose(("divprune", "spare"), changes=changes)
-    assert chosen == {"divprune": DivPrune(metric="euclidean"), "spare": PRUNERS["spare"]}
-    titles = explore(view, chosen).titles
-    assert titles == {"divprune": "DivPrune (metric=euclidean)", "spare": "SPARE"}
-    with pytest.raises(ValueError, match="'divprune' has settings but is not compared"):
-        choose("spare", changes=changes)
-    with pytest.raises(ValueError, match="is not compared"):
-        choose({"divprune": Uniform()}, changes=changes)
-
-
 def test_labels_tell_two_of_a_kind_apart() -> None:
     assert list(choose(("spare", "random", "spare"))) == ["spare", "random", "spare (2)"]
     assert list(choose("spare")) == ["spare"]
@@ -272,6 +259,19 @@ def test_a_set_made_for_another_picture_is_refused(view: View) -> None:
 @pytest.mark.parametrize(("value", "budget"), [(1, 1), (16, 16), (7.0, 7), ("12", 12), (" 3 ", 3)])
 def test_a_budget_is_read_as_typed_or_slid(value: object, budget: int) -> None:
     assert read_budget(value, N) == budget
+
+
+@pytest.mark.parametrize(
+    ("value", "budget"), [("100%", 16), ("20 %", 3), (" 12.5%", 2), ("0.1%", 1)]
+)
+def test_a_budget_may_be_a_share(value: str, budget: int) -> None:
+    assert read_budget(value, N) == budget
+
+
+@pytest.mark.parametrize("value", ["0%", "-5%", "101%", "%", "many%", "nan%", "inf%"])
+def test_a_share_that_cannot_be_gets_a_sentence(value: str) -> None:
+    with pytest.raises(ValueError, match="above 0% and up to 100%"):
+        read_budget(value, N)
 
 
 @pytest.mark.parametrize(

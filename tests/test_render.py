@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.geometry import fit
+from spare_demo.geometry import fit, tiled
 from spare_demo.render import (
     BLUE,
     VERMILION,
@@ -372,3 +372,50 @@ def test_curves_between_computed_budgets_quote_a_computed_one():
 def test_curves_of_unequal_length_are_refused(changes):
     with pytest.raises(ValueError, match="errors for"):
         curve_figure(**changes)
+
+
+# --- a photo in several views ---
+
+
+@pytest.mark.parametrize("unpad", [False, True])
+@pytest.mark.parametrize("size", [(300, 200), (200, 300), (96, 96), (1200, 6)])
+def test_views_stand_side_by_side_at_the_right_places(size, unpad):
+    """A photo whose colours are its coordinates: every token shows those of its own box."""
+    x, y = np.meshgrid(np.linspace(0, 255, size[0]), np.linspace(0, 255, size[1]))
+    photo = Image.fromarray(np.stack([x, y, 0 * x], axis=-1).astype(np.uint8))
+    grid = tiled(size, (192, 192), 96, 8, unpad)
+    canvas = Canvas(photo, grid)
+    assert canvas.image.size == canvas.dim.size == canvas.grey.size == canvas.size
+    picture = np.asarray(canvas.image).astype(float)
+    centres = (grid.boxes[:, :2] + grid.boxes[:, 2:]) / 2
+    inside = (grid.inside > 1 - 1e-6).nonzero().flatten().tolist()
+    for token in inside[:: max(1, len(inside) // 60)]:
+        x0, y0, x1, y1 = canvas.rectangle(token)
+        shown = picture[y0:y1, x0:x1, :2].mean(axis=(0, 1))
+        expected = centres[token].numpy() / size * 255
+        box = (grid.boxes[token, 2:] - grid.boxes[token, :2]).numpy() / size * 255
+        pixel = 255 / np.array(size)  # a photo of few pixels is shown in whole ones
+        assert np.all(np.abs(shown - expected) < 3 + np.maximum(box / 2, pixel)), token
+
+
+def test_what_is_drawn_on_views_leaves_the_gap_between_them_alone():
+    photo = Image.new("RGB", (300, 200), (10, 200, 30))
+    grid = tiled((300, 200), (192, 192), 96, 8, unpad=True)
+    canvas = Canvas(photo, grid)
+    base, fine = grid.parts
+    assert (grid.rows, grid.cols) == (max(base.rows, fine.rows), base.cols + 2 + fine.cols)
+    assert len(set(grid.cells.tolist())) == grid.n
+    everything = list(range(grid.n))
+    x0 = canvas.origin[0] + base.cols * canvas.patch
+    gap = np.s_[: canvas.size[1], x0 + canvas.patch // 2 : x0 + canvas.patch * 3 // 2]
+    for drawn in (
+        kept_overlay(canvas, everything, BLUE, "A"),
+        difference(canvas, everything, everything[::2], "A", "B", 0.5, 0.5),
+        heatmap(canvas, np.arange(grid.n, dtype=float), "Value", "High means high."),
+        pick_order(canvas, everything, BLUE, "A"),
+    ):
+        pixels = np.asarray(drawn.image)[gap]
+        assert (pixels == 250).all()
+    assert "of the base view" in pick_order(canvas, [3], BLUE, "A").sentence
+    words = pick_order(canvas, [base.n + fine.cols], BLUE, "A").sentence
+    assert "row 2, column 1 of the tiles" in words

@@ -1,6 +1,6 @@
-"""A whole LLaVA checkpoint in a few hundred kilobytes, of the classes the real ones are made of.
+"""Whole checkpoints in a few hundred kilobytes, of the classes the real ones are made of.
 
-56-pixel pictures in 14-pixel patches make 16 visual tokens. The vision tower is open_clip's,
+56-pixel views in 14-pixel patches make 16 visual tokens each. The vision tower is open_clip's,
 converted, and that open_clip model lies in ``clip/``, so the two towers agree as they do in the
 real models. Nothing is trained: the answers are noise, but exactly repeatable noise.
 """
@@ -9,19 +9,31 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import open_clip
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from tokenizers.processors import TemplateProcessing
 from transformers import (
     CLIPImageProcessor,
+    CLIPVisionConfig,
+    CLIPVisionModel,
     LlamaConfig,
     LlavaConfig,
     LlavaForConditionalGeneration,
+    LlavaNextConfig,
+    LlavaNextForConditionalGeneration,
+    LlavaNextImageProcessor,
+    LlavaNextProcessor,
     LlavaProcessor,
     PreTrainedTokenizerFast,
+    Qwen2_5_VLConfig,
+    Qwen2_5_VLForConditionalGeneration,
+    Qwen2_5_VLProcessor,
+    Qwen2VLImageProcessor,
+    Qwen2VLVideoProcessor,
 )
 
 from spare_demo.models.convert import clip_vision_from_open_clip
@@ -91,50 +103,161 @@ def write_clip_folder(folder: Path) -> open_clip.CLIP:
 
 
 def write_llava_folder(folder: Path) -> None:
-    """The checkpoint itself around the CLIP in ``clip/``, in several safetensors shards."""
-    (folder / "clip").mkdir(parents=True)
-    vision_config, vision_tower = clip_vision_from_open_clip(write_clip_folder(folder / "clip"))
-    marks = ["<unk>", "<s>", "</s>", "<image>"]
-    tokenizer = byte_bpe(360, marks, "<s>", "</s>", end=False)
+    """A LLaVA-1.5 around the CLIP in ``clip/``, in several safetensors shards."""
+    vision_config, vision_tower = _clip(folder)
+    tokenizer = _tokenizer()
     processor = LlavaProcessor(
         CLIPImageProcessor(size={"shortest_edge": SIZE}, crop_size={"height": SIZE, "width": SIZE}),
-        PreTrainedTokenizerFast(
-            tokenizer_object=tokenizer,
-            unk_token="<unk>",
-            bos_token="<s>",
-            eos_token="</s>",
-            pad_token="</s>",
-            additional_special_tokens=["<image>"],
-            padding_side="left",
-        ),
+        tokenizer,
         patch_size=PATCH,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
     )
-    model = LlavaForConditionalGeneration(
-        LlavaConfig(
-            vision_config=vision_config,
-            text_config=LlamaConfig(
-                vocab_size=tokenizer.get_vocab_size(),
-                hidden_size=32,
-                intermediate_size=64,
-                num_hidden_layers=3,
-                num_attention_heads=4,
-                num_key_value_heads=2,
-                max_position_embeddings=512,
-                bos_token_id=tokenizer.token_to_id("<s>"),
-                eos_token_id=tokenizer.token_to_id("</s>"),
-            ),
-            image_token_index=tokenizer.token_to_id("<image>"),
-            image_seq_length=(SIZE // PATCH) ** 2,
-        )
+    config = LlavaConfig(
+        vision_config=vision_config,
+        text_config=_text_config(tokenizer),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        image_seq_length=(SIZE // PATCH) ** 2,
     )
+    _save(LlavaForConditionalGeneration(config), processor, folder, vision_tower)
+
+
+PINPOINTS = [[56, 112], [112, 56], [112, 112], [168, 56], [56, 168]]  # height, width
+
+
+def write_llava_next_folder(folder: Path) -> None:
+    """A LLaVA-NeXT around the CLIP in ``clip/``: a base view and up to four tiles."""
+    vision_config, vision_tower = _clip(folder)
+    tokenizer = _tokenizer()
+    processor = LlavaNextProcessor(
+        LlavaNextImageProcessor(
+            size={"shortest_edge": SIZE},
+            crop_size={"height": SIZE, "width": SIZE},
+            image_grid_pinpoints=PINPOINTS,
+        ),
+        tokenizer,
+        patch_size=PATCH,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+    )
+    config = LlavaNextConfig(
+        vision_config=vision_config,
+        text_config=_text_config(tokenizer),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        image_grid_pinpoints=PINPOINTS,
+        image_seq_length=(SIZE // PATCH) ** 2,
+    )
+    _save(LlavaNextForConditionalGeneration(config), processor, folder, vision_tower)
+
+
+QWEN_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def write_qwen_folder(folder: Path) -> None:
+    """A Qwen2.5-VL: windowed and full attention in the tower, rotary positions of three axes."""
+    marks = ["<unk>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>"]
+    pads = ["<|image_pad|>", "<|video_pad|>"]
+    plain = byte_bpe(360, [*marks, *pads], "<unk>", "<unk>", end=False)
+    plain.post_processor = processors.ByteLevel(trim_offsets=False)  # no BOS, as Qwen has none
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=plain,
+        unk_token="<unk>",
+        eos_token="<|im_end|>",
+        pad_token="<unk>",
+        additional_special_tokens=[*marks[1:], *pads],
+        padding_side="left",
+    )
+    images = {"size": {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 60}}
+    processor = Qwen2_5_VLProcessor(
+        Qwen2VLImageProcessor(**images),
+        tokenizer,
+        Qwen2VLVideoProcessor(),
+        chat_template=QWEN_TEMPLATE,
+    )
+    text = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": 512,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "mrope_section": [2, 3, 3],
+        },
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.eos_token_id,
+    }
+    vision = {
+        "depth": 2,
+        "hidden_size": 32,
+        "out_hidden_size": 32,
+        "intermediate_size": 64,
+        "num_heads": 2,
+        "window_size": 56,
+        "fullatt_block_indexes": [1],
+    }
+    config = Qwen2_5_VLConfig(
+        text_config=text,
+        vision_config=vision,
+        image_token_id=tokenizer.convert_tokens_to_ids("<|image_pad|>"),
+        video_token_id=tokenizer.convert_tokens_to_ids("<|video_pad|>"),
+        vision_start_token_id=tokenizer.convert_tokens_to_ids("<|vision_start|>"),
+        vision_end_token_id=tokenizer.convert_tokens_to_ids("<|vision_end|>"),
+    )
+    _save(Qwen2_5_VLForConditionalGeneration(config), processor, folder)
+
+
+def _clip(folder: Path) -> tuple[CLIPVisionConfig, CLIPVisionModel]:
+    (folder / "clip").mkdir(parents=True)
+    return clip_vision_from_open_clip(write_clip_folder(folder / "clip"))
+
+
+def _tokenizer() -> PreTrainedTokenizerFast:
+    marks = ["<unk>", "<s>", "</s>", "<image>"]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=byte_bpe(360, marks, "<s>", "</s>", end=False),
+        unk_token="<unk>",
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+        additional_special_tokens=["<image>"],
+        padding_side="left",
+    )
+
+
+def _text_config(tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+
+
+def _save(
+    model: Any, processor: Any, folder: Path, vision_tower: CLIPVisionModel | None = None
+) -> None:
     for parameter in model.model.language_model.parameters():
         if parameter.ndim == 2:  # else the logits are nearly flat and every answer is the same
             parameter.data *= 8
     for parameter in model.lm_head.parameters():
         parameter.data *= 8
-    model.model.vision_tower.load_state_dict(vision_tower.state_dict())
-    model.generation_config.eos_token_id = tokenizer.token_to_id("</s>")
+    if vision_tower is not None:
+        model.model.vision_tower.load_state_dict(vision_tower.state_dict())
+    model.generation_config.eos_token_id = processor.tokenizer.eos_token_id
     model.save_pretrained(folder, max_shard_size="100KB")
     processor.save_pretrained(folder)

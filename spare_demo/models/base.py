@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from spare_demo.geometry import Grid
+from spare_demo.geometry import Grid, MultiGrid
 from spare_demo.tokens import VisualTokens
 
 
@@ -43,7 +43,7 @@ class Picture:
 
     photo: Image.Image
     pixel_values: Tensor
-    grid: Grid
+    grid: Grid | MultiGrid
     features: Tensor
     hidden: Mapping[int, Tensor]
     encode_seconds: float
@@ -88,7 +88,7 @@ class View:
         return self.picture.pixel_values
 
     @property
-    def grid(self) -> Grid:
+    def grid(self) -> Grid | MultiGrid:
         """Where each token looks on the photo."""
         return self.picture.grid
 

@@ -184,7 +184,12 @@ def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) 
         dtype = torch.float32  # half precision is slow or missing on CPUs
     family, hf, processor = read_checkpoint(folder, f"The model folder '{name}'", device, dtype)
     tower: TextTower | None = None
-    if (folder / "clip").is_dir():
+    if not family.clip_tower:
+        notes.append(
+            "No relevance, so only methods without text run: this model's vision tower is not "
+            "CLIP's."
+        )
+    elif (folder / "clip").is_dir():
         tower = TextTower.from_folder(folder / "clip")
     elif vision_is_openai_clip(hf.config.vision_config):
         try:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from spare_demo.models.llava import LlavaModel
+from spare_demo.models.llava_next import LlavaNextModel
 from spare_demo.models.model import Model
+from spare_demo.models.qwen import QwenModel
 
-FAMILIES: dict[str, type[Model]] = {"llava": LlavaModel}
+FAMILIES: dict[str, type[Model]] = {
+    "llava": LlavaModel,
+    "llava_next": LlavaNextModel,
+    "qwen2_5_vl": QwenModel,
+}
 
 
 def family_of(kind: str | None) -> type[Model] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -21,7 +21,6 @@ from torch import Tensor
 
 from spare_demo.geometry import Aspect
 from spare_demo.models.base import Answer, ModelError, Picture, View
-from spare_demo.models.batch import Prompt, Said, decode_batch
 from spare_demo.models.clip_reads import remembered
 from spare_demo.models.decoding import decode
 from spare_demo.models.passes import Passes
@@ -50,6 +49,8 @@ class Model(ABC):
     """Name of the transformers class that its checkpoints are of."""
     aspects: ClassVar[Mapping[Aspect, str]]
     """The ways a photo can be fitted, each with its words on the page; the first is the usual."""
+    clip_tower: ClassVar[bool] = False
+    """Whether the vision tower is CLIP's, whose text side relevance compares it with."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """The optional fields of VisualTokens that its vision tower fills."""
 
@@ -124,7 +125,11 @@ class Model(ABC):
         return chosen
 
     def ask(
-        self, picture: Picture, question: str, relevance: RelevanceOptions = AS_RELEASED
+        self,
+        picture: Picture,
+        question: str,
+        relevance: RelevanceOptions = AS_RELEASED,
+        together: bool = False,
     ) -> View:
         """One text pass: the prompt, and what the pruning methods need to choose.
 
@@ -132,11 +137,13 @@ class Model(ABC):
             picture: from this model's `look`.
             question: of any length the language model has room for; blank means no relevance.
             relevance: which tower layer and which text embeddings relevance comes from.
+            together: methods spend a budget over all views of the picture at once; else each view
+                gets an equal share, as CDPruner released it.
 
         Raises:
             ValueError: a question longer than the language model's memory, or another layer.
         """
-        if relevance.layer not in picture.hidden:
+        if self.clip_tower and relevance.layer not in picture.hidden:
             raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
         prompt, input_ids = build_prompt(self.processor, question, picture.slots)
         room = self._config.text_config.max_position_embeddings
@@ -147,7 +154,7 @@ class Model(ABC):
             )
         tower = self.text_tower
         if tower is None:
-            tokens = VisualTokens(features=picture.features, **picture.reads)
+            tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
             return View(picture, question, prompt, input_ids, tokens, 0.0, 0, ())
 
         def relate() -> tuple[Tensor, Tensor | None, int, list[str]]:
@@ -170,6 +177,7 @@ class Model(ABC):
             clip_image=image.clone(),
             clip_text=None if text is None else text.clone(),
             clip_sentence=None if text is None else remembered(sentence),
+            together=together,
             **picture.reads,
         )
         return View(picture, question, prompt, input_ids, tokens, seconds, stretches, tuple(words))
@@ -180,9 +188,10 @@ class Model(ABC):
         question: str,
         aspect: Aspect | None = None,
         relevance: RelevanceOptions = AS_RELEASED,
+        together: bool = False,
     ) -> View:
         """`look`, then `ask`."""
-        return self.ask(self.look(image, aspect), question, relevance)
+        return self.ask(self.look(image, aspect), question, relevance, together)
 
     def stream(
         self,
@@ -260,33 +269,6 @@ class Model(ABC):
         given = tuple(token_ids)
         return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
 
-    def answer_many(
-        self, asked: Sequence[tuple[View, Selection | None]], max_new_tokens: int = 64
-    ) -> list[Said]:
-        """What `answer` says, greedily, to each of many; far faster than one after the other.
-
-        Raises:
-            ValueError: as `stream`.
-        """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
-        said: dict[int, Said] = {}
-        prompts: dict[int, Prompt] = {}
-        for i, (view, selection) in enumerate(asked):
-            rows = kept_rows(view.picture, selection)
-            if self._positions(view, rows) is not None:  # rows with places of their own
-                alone = self.answer(view, selection, max_new_tokens)
-                said[i] = Said(alone.text, alone.token_ids, alone.first_logits)
-                continue
-            before = view.prompt.split(self.processor.image_token)[0]
-            shared = (before, id(view.picture), _identity(selection))
-            prompts[i] = Prompt(view.input_ids, rows.values, shared)
-        together = decode_batch(
-            self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
-        )
-        said |= zip(prompts, together, strict=True)
-        return [said[i] for i in range(len(asked))]
-
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
         grey = Image.new("RGB", (336, 336), (128, 128, 128))
@@ -307,22 +289,6 @@ class Model(ABC):
                 "This checkpoint's processor does not know the model's image token. Get the whole "
                 "checkpoint again, tokenizer and processor files included."
             )
-
-    def _check_text_tower(self) -> None:
-        tower, width = self.text_tower, self._config.vision_config.hidden_size
-        if tower is not None and tower.proj.shape[0] != width:
-            raise ModelError(
-                "This checkpoint's CLIP folder belongs to another vision tower: the widths differ "
-                f"({tower.proj.shape[0]} and {width}). Get both from one source, or remove clip/ "
-                "to go without relevance."
-            )
-
-
-def _identity(selection: Selection | None) -> Hashable:
-    """Equal for selections that give the language model the same rows of one picture."""
-    if selection is None or selection.features is not None:
-        return selection and id(selection)
-    return selection.kept.numpy().tobytes()
 
 
 def _drained(pieces: Generator[str, None, Answer]) -> Answer:

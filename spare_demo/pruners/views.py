@@ -19,8 +19,10 @@ Pick = Callable[[Tensor, int], tuple[Tensor, Tensor]]
 
 
 def view_members(tokens: VisualTokens) -> list[Tensor]:
-    """The patch indices of each view, ascending; views by their number. Without views, one."""
-    if tokens.view is None:
+    """The patch indices of each view that has a share of the budget of its own, ascending; views
+    by their number. Without views, or with all `together`, one.
+    """
+    if tokens.view is None or tokens.together:
         return [torch.arange(tokens.n)]
     return [(tokens.view == v).nonzero().flatten() for v in tokens.view.unique()]
 

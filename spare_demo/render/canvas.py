@@ -6,11 +6,13 @@ Everything expensive (scaling the photo) happens once per photo here; the drawin
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from spare_demo.geometry import Box, Grid
+from spare_demo.geometry import Box, Grid, MultiGrid
 from spare_demo.render.base import Flags
 
 # The picture's long side, in canvas pixels: two and three times 336, large enough to read
@@ -21,50 +23,59 @@ PALE = 0.2  # contrast left to a margin that the model never sees
 # What a coloured map lies on has little contrast, since brightness there belongs to the values.
 _SOFT, _SOFT_DARKEST = 0.65, 45
 
+_GROUND = (250, 250, 250)  # between two views
 _PAPER, _HATCH = 226, 192  # grey levels of padding and of the lines on it
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
 class Canvas:
-    """A photo and its token grid, ready to be drawn on.
+    """A photo and its tokens, ready to be drawn on.
 
     Canvas pixels count from the picture's top left corner. Padding is hatched. Margins of the
     photo that no token covers are pale (on every one of the three pictures alike), because dark
-    means "seen, and dropped".
+    means "seen, and dropped". A photo that is seen in several views stands there as often, the
+    views side by side, with all tokens of one size: a base view is small and squashed, as the
+    model sees it.
 
     Attributes:
         grid: the geometry this was made from.
         patch: side of a token, in canvas pixels; a whole number, the same both ways.
-        origin: x, y of the first token's corner, in canvas pixels.
+        origin: x, y of the first cell's corner, in canvas pixels; rows x cols cells follow.
         image, dim, grey: RGB pictures of the canvas: as it is; grey at 35 % brightness; grey of
             little contrast, to lay a map of colours on.
     """
 
-    def __init__(self, photo: Image.Image, grid: Grid) -> None:
+    def __init__(self, photo: Image.Image, grid: Grid | MultiGrid) -> None:
         """Args: the upright RGB photo that `grid` was made for. Raises ValueError if it is not."""
         if photo.size != grid.photo_size:
             raise ValueError(
                 f"The grid was made for a photo of {grid.photo_size} pixels, not {photo.size}."
             )
         self.grid = grid
-        self._token = (grid.patch / grid.scale[0], grid.patch / grid.scale[1])  # photo pixels
-        region = _drawn_region(grid)
-        spans = [(region[i + 2] - region[i]) / self._token[i] for i in (0, 1)]  # tokens
-        long_side = max(region[2] - region[0], region[3] - region[1])
-        # The tokens are what is looked at: margins do not count towards the least size.
-        least = SHORTEST * max(spans) / max(grid.rows, grid.cols)
-        self.patch = max(1, int(min(max(long_side, least), LONGEST) / max(spans)))
-        extent = grid.extent
-        before = [round((extent[i] - region[i]) / self._token[i] * self.patch) for i in (0, 1)]
-        after = [
-            round((region[i + 2] - extent[i + 2]) / self._token[i] * self.patch) for i in (0, 1)
+        self._cell: NDArray[np.int64] = grid.cells.numpy()
+        if isinstance(grid, Grid):
+            panels, columns = [_Panel(photo, grid, _patch_size(grid))], [0]
+        else:
+            patch = max(1, LONGEST // max(grid.rows, grid.cols))
+            panels = [_Panel(photo, part, patch) for part in grid.parts]
+            columns = list(grid.columns)
+        self.patch = panels[0].patch
+        # A panel may have margins around its tokens: the widest on each side is left free.
+        corners = [
+            (column * self.patch - panel.origin[0], -panel.origin[1])
+            for column, panel in zip(columns, panels, strict=True)
         ]
-        self.origin = (before[0], before[1])
+        self.origin = (-min(x for x, _ in corners), -min(y for _, y in corners))
+        corners = [(x + self.origin[0], y + self.origin[1]) for x, y in corners]
         self.size = (
-            before[0] + grid.cols * self.patch + after[0],
-            before[1] + grid.rows * self.patch + after[1],
+            max(x + panel.size[0] for (x, _), panel in zip(corners, panels, strict=True)),
+            max(y + panel.size[1] for (_, y), panel in zip(corners, panels, strict=True)),
         )
-        self.image, self.dim, self.grey = self._draw(photo, region)
+        self._panels = list(zip(corners, panels, strict=True))
+        self.image, self.dim, self.grey = (
+            self._side_by_side([pictures[i] for pictures in (p.pictures for p in panels)])
+            for i in range(3)
+        )
 
     @property
     def cropped(self) -> bool:
@@ -72,37 +83,88 @@ class Canvas:
         return self.grid.seen != (0.0, 0.0, *map(float, self.grid.photo_size))
 
     def to_canvas(self, x: float, y: float) -> tuple[float, float]:
-        """A point in photo pixels -> canvas pixels."""
-        x0, y0, _, _ = self.grid.extent
-        across = self.origin[0] + (x - x0) / self._token[0] * self.patch
-        return across, self.origin[1] + (y - y0) / self._token[1] * self.patch
+        """A point in photo pixels -> canvas pixels, in the last view, whose tokens are finest."""
+        (left, top), panel = self._panels[-1]
+        across, down = panel.to_panel(x, y)
+        return left + across, top + down
 
     def rectangle(self, token: int) -> tuple[int, int, int, int]:
         """x0, y0, x1, y1 of a token in canvas pixels, x1 and y1 just beyond it."""
-        row, col = divmod(token, self.grid.cols)
+        row, col = divmod(int(self._cell[token]), self.grid.cols)
         x, y = self.origin[0] + col * self.patch, self.origin[1] + row * self.patch
         return x, y, x + self.patch, y + self.patch
 
+    def where(self, token: int) -> str:
+        """A token's place in words, counted from 1: "row 2, column 5 of the tiles"."""
+        parts, starts = self.grid.parts, self.grid.starts
+        index = max(i for i, start in enumerate(starts) if start <= token)
+        row, col = divmod(token - starts[index], parts[index].cols)
+        words = f"row {row + 1}, column {col + 1}"
+        if isinstance(self.grid, Grid):
+            return words
+        return f"{words} of the {'tiles' if index else 'base view'}"
+
     def keep(self, flags: Flags) -> Image.Image:
         """The dimmed canvas with the flagged tokens (n,) as they are; a new RGB image."""
-        return Image.composite(self.image, self.dim, self._mask(flags))
-
-    def cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """A view (rows, cols, patch, patch, 3) of the tokens of a canvas-sized array (h, w, 3)."""
-        (x, y), p, rows, cols = self.origin, self.patch, self.grid.rows, self.grid.cols
-        tokens = picture[y : y + rows * p, x : x + cols * p]
-        return tokens.reshape(rows, p, cols, p, 3).transpose(0, 2, 1, 3, 4)
-
-    def spread(self, per_token: NDArray[np.uint8]) -> Image.Image:
-        """(n,) or (n, 3) values -> picture of the token area, each token one flat square."""
-        rows, cols = self.grid.rows, self.grid.cols
-        small = Image.fromarray(per_token.reshape(rows, cols, *per_token.shape[1:]))
-        return small.resize((cols * self.patch, rows * self.patch), Image.Resampling.NEAREST)
-
-    def _mask(self, flags: Flags) -> Image.Image:
         mask = Image.new("L", self.size, 0)
         mask.paste(self.spread(flags.astype(np.uint8) * 255), self.origin)
-        return mask
+        return Image.composite(self.image, self.dim, mask)
+
+    def cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """A view (rows, cols, patch, patch, 3) of the cells of a canvas-sized array (h, w, 3)."""
+        return _cells(picture, self.origin, self.patch, self.grid.rows, self.grid.cols)
+
+    def per_cell(self, values: NDArray[Any]) -> NDArray[Any]:
+        """(n, …) values of tokens -> (rows * cols, …) of cells, 0 in those between the views."""
+        if isinstance(self.grid, Grid):
+            return values
+        whole = np.zeros((self.grid.rows * self.grid.cols, *values.shape[1:]), values.dtype)
+        whole[self._cell] = values
+        return whole
+
+    def spread(self, per_token: NDArray[np.uint8]) -> Image.Image:
+        """(n,) or (n, 3) values -> picture of the cells, each token one flat square."""
+        rows, cols = self.grid.rows, self.grid.cols
+        values = self.per_cell(per_token)
+        small = Image.fromarray(values.reshape(rows, cols, *values.shape[1:]))
+        return small.resize((cols * self.patch, rows * self.patch), Image.Resampling.NEAREST)
+
+    def _side_by_side(self, pictures: list[Image.Image]) -> Image.Image:
+        if len(pictures) == 1:
+            return pictures[0]
+        whole = Image.new("RGB", self.size, _GROUND)
+        for (corner, _), picture in zip(self._panels, pictures, strict=True):
+            whole.paste(picture, corner)
+        return whole
+
+
+class _Panel:
+    """One grid over the photo, with what lies around it.
+
+    Attributes:
+        patch, origin, size: as of `Canvas`.
+        pictures: the panel as it is, dimmed, and grey.
+    """
+
+    def __init__(self, photo: Image.Image, grid: Grid, patch: int) -> None:
+        self.grid, self.patch = grid, patch
+        self._token = _token_size(grid)
+        region = _drawn_region(grid)
+        extent = grid.extent
+        before = [round((extent[i] - region[i]) / self._token[i] * patch) for i in (0, 1)]
+        after = [round((region[i + 2] - extent[i + 2]) / self._token[i] * patch) for i in (0, 1)]
+        self.origin = (before[0], before[1])
+        self.size = (
+            before[0] + grid.cols * patch + after[0],
+            before[1] + grid.rows * patch + after[1],
+        )
+        self.pictures = self._draw(photo, region)
+
+    def to_panel(self, x: float, y: float) -> tuple[float, float]:
+        """A point in photo pixels -> pixels of this panel."""
+        x0, y0, _, _ = self.grid.extent
+        across = self.origin[0] + (x - x0) / self._token[0] * self.patch
+        return across, self.origin[1] + (y - y0) / self._token[1] * self.patch
 
     def _draw(
         self, photo: Image.Image, region: Box
@@ -115,8 +177,8 @@ class Canvas:
             min(region[2], float(photo.width)),
             min(region[3], float(photo.height)),
         )
-        left, top = (max(0, round(v)) for v in self.to_canvas(shown[0], shown[1]))
-        right, bottom = (round(v) for v in self.to_canvas(shown[2], shown[3]))
+        left, top = (max(0, round(v)) for v in self.to_panel(shown[0], shown[1]))
+        right, bottom = (round(v) for v in self.to_panel(shown[2], shown[3]))
         right, bottom = min(max(right, left + 1), width), min(max(bottom, top + 1), height)
         place = np.s_[top:bottom, left:right]
         colour = hatch.copy()
@@ -132,9 +194,35 @@ class Canvas:
         pictures = []
         for whole in (colour, dim, grey):
             picture = pale.copy()
-            self.cells(picture)[...] = self.cells(whole)
+            self._cells(picture)[...] = self._cells(whole)
             pictures.append(Image.fromarray(picture))
         return pictures[0], pictures[1], pictures[2]
+
+    def _cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return _cells(picture, self.origin, self.patch, self.grid.rows, self.grid.cols)
+
+
+def _cells(
+    picture: NDArray[np.uint8], origin: tuple[int, int], patch: int, rows: int, cols: int
+) -> NDArray[np.uint8]:
+    x, y = origin
+    tokens = picture[y : y + rows * patch, x : x + cols * patch]
+    return tokens.reshape(rows, patch, cols, patch, 3).transpose(0, 2, 1, 3, 4)
+
+
+def _token_size(grid: Grid) -> tuple[float, float]:
+    """Width and height of a token, in photo pixels."""
+    return grid.patch / grid.scale[0], grid.patch / grid.scale[1]
+
+
+def _patch_size(grid: Grid) -> int:
+    """Side of a token in canvas pixels, such that the picture is neither too small nor too big."""
+    region, token = _drawn_region(grid), _token_size(grid)
+    spans = [(region[i + 2] - region[i]) / token[i] for i in (0, 1)]  # tokens
+    long_side = max(region[2] - region[0], region[3] - region[1])
+    # The tokens are what is looked at: margins do not count towards the least size.
+    least = SHORTEST * max(spans) / max(grid.rows, grid.cols)
+    return max(1, int(min(max(long_side, least), LONGEST) / max(spans)))
 
 
 def hatched(width: int, height: int) -> NDArray[np.uint8]:

@@ -49,10 +49,11 @@ def difference(
     a, b = token_flags(kept_a, n), token_flags(kept_b, n)
     pixels = np.array(canvas.keep(a | b))
     cells, width = canvas.cells(pixels), line_width(canvas.patch)
-    _white_on_black(cells, a & b, width)
-    outline(cells, a & ~b, BLUE, width)
-    corner_hatch(cells, b & ~a, VERMILION)
-    outline(cells, b & ~a, VERMILION, width)
+    shared_cells, a_cells, b_cells = (canvas.per_cell(x) for x in (a & b, a & ~b, b & ~a))
+    _white_on_black(cells, shared_cells, width)
+    outline(cells, a_cells, BLUE, width)
+    corner_hatch(cells, b_cells, VERMILION)
+    outline(cells, b_cells, VERMILION, width)
 
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     entries = [

@@ -53,7 +53,8 @@ def heatmap(
     picture = canvas.grey.copy()
     x, y = canvas.origin
     ground = picture.crop((x, y, x + colours.width, y + colours.height))
-    picture.paste(Image.blend(ground, colours, _OPACITY), (x, y))
+    tokens = canvas.spread(np.full(canvas.grid.n, 255, np.uint8))
+    picture.paste(Image.blend(ground, colours, _OPACITY), (x, y), tokens)
 
     signed, scale = low < 0, max(abs(low), abs(high))
     shown = [number(value, signed, scale) for value in (least, most, mean)]

@@ -42,15 +42,19 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Ren
     blended = Image.blend(canvas.grey.crop(place), colours, _OPACITY)
     picture.paste(blended, place, canvas.spread(flags.astype(np.uint8) * 255))
     pixels = np.array(picture)
-    outline(canvas.cells(pixels), flags, (255, 255, 255), max(1, line_width(canvas.patch) // 2))
+    outline(
+        canvas.cells(pixels),
+        canvas.per_cell(flags),
+        (255, 255, 255),
+        max(1, line_width(canvas.patch) // 2),
+    )
     picture = Image.fromarray(pixels)
     if k <= _NUMBERED:
         _write_ranks(picture, canvas, picks.tolist(), shades)
 
     sentence = f"{label} picked {k} of {tokens_word(n)}"
     if k:
-        row, col = divmod(int(picks[0]), canvas.grid.cols)
-        sentence += f", dark first and light last; the first is row {row + 1}, column {col + 1}"
+        sentence += f", dark first and light last; the first is {canvas.where(int(picks[0]))}"
         if canvas.grid.padding.any():
             inside = np.flatnonzero(canvas.grid.padding.numpy()[picks])
             sentence += (

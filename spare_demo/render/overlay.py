@@ -29,7 +29,7 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Re
     n = canvas.grid.n
     flags = token_flags(kept, n)
     pixels = np.array(canvas.keep(flags))
-    outline(canvas.cells(pixels), flags, colour, line_width(canvas.patch))
+    outline(canvas.cells(pixels), canvas.per_cell(flags), colour, line_width(canvas.patch))
     count = int(flags.sum())
     padding = canvas.grid.padding.numpy()
     entries = [

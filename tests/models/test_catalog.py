@@ -149,11 +149,14 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     refused(tmp_path, r"no readable config\.json")
 
 
-def test_another_family(copy: Path) -> None:
+@pytest.mark.parametrize("kind", ["llava_onevision", "qwen3_vl", "no-such-thing"])
+def test_another_family(copy: Path, kind: str) -> None:
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "model_type": "qwen2_5_vl"}))
-    message = refused(copy, "'qwen2_5_vl'")
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": kind}))
+    message = refused(copy, f"'{kind}'")
     assert "'my-llava'" in message
+    for family in ("Llava", "LlavaNext", "Qwen2_5_VL"):
+        assert f"{family}ForConditionalGeneration" in message
 
 
 def lose_the_weights(folder: Path) -> None:

@@ -1,1 +1,0 @@
-"""Methods × budgets × questions: measuring, its results on disk, and what is made of them."""
