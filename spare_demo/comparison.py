@@ -25,6 +25,7 @@ from spare_demo.models import Answer, Model, View
 from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
 
@@ -62,6 +63,7 @@ class Exploration:
     methods: what was run under each label, text-free stand-ins included.
     full: the picks of all n tokens of the nested methods, and the hand-made sets as they are.
     select_seconds: wall time of each entry of `full` that a method made (all n picks at once).
+        Greedy methods run together on one matrix of cosines: each carries the time of all.
     notes: sentences for the visitor, such as that the text part is off.
     """
 
@@ -291,10 +293,14 @@ def explore(view: View, chosen: Chosen) -> Exploration:
             method = stand_in
         method.check(tokens)
         methods[label] = method
-        if method.nested:
+        if method.nested and not isinstance(method, Greedy):
             start = time.perf_counter()
             full[label] = method.select(tokens, tokens.n)
             seconds[label] = time.perf_counter() - start
+    start = time.perf_counter()
+    greedy = {label: method for label, method in methods.items() if isinstance(method, Greedy)}
+    full |= select_together(greedy, tokens, tokens.n)
+    seconds |= dict.fromkeys(greedy, time.perf_counter() - start)
     return Exploration(view, methods, full, seconds, tuple(notes))
 
 

@@ -122,6 +122,7 @@ def _selection(exploration: Exploration, label: str, selection: Selection) -> di
         "settings": settings,
         "order": selection.order.tolist(),
         "gain": _numbers(selection.gain),
+        "near_ties": selection.near_ties,
         "weight": _numbers(exploration.weights[label]),
         "select_seconds": exploration.select_seconds.get(label),
     }

@@ -12,6 +12,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+NEAR_TIE = 1e-6
+"""A pick that stood above the next best by less than this share of its value is a near tie:
+float32 knows values to about 1e-7 and loses a digit or two on the way."""
+
 
 class ClsAttention(Protocol):
     """What the class token gives to the patches of its view, one row of a block's attention."""
@@ -125,6 +129,8 @@ class Selection:
     features: (r, d) or None, only for methods that merge tokens: what the language model
         receives instead of the picked rows, in that order.
     sources: (r, n) or None, how much of each patch went into each merged row.
+    margin: (k,) or None, by how much of its value each pick stood above the next best token,
+        0 (a tie) to 1.
 
     Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
     indices fit a picture is known only with its n: see `check`.
@@ -134,6 +140,7 @@ class Selection:
     gain: Tensor | None = None
     features: Tensor | None = None
     sources: Tensor | None = None
+    margin: Tensor | None = None
 
     def __post_init__(self) -> None:
         order = as_indices(self.order)
@@ -150,14 +157,16 @@ class Selection:
                 "List every patch once."
             )
         object.__setattr__(self, "order", order)
-        if self.gain is not None:
-            gain = torch.as_tensor(self.gain).detach().cpu()
-            if gain.shape != order.shape:
+        for name in ("gain", "margin"):
+            if getattr(self, name) is None:
+                continue
+            values = torch.as_tensor(getattr(self, name)).detach().cpu()
+            if values.shape != order.shape:
                 raise ValueError(
-                    f"gain has shape {tuple(gain.shape)} but order has {len(order)} entries. "
-                    "Pass one gain per pick."
+                    f"{name} has shape {tuple(values.shape)} but order has {len(order)} entries. "
+                    f"Pass one {name} per pick."
                 )
-            object.__setattr__(self, "gain", gain)
+            object.__setattr__(self, name, values)
         if self.sources is not None and self.features is None:
             raise ValueError("sources was given without features. Pass the merged rows as well.")
         if self.features is not None:
@@ -202,7 +211,19 @@ class Selection:
             raise ValueError(
                 f"Cannot take the first {k} of {len(self)} picks. Choose 1 to {len(self)}."
             )
-        return Selection(self.order[:k], None if self.gain is None else self.gain[:k])
+        return Selection(
+            self.order[:k],
+            None if self.gain is None else self.gain[:k],
+            margin=None if self.margin is None else self.margin[:k],
+        )
+
+    @property
+    def near_ties(self) -> int | None:
+        """How many picks arithmetic in single precision could have made otherwise.
+
+        Those whose margin is below `NEAR_TIE`; None where the method tells no margins.
+        """
+        return None if self.margin is None else int((self.margin < NEAR_TIE).sum())
 
 
 def as_indices(indices: Tensor | Sequence[int]) -> Tensor:

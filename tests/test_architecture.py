@@ -23,7 +23,7 @@ LEVEL |= dict.fromkeys(("models", "pruners", "measures", "render", "cost", "scen
 LEVEL |= dict.fromkeys(("relevance", "geometry", "tokens", "settings", "pictures"), 0)
 
 SCIENCE = {"pruners", "measures", "geometry", "tokens", "relevance"}
-LIGHT = {"torch", "numpy", "PIL"} | set(sys.stdlib_module_names)
+LIGHT = {"torch", "triton", "numpy", "PIL"} | set(sys.stdlib_module_names)
 MODEL_LIBRARIES = {"transformers", "open_clip", "torchvision", "accelerate", "timm"}
 
 

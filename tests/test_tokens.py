@@ -161,3 +161,12 @@ def test_the_science_loads_nothing_heavier_than_torch() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert run.stdout.strip() == "[]", run.stdout + run.stderr
+
+
+def test_near_ties_are_counted_from_the_margins() -> None:
+    selection = Selection([4, 0, 2], margin=torch.tensor([0.5, 1e-7, 0.0]))
+    assert selection.near_ties == 2
+    assert selection.prefix(2).near_ties == 1
+    assert Selection([4, 0]).near_ties is None
+    with pytest.raises(ValueError, match="one margin per pick"):
+        Selection([4, 0], margin=torch.ones(3))

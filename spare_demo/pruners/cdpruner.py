@@ -21,10 +21,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.greedy import select_greedily
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.greedy import Greedy
 from spare_demo.relevance import aggregate, minmax_weight, raw_cosine
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import VisualTokens
 
 _FORMS = {  # form: name, title, summary
     "released": (
@@ -48,7 +48,7 @@ _FORMS = {  # form: name, title, summary
 
 
 @dataclass(frozen=True)
-class CDPruner(Pruner):
+class CDPruner(Greedy):
     """Gain: w_i^2 times the squared sine to the picked tokens, the DPP's conditional variance."""
 
     form: Literal["released", "paper", "none"] = field(
@@ -99,7 +99,3 @@ class CDPruner(Pruner):
         ones = torch.ones(tokens.n, dtype=torch.float64, device=tokens.features.device)
         w = self.weight(tokens)
         return ones, ones if w is None else w.to(ones.device).square()
-
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        magnitude, text = self.factors(tokens)
-        return select_greedily(tokens, magnitude * text, k)

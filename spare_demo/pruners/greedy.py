@@ -4,82 +4,239 @@ With u_i the squared sine of the angle between token i and the span of the token
 each step picks the largest merit_i * u_i. SPARE's merit is rho_i ||x_i||^2, CDPruner's is w_i^2.
 
 This is SPARE's Algorithm 1, lines 5-13 (arXiv 2606.18681), whose r_i is ||x_i||^2 u_i: modified
-Gram-Schmidt with pivoting. It is equally greedy pivoted Cholesky on the Gram matrix of the rows
-sqrt(merit_i) x_i / ||x_i||, that is greedy MAP for the determinantal point process with that
-kernel, which is how CDPruner (arXiv 2506.10967) does it. The Gram matrix squares the condition
-number: on nearly rank-deficient features the released CDPruner takes the root of a negative
-number and repeats picks. So the loop works on the rows, in float64 whatever the input.
-For n = 576, d = 4096 all 576 picks take a fraction of a second on one core.
+Gram-Schmidt with pivoting. It is equally greedy pivoted Cholesky on the cosines of the rows, that
+is greedy MAP for the determinantal point process with the kernel sqrt(merit_i) cos_ij
+sqrt(merit_j), which is how CDPruner (arXiv 2506.10967) does it. Merit enters the comparison only,
+so methods that differ in nothing else share one matrix of cosines.
+
+The cosines square the condition number: on nearly rank-deficient features the released CDPruner
+takes the root of a negative number and repeats picks. So the arithmetic is float64 whatever the
+input, and picks stand only while rounding is far below the values compared (`TRUST`). Where it is
+not, what the picks so far leave of each row is taken anew and the loop goes on from there: each
+such round sees six more digits of u.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners import fused
+from spare_demo.pruners.base import Pruner, check_budget
+from spare_demo.pruners.cosines import Cosines
+from spare_demo.pruners.views import in_turn, view_blocks
 from spare_demo.tokens import Selection, VisualTokens
 
 DEPENDENT = 1e-6
 """A token whose sine to the span of the picked ones is no larger lies in it: features come in
 float32 at best, and a sine of this size is what rounding leaves of a true dependence there."""
 
-TIE = 1e-14
-"""Residual lengths this close, against the tokens' own lengths, differ by rounding alone."""
+TIE = 2e-14
+"""Values of u this close, against u at the start of a round, differ by rounding alone."""
+
+TRUST = 1e-6
+"""A round ends when the best value falls to this share of what an open token had at its start:
+rounding is then about 1e-9 of the values compared."""
+
+_CHECK = 32  # steps between two looks at whether a round still stands, where looking costs nothing
 
 
-def select_greedily(tokens: VisualTokens, merit: Tensor, k: int) -> Selection:
-    """Pick k of the n tokens by merit (n,) times novelty, each view (crop) by itself."""
+class Picks(NamedTuple):
+    """What `greedy` picks; (..., b, k) each.
 
-    def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        members = members.to(tokens.features.device)
-        return greedy(tokens.features[members], merit.to(members.device)[members], count)
+    order: distinct indices into the n tokens of each view.
+    gain: float64, merit_i * u_i when picked, >= 0.
+    margin: float64, by how much of its value the best token stood above the next one, 0 to 1;
+        1 where no comparison decided.
+    """
 
-    return pick_per_view(tokens, k, rank)
+    order: Tensor
+    gain: Tensor
+    margin: Tensor
 
 
-def greedy(features: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The first k picks in each of b views at once.
+class Greedy(Pruner):
+    """A method that is this loop, and says only what merit is made of."""
+
+    @abstractmethod
+    def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor]:
+        """Magnitude and text weight, (n,) float64 each, >= 0; merit is their product."""
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        return _select(tokens, [self], k)[0]
+
+
+def select_together(
+    methods: Mapping[str, Greedy], tokens: VisualTokens, budget: int
+) -> dict[str, Selection]:
+    """`select` of every method, by label, with one matrix of cosines and one loop for all.
+
+    Raises ValueError as `select` does.
+    """
+    if not methods:
+        return {}
+    k = check_budget(budget, tokens.n)
+    for method in methods.values():
+        method.check(tokens)
+    with torch.no_grad():
+        return dict(zip(methods, _select(tokens, list(methods.values()), k), strict=True))
+
+
+def _select(tokens: VisualTokens, methods: list[Greedy], k: int) -> list[Selection]:
+    """For each method k of the n tokens, by merit times novelty, each view (crop) by itself."""
+    blocks, rounds = view_blocks(tokens, k)
+    device = tokens.features.device
+    factors = [method.factors(tokens) for method in methods]
+    merit = torch.stack([(magnitude * text).to(device) for magnitude, text in factors])  # (m, n)
+    found: list[list[list[Tensor]]] = [[[], [], []] for _ in methods]  # order, gain, margin by view
+    for block in blocks:  # (b, s)
+        here = block.to(device)
+        picks = greedy(tokens.features[here], merit[:, here], min(rounds, block.shape[1]))
+        for i, (order, gain, margin) in enumerate(found):
+            order.extend(block.gather(1, picks.order[i].cpu()))
+            gain.extend(picks.gain[i].cpu())
+            margin.extend(picks.margin[i].cpu())
+    return [
+        Selection(in_turn(order, k), in_turn(gain, k), margin=in_turn(margin, k))
+        for order, gain, margin in found
+    ]
+
+
+def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
+    """The first k picks in each of b views at once, for each of m merits.
 
     features: (b, n, d), any float dtype; only the directions of the rows matter.
-    merit: (b, n), >= 0.
-    Returns order (b, k), distinct indices into n, and gain (b, k) float64, the value of
-    merit_i * u_i when picked, >= 0.
+    merit: (m, b, n) or (b, n), >= 0.
 
     Ties, exact ones and those that differ by rounding alone (`TIE`), go to the lower index.
     When no token is independent of the picked ones any more (sine <= `DEPENDENT`; zero vectors
     and tokens of no merit never are), the rest follow by highest merit, with gain 0.
     """
-    b, n, d = features.shape
-    rows = features.double()
+    rows = features.to(torch.float64, copy=True)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
-    rows = rows / norm.masked_fill(norm == 0, 1.0)
-    if d > n:  # n coordinates hold the same angles
-        rows = torch.linalg.qr(rows.mT, mode="r").R.mT
+    rows /= norm.masked_fill(norm == 0, 1.0)
+    start = (norm.squeeze(-1) > 0).double()  # u, exactly 1, however unit rows round
 
-    length = merit.double().sqrt()  # (b, n), of the weighted rows
-    scale = length.amax(dim=-1, keepdim=True)
-    length = length / scale.masked_fill(scale == 0, 1.0)
-    slack = TIE * length
-    sine = ((norm.squeeze(-1) > 0) & (length > 0)).double()  # exactly 1, however unit rows round
-    # Negative, hence after every independent token: -1 for the highest merit, then -2, ...
-    rest = -1.0 - length.sort(dim=-1, descending=True, stable=True).indices.argsort(dim=-1).double()
+    shape = (*merit.shape[:-1], k)
+    merit = merit.double().reshape(-1, *start.shape)
+    scale = merit.amax(dim=-1, keepdim=True)
+    merit = merit / scale.masked_fill(scale == 0, 1.0)
 
-    places = torch.arange(n, device=features.device).expand(b, n)
-    order = torch.empty(b, k, dtype=torch.long, device=features.device)
-    gain = rows.new_empty(b, k)
+    run = _round(rows, start, merit, k)
+    if bool((run.stood < k).any()):
+        for i, v in (run.stood < k).nonzero().tolist():
+            _finish(rows[v], merit[i, v], run, i, v)
+    margin = (1 - run.second / run.value.masked_fill(run.value == 0, 1.0)).clamp(0, 1)
+    return Picks(
+        run.order.reshape(shape),
+        (run.value * scale).reshape(shape),
+        margin.reshape(shape),
+    )
+
+
+class Run(NamedTuple):
+    """The steps of a round; (m, b, k) each, `stood` (m, b).
+
+    order: what was picked. value: merit_i * u_i of it. second: the second largest value.
+    stood: how many of the first steps are right; what follows them means nothing.
+    """
+
+    order: Tensor
+    value: Tensor
+    second: Tensor
+    stood: Tensor
+
+
+def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
+    """Up to k steps from rows (b, n, d) whose squared lengths are start (b, n); merit (m, b, n)."""
+    cosines = Cosines(rows, len(merit), k)
+    found = None
+    if rows.is_cuda:
+        found = fused.steps(cosines.table, start, merit, k, TIE, DEPENDENT**2)
+    if found is None:
+        found = _steps(cosines, start, merit, k)
+    return Run(*found, _stood(*found[:2], merit * start))
+
+
+def _steps(cosines: Cosines, start: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The loop itself -> order, value, second of `Run`. Ends early where looking costs nothing."""
+    m, b, n = merit.shape
+    merit, reach = merit.flatten(0, 1), (merit * start).flatten(0, 1)  # (m * b, n)
+    order = torch.zeros(m * b, k, dtype=torch.long, device=merit.device)
+    best = merit.new_zeros(m * b, k, 2)
+    factor = merit.new_empty(m * b, k, n)  # the Cholesky factor, a row a step
+    u = torch.threshold_(start.repeat(m, 1), DEPENDENT**2, 0.0)
+    slack = TIE * reach
     for t in range(k):
-        value = torch.where(sine > DEPENDENT, length * sine, rest)
-        best = value.amax(dim=-1, keepdim=True)
-        pick = places.masked_fill(value + slack < best, n).amin(dim=-1, keepdim=True)  # (b, 1)
+        look = t and t % _CHECK == 0 and not u.is_cuda
+        if look and int(_stood(order[:, :t], best[:, :t, 0], reach).amax()) < t:
+            break
+        now = merit * u
+        top = now.topk(min(2, n), dim=-1).values
+        tied = now + slack >= top[:, :1]
+        pick = tied.view(torch.uint8).argmax(dim=-1, keepdim=True)  # (m * b, 1), the first of them
         order[:, t : t + 1] = pick
-        gain[:, t : t + 1] = value.gather(1, pick).clamp_min(0).square()
+        best[:, t, : min(2, n)] = top
 
-        pivot = sine.gather(1, pick)[..., None]  # (b, 1, 1), the norm of the residual row
-        q = rows.gather(1, pick[..., None].expand(b, 1, rows.shape[-1]))
-        q = (q / pivot.clamp_min(DEPENDENT)).masked_fill(pivot <= DEPENDENT, 0.0)
-        rows = rows - (rows @ q.mT) @ q  # what is left of each row outside the span
-        sine = torch.where(sine > 0, torch.linalg.vector_norm(rows, dim=-1), 0.0)
-        sine = sine.scatter(1, pick, 0.0)
-        rest = rest.scatter(1, pick, -torch.inf)
-    return order, gain * scale.square()
+        past = factor[:, :t]
+        weight = past.gather(-1, pick[:, None].expand(-1, t, 1))  # (m * b, t, 1)
+        row = torch.baddbmm(cosines.take(pick, now), weight.mT, past, alpha=-1)[:, 0]
+        row *= u.gather(-1, pick).rsqrt_()
+        factor[:, t] = row
+        u.addcmul_(row, row, value=-1)
+        torch.threshold_(u.scatter_(-1, pick, 0.0), DEPENDENT**2, 0.0)
+        slack.scatter_(-1, pick, 0.0)
+    whole = (m, b, k)
+    return order.view(whole), best[..., 0].view(whole), best[..., 1].view(whole)
+
+
+def _stood(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
+    """How many of the first t steps are right: (m, b) from (m, b, t) twice and reach (m, b, n).
+
+    A step is, where something independent was left, and where what it picked is worth more than
+    `TRUST` of what any token not yet picked was worth when the round began.
+    """
+    open_ = reach.scatter(-1, order, 0.0).amax(dim=-1, keepdim=True)  # never picked
+    later = reach.gather(-1, order).flip(-1).cummax(dim=-1).values.flip(-1)  # picked at t or after
+    right = (value > 0) & (value >= TRUST * torch.maximum(open_, later))
+    return right.long().cumprod(dim=-1).sum(dim=-1)
+
+
+def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
+    """Carry on with view v and merit i where its first round ended, writing into `run`.
+
+    rows: (n, d) the unit rows; merit: (n,).
+    """
+    order, value, second = (part[i, v] for part in run[:3])
+    k, done = len(order), int(run.stood[i, v])
+    fresh = order[:done]  # picks since the rows were last taken anew
+    merit = merit.clone()
+    while done < k:
+        rows = _without(rows, fresh)
+        start = rows.square().sum(dim=-1)
+        merit[order[:done]] = 0.0
+        alive = merit.masked_fill(start <= DEPENDENT**2, 0.0)
+        if not bool((alive > 0).any()):
+            break
+        more = _round(rows[None], start[None], alive[None, None], k - done)
+        stood = int(more.stood)
+        fresh = more.order[0, 0, :stood]
+        order[done : done + stood] = fresh
+        value[done : done + stood] = more.value[0, 0, :stood]
+        second[done : done + stood] = more.second[0, 0, :stood]
+        done += stood
+    left = merit.index_fill(0, order[:done], -1.0).sort(descending=True, stable=True).indices
+    order[done:] = left[: k - done]
+    value[done:] = second[done:] = 0.0
+
+
+def _without(rows: Tensor, picked: Tensor) -> Tensor:
+    """(n, d) rows without their part in the span of the picked ones."""
+    if len(picked) == 0:
+        return rows
+    basis = torch.linalg.qr(rows[picked].mT).Q  # (d, s)
+    return rows - (rows @ basis) @ basis.mT

@@ -19,10 +19,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.greedy import select_greedily
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.greedy import Greedy
 from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosine, softplus_weight
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import VisualTokens
 
 _SUMMARY = "Greedy reconstruction of all tokens"
 _FORMS = {  # guidance: name, title, summary
@@ -37,7 +37,7 @@ _FORMS = {  # guidance: name, title, summary
 
 
 @dataclass(frozen=True)
-class Spare(Pruner):
+class Spare(Greedy):
     """Gain: rho_n times the squared residual norm, in squared units of the features."""
 
     aggregation: Aggregation = field(
@@ -99,7 +99,3 @@ class Spare(Pruner):
         rho = self.weight(tokens)
         text = torch.ones_like(magnitude) if rho is None else rho.to(magnitude.device)
         return magnitude, text
-
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        magnitude, text = self.factors(tokens)
-        return select_greedily(tokens, magnitude * text, k)

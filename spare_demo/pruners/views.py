@@ -48,18 +48,31 @@ def shares(members: list[Tensor], k: int) -> list[int]:
     return share
 
 
-def pick_per_view(tokens: VisualTokens, k: int, rank: Rank) -> Selection:
-    """Give each view its share of k, interleaving the picks round-robin, first view first.
+def view_blocks(tokens: VisualTokens, k: int) -> tuple[list[Tensor], int]:
+    """(b, s) patch indices of b views of s tokens each, for k picks over all of them.
 
-    Any prefix of the result is as balanced as the whole, so the result is nested if `rank` is.
-    Views of equal size are ranked as one batch.
+    Views of equal size make one block, to be ranked as one batch; else each makes its own. Also
+    how many picks each view must give, as far as it has as many tokens.
     """
     members = view_members(tokens)
-    rounds = rounds_for(members, k)
-    if len({len(m) for m in members}) == 1:
-        blocks = [torch.stack(members)]
-    else:
-        blocks = [m[None] for m in members]
+    equal = len({len(m) for m in members}) == 1
+    blocks = [torch.stack(members)] if equal else [m[None] for m in members]
+    return blocks, rounds_for(members, k)
+
+
+def in_turn(views: list[Tensor], k: int) -> Tensor:
+    """Per view a value for each of its picks -> the first k, round-robin, first view first.
+
+    Any prefix is as balanced as the whole.
+    """
+    turn = torch.cat([torch.arange(len(v)) for v in views])
+    # A stable sort by turn leaves the views within a turn in their own order.
+    return torch.cat(views)[turn.sort(stable=True).indices[:k]]
+
+
+def pick_per_view(tokens: VisualTokens, k: int, rank: Rank) -> Selection:
+    """Give each view its share of k, interleaved; the result is nested if `rank` is."""
+    blocks, rounds = view_blocks(tokens, k)
     order: list[Tensor] = []  # one (count,) per view
     gain: list[Tensor] = []
     for block in blocks:
@@ -67,10 +80,7 @@ def pick_per_view(tokens: VisualTokens, k: int, rank: Rank) -> Selection:
         order.extend(block.gather(1, place.cpu()))
         if value is not None:
             gain.extend(value.cpu())
-    turn = torch.cat([torch.arange(len(o)) for o in order])
-    # A stable sort by turn leaves the views within a turn in their own order.
-    picks = turn.sort(stable=True).indices[:k]
-    return Selection(torch.cat(order)[picks], torch.cat(gain)[picks] if gain else None)
+    return Selection(in_turn(order, k), in_turn(gain, k) if gain else None)
 
 
 def pick_in_views(tokens: VisualTokens, k: int, pick: Pick) -> Selection:

@@ -8,11 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spare_demo.pruners.greedy import greedy
+from spare_demo import PRUNERS, VisualTokens
+from spare_demo.pruners.cosines import Cosines
+from spare_demo.pruners.greedy import Greedy, greedy, select_together
 
 
 def pick(x: torch.Tensor, merit: torch.Tensor, k: int) -> tuple[list[int], torch.Tensor]:
-    order, gain = greedy(x[None], merit[None], k)
+    order, gain, _ = greedy(x[None], merit[None], k)
     return order[0].tolist(), gain[0]
 
 
@@ -51,7 +53,9 @@ def test_picks_maximise_the_determinant(n: int, seed: int, data: st.DataObject) 
 @settings(deadline=None, derandomize=True, max_examples=20)
 def test_views_in_one_batch_are_picked_each_by_itself(seed: int, k: int) -> None:
     views = [random(30, 8, seed + v) for v in range(3)]
-    order, gain = greedy(torch.stack([x for x, _ in views]), torch.stack([m for _, m in views]), k)
+    order, gain, _ = greedy(
+        torch.stack([x for x, _ in views]), torch.stack([m for _, m in views]), k
+    )
     for v, (x, merit) in enumerate(views):
         alone, value = pick(x, merit, k)
         assert order[v].tolist() == alone
@@ -143,11 +147,75 @@ def test_very_short_and_very_long_rows_are_safe(scale: float) -> None:
     assert torch.isfinite(gain).all()
 
 
+def test_margins_tell_near_ties_from_clear_picks() -> None:
+    x = torch.eye(5)
+    # 4 is picked by half; 0 and 1 tie; 1 stands almost alone above 2; 2 above 3 by a quarter.
+    merit = torch.tensor([1.0, 1.0, 1.0 - 1e-5, 0.75, 2.0], dtype=torch.float64)
+    picks = greedy(x[None], merit[None], 5)
+    assert picks.order[0].tolist() == [4, 0, 1, 2, 3]
+    assert picks.margin[0].tolist() == pytest.approx([0.5, 0, 1e-5, 0.25, 1], rel=1e-4)
+
+
+def test_what_merely_follows_by_merit_was_no_close_call() -> None:
+    picks = greedy(torch.ones(1, 4, 3), torch.ones(1, 4), 4)
+    assert picks.order[0].tolist() == [0, 1, 2, 3]
+    assert picks.margin[0].tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("rank", "noise"), [(64, 1e-4), (16, 1e-6), (16, 0)])
+def test_merits_side_by_side_are_picked_each_by_itself(rank: int, noise: float) -> None:
+    x = torch.stack([near_low_rank(rank, noise, seed) for seed in (0, 1)])  # two views
+    _, rho = random(1152, 1, seed=2)
+    merit = torch.stack([rho.view(2, 576), x.double().square().sum(-1), torch.ones(2, 576)])
+    for k in (5, 40, 130):  # rows made as they are asked for, and all at once
+        picks = greedy(x, merit, k)
+        for i in range(3):
+            for v in range(2):
+                alone, gain = pick(x[v], merit[i, v], k)
+                assert picks.order[i, v].tolist() == alone
+                torch.testing.assert_close(picks.gain[i, v], gain, rtol=1e-6, atol=0)
+
+
+def test_methods_together_select_as_each_alone() -> None:
+    g = torch.Generator().manual_seed(0)
+    tokens = VisualTokens(
+        torch.randn(50, 30, generator=g),
+        torch.randn(50, 6, generator=g),
+        torch.randn(2, 6, generator=g),
+        torch.arange(50) % 3,
+    )
+    methods = {label: method for label, method in PRUNERS.items() if isinstance(method, Greedy)}
+    assert {"spare", "cdpruner"} <= set(methods)
+    together = select_together(methods, tokens, 20)
+    assert list(together) == list(methods)
+    for label, method in methods.items():
+        assert together[label].order.tolist() == method.select(tokens, 20).order.tolist()
+    assert select_together({}, tokens, 20) == {}
+    with pytest.raises(ValueError, match="needs text"):
+        select_together(methods, VisualTokens(tokens.features), 20)
+    with pytest.raises(ValueError, match="from 1 to 50"):
+        select_together(methods, tokens, 51)
+
+
+@given(n=st.integers(1, 60), k=st.integers(1, 60), seed=st.integers(0, 999))
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_rows_as_they_are_asked_for_are_those_of_the_product(n: int, k: int, seed: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    rows = torch.randn(2, n, 5, generator=g, dtype=torch.float64)
+    cosines = Cosines(rows, methods=3, k=k)
+    for _ in range(min(k, 4)):
+        pick = torch.randint(0, n, (6, 1), generator=g)
+        got = cosines.take(pick, torch.rand(6, n, generator=g, dtype=torch.float64))
+        whole = (rows @ rows.mT).repeat(3, 1, 1)
+        expected = whole.gather(1, pick[..., None].expand(6, 1, n))
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-12)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_picks_the_same_tokens() -> None:
     x, merit = random(576, 700, seed=4)
-    order, gain = greedy(x.cuda()[None], merit.cuda()[None], 192)
+    order, gain, _ = greedy(x.cuda()[None], merit.cuda()[None], 192)
     expected, value = pick(x, merit, 192)
     assert order[0].tolist() == expected
     torch.testing.assert_close(gain[0].cpu(), value)

@@ -1,0 +1,221 @@
+"""The greedy steps on a CUDA device: one kernel a step, all of them replayed as one graph.
+
+A step of the plain loop is some twenty small kernels, and a GPU takes longer to be told of each
+than to run it. Here a step is one kernel, written in Triton: every program finds the pick by
+itself from all n values, then brings its own columns up to date. The k launches are captured once
+per shape into a CUDA graph, so that a selection is one launch, and nothing waits for the host.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:  # torch brings it where it can be used
+    triton = None
+
+_COLUMNS = 64
+"""Columns that one program keeps up to date."""
+
+_SHAPES = 4
+"""Graphs kept, the latest used; each holds its own copy of the inner products."""
+
+_log = logging.getLogger(__name__)
+_lock = threading.Lock()
+_graphs: OrderedDict[tuple, _Graph] = OrderedDict()
+_failed = False
+
+
+def steps(
+    table: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """All k steps at once, as the plain loop in `greedy.py` defines them.
+
+    table: (b, n, n) inner products of the rows; start: (b, n) their squared lengths; merit:
+    (m, b, n); all float64 on one CUDA device. tie, dependent: in units of `start`.
+    Returns order, value, second, each (m, b, k); None where Triton cannot be used.
+    """
+    global _failed
+    if triton is None or _failed:
+        return None
+    key = (table.device, merit.shape, k, tie, dependent)
+    with _lock:
+        try:
+            graph = _graphs.pop(key, None) or _Graph(table, start, merit, k, tie, dependent)
+        except Exception:  # no compiler on this machine, a driver too old, ...
+            _log.warning(
+                "The fused selection cannot be used here; the plain loop is.", exc_info=True
+            )
+            _failed = True
+            return None
+        _graphs[key] = graph
+        if len(_graphs) > _SHAPES:
+            _graphs.popitem(last=False)
+        return graph.run(table, start, merit)
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """What the kernels read and write, B = m * b. `u` has two halves: read one, write the other."""
+
+    table: Tensor  # (b, n, n)
+    merit: Tensor  # (B, n)
+    reach: Tensor  # (B, n) merit times u at the start
+    u: Tensor  # (2, B, n)
+    factor: Tensor  # (B, k, n)
+    order: Tensor  # (B, k) int64
+    value: Tensor  # (B, k)
+    second: Tensor  # (B, k)
+
+    @classmethod
+    def like(cls, table: Tensor, merit: Tensor, k: int) -> Buffers:
+        """Empty ones for table (b, n, n) and merit (m, b, n)."""
+        rows, n = merit.shape[0] * merit.shape[1], merit.shape[2]
+        new = merit.new_empty
+        return cls(
+            torch.empty_like(table),
+            new(rows, n),
+            new(rows, n),
+            new(2, rows, n),
+            new(rows, k, n),
+            new(rows, k, dtype=torch.long),
+            new(rows, k),
+            new(rows, k),
+        )
+
+    def fill(self, table: Tensor, start: Tensor, merit: Tensor, dependent: float) -> None:
+        """What a run starts from."""
+        self.table.copy_(table)
+        self.merit.copy_(merit.flatten(0, 1))
+        self.reach.copy_((merit * start).flatten(0, 1))
+        self.u[0].view(merit.shape).copy_(torch.where(start > dependent, start, 0.0))
+
+
+def launch(on: Buffers, tie: float, dependent: float) -> None:
+    """The k steps, one kernel each."""
+    b, n = on.table.shape[:2]
+    rows, k = on.order.shape
+    grid = (triton.cdiv(n, _COLUMNS), rows)
+    for t in range(k):
+        _step[grid](
+            on.table,
+            on.merit,
+            on.reach,
+            on.u[t % 2],
+            on.u[1 - t % 2],
+            on.factor,
+            on.order,
+            on.value,
+            on.second,
+            t,
+            b,
+            n,
+            k,
+            TIE=tie,
+            DEPENDENT=dependent,
+            ALL=triton.next_power_of_2(n),
+            COLUMNS=_COLUMNS,
+            DEPTH=16,
+        )
+
+
+class _Graph:
+    """The launches for one shape, captured, with the buffers they are bound to."""
+
+    def __init__(
+        self, table: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
+    ):
+        self._buffers, self._dependent = Buffers.like(table, merit, k), dependent
+        self._shape = (*merit.shape[:2], k)
+        with torch.cuda.device(table.device):
+            self._buffers.fill(table, start, merit, dependent)
+            launch(self._buffers, tie, dependent)  # compiles, which a capture must not
+            torch.cuda.synchronize()
+            self._graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
+                launch(self._buffers, tie, dependent)
+
+    def run(self, table: Tensor, start: Tensor, merit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        on = self._buffers
+        on.fill(table, start, merit, self._dependent)
+        self._graph.replay()
+        order, value, second = (
+            part.view(self._shape).clone() for part in (on.order, on.value, on.second)
+        )
+        return order, value, second
+
+
+if triton is not None:
+
+    @triton.jit(do_not_specialize=["t", "b", "k"])
+    def _step(  # type: ignore[no-untyped-def]  # its parameters are the kernel's
+        table,
+        merit,
+        reach,
+        u_old,
+        u_new,
+        factor,
+        order,
+        value,
+        second,
+        t,
+        b,
+        n,
+        k,
+        TIE: tl.constexpr,
+        DEPENDENT: tl.constexpr,
+        ALL: tl.constexpr,
+        COLUMNS: tl.constexpr,
+        DEPTH: tl.constexpr,
+    ):
+        """Step t of row program_id(1): pick, then columns program_id(0) * COLUMNS and on."""
+        part = tl.program_id(0)
+        row = tl.program_id(1).to(tl.int64)
+
+        every = tl.arange(0, ALL)
+        inside = every < n
+        u = tl.load(u_old + row * n + every, mask=inside, other=0.0)
+        now = u * tl.load(merit + row * n + every, mask=inside, other=0.0)
+        now = tl.where(inside, now, -1.0)
+        best = tl.max(now, axis=0)
+        slack = TIE * tl.load(reach + row * n + every, mask=inside, other=0.0)
+        # A token that is picked, or lies in the span, has u of exactly 0 and ties with nothing.
+        tied = inside & ((now == best) | ((u > 0) & (now + slack >= best)))
+        pick = tl.min(tl.where(tied, every, ALL), axis=0)
+        pivot = tl.sum(tl.where(every == pick, u, 0.0), axis=0)
+        if part == 0:
+            top = tl.min(tl.where(now == best, every, ALL), axis=0)
+            beaten = tl.max(tl.where(every == top, -1.0, now), axis=0)
+            tl.store(order + row * k + t, pick.to(tl.int64))
+            tl.store(value + row * k + t, best)
+            tl.store(second + row * k + t, tl.maximum(beaten, 0.0))
+
+        column = part * COLUMNS + tl.arange(0, COLUMNS)
+        mine = column < n
+        found = tl.load(table + ((row % b) * n + pick) * n + column, mask=mine, other=0.0)
+        done = 0
+        while done < t:
+            step = done + tl.arange(0, DEPTH)
+            past = factor + (row * k + step) * n
+            weight = tl.load(past + pick, mask=step < t, other=0.0)
+            block = tl.load(
+                past[:, None] + column[None, :],
+                mask=(step < t)[:, None] & mine[None, :],
+                other=0.0,
+            )
+            found -= tl.sum(weight[:, None] * block, axis=0)
+            done += DEPTH
+        found = found / tl.sqrt(pivot)
+        tl.store(factor + (row * k + t) * n + column, found, mask=mine)
+
+        left = tl.load(u_old + row * n + column, mask=mine, other=0.0) - found * found
+        left = tl.where((left > DEPENDENT) & (column != pick), left, 0.0)
+        tl.store(u_new + row * n + column, left, mask=mine)

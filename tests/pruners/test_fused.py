@@ -1,0 +1,104 @@
+"""The fused steps against the plain loop: interpreted on the CPU, compiled on CUDA."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from spare_demo.pruners import fused, greedy
+from spare_demo.pruners.cosines import Cosines
+
+pytest.importorskip("triton", reason="needs Triton, which torch brings where it runs on CUDA")
+
+DEPENDENT = greedy.DEPENDENT**2
+
+
+def case(seed: int, n: int, d: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Rows (2, n, d), start (2, n) and merit (3, 2, n) of one of five kinds, by seed."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(2, n, d, generator=g)
+    kind = seed % 5
+    if kind == 1:  # ties: every row twice, weights alike
+        x = x[:, torch.arange(n) // 2]
+    elif kind == 2:  # rank 3, and zero tokens
+        x = x[..., :3] @ torch.randn(3, d, generator=g)
+        x[:, ::4] = 0
+    elif kind == 3:
+        x = x.half()
+    elif kind == 4:
+        x = x.bfloat16()
+    rows = x.double()
+    length = rows.norm(dim=-1, keepdim=True)
+    rows = rows / length.masked_fill(length == 0, 1)
+    merit = torch.rand(3, 2, n, generator=g, dtype=torch.float64)
+    merit[0] = 1
+    merit[1, :, ::3] = 0
+    return rows, (length[..., 0] > 0).double(), merit
+
+
+def assert_same(
+    found: tuple[torch.Tensor, ...], rows: torch.Tensor, start: torch.Tensor, merit: torch.Tensor
+) -> None:
+    """The steps that stand are the plain loop's, and as many stand."""
+    k = found[0].shape[-1]
+    plain = greedy._steps(Cosines(rows, len(merit), k), start, merit, k)
+    stood = greedy._stood(*plain[:2], merit * start)
+    assert torch.equal(greedy._stood(*found[:2], merit * start), stood)
+    good = torch.arange(k) < stood[..., None]
+    assert torch.equal(found[0][good], plain[0][good])
+    for ours, theirs in zip(found[1:], plain[1:], strict=True):
+        torch.testing.assert_close(ours[good], theirs[good], rtol=1e-9, atol=1e-12)
+
+
+def interpreted(seed: int, n: int, d: int, k: int) -> None:
+    """One case by Triton's interpreter, which runs in programs started with TRITON_INTERPRET=1."""
+    rows, start, merit = case(seed, n, d)
+    table = rows @ rows.mT
+    on = fused.Buffers.like(table, merit, k)
+    on.fill(table, start, merit, DEPENDENT)
+    fused.launch(on, greedy.TIE, DEPENDENT)
+    found = [part.view(3, 2, k) for part in (on.order, on.value, on.second)]
+    assert_same(tuple(found), rows, start, merit)
+
+
+def test_the_kernel_is_the_plain_loop() -> None:
+    env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, __file__], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "7 cases agree\n"), done.stderr
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_thousand_cases_on_a_gpu() -> None:
+    for seed in range(1000):
+        n = 1 + seed * 7 % 90
+        rows, start, merit = case(seed, n, 2 + seed % 50)
+        gpu = [part.cuda() for part in (rows, start, merit)]
+        table = gpu[0] @ gpu[0].mT
+        # Few shapes, or every case would be compiled and captured anew.
+        found = fused.steps(table, *gpu[1:], min(n, 12), greedy.TIE, DEPENDENT)
+        assert found is not None
+        assert_same(tuple(part.cpu() for part in found), rows, start, merit)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_without_triton_the_plain_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(1, 40, 30, device="cuda")
+    merit = torch.rand(1, 40, device="cuda") + 0.1
+    with_it = greedy.greedy(x, merit, 20).order
+    monkeypatch.setattr(fused, "triton", None)
+    assert torch.equal(greedy.greedy(x, merit, 20).order, with_it)
+
+
+if __name__ == "__main__":
+    for seed in range(5):
+        interpreted(seed, n=10, d=4, k=6)
+    interpreted(seed=0, n=70, d=30, k=18)
+    interpreted(seed=0, n=1, d=2, k=1)
+    print("7 cases agree")
