@@ -12,11 +12,15 @@ from typing import get_args
 
 from spare_demo.comparison import Comparison, choose, compare
 from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
+from spare_demo.evaluation.command import add_options as add_evaluation_options
+from spare_demo.evaluation.command import evaluate
 from spare_demo.export import write
 from spare_demo.geometry import Aspect
+from spare_demo.methods_table import markdown, measured
 from spare_demo.models import ModelError, catalogue, load_model
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import read_options
 from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.settings import Settings, parse
@@ -64,6 +68,7 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
         metavar="METHOD",
         help=f"see the command methods (default: {' '.join(settings.methods)})",
     )
+    add_options(command)
     add("--picks", metavar="FILE", help="also these patch lists: JSON, or an earlier result.json")
     add("--budget", default=settings.budget, help='tokens kept, or "10%%" (default: %(default)s)')
     add(
@@ -98,17 +103,43 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
         help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
     )
 
+    command = commands.add_parser(
+        "evaluate", help="measure methods at several budgets, on drawn scenes or your own data"
+    )
+    command.set_defaults(run=evaluate)
+    add_evaluation_options(command, settings)
+
     command = commands.add_parser("methods", help="the table of pruning methods")
     command.set_defaults(run=_methods)
+    command.add_argument(
+        "--model", help="say which methods cannot run on this model, and measure with --table"
+    )
+    command.add_argument("--device", default=settings.device, help="auto, cpu or cuda")
+    command.add_argument(
+        "--table", action="store_true", help="the whole table in Markdown, with every setting"
+    )
     command = commands.add_parser("models", help="the table of models")
     command.set_defaults(run=_models)
     return parser
 
 
+def add_options(command: argparse.ArgumentParser) -> None:
+    """The flag --set, whose values `pruners.options.read_options` reads."""
+    command.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="options",
+        metavar="METHOD.SETTING=VALUE",
+        help="a setting of a method, such as divprune.metric=euclidean; may be repeated",
+    )
+
+
 def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
     # Everything that can be refused is, before the seconds or minutes that loading takes.
     question = settings.check_question(arguments.question)
-    chosen = choose(arguments.methods, arguments.seed) if arguments.methods else {}
+    changes = read_options(arguments.options, PRUNERS)
+    chosen = choose(arguments.methods, arguments.seed, changes) if arguments.methods else {}
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
         for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
@@ -163,6 +194,10 @@ def _report(result: Comparison) -> None:
 
 
 def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
+    model = load_model(arguments.model, arguments.device) if arguments.model else None
+    if arguments.table:
+        print(markdown() if model is None else markdown(*measured(model)), end="")
+        return
     _table(
         ("method", "needs text", "paper", "what it keeps"),
         [
@@ -170,6 +205,11 @@ def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
             for name, method in PRUNERS.items()
         ],
     )
+    if model is not None:
+        print()
+        for name, method in PRUNERS.items():
+            if reason := method.reason_against(model.supplies):
+                print(textwrap.fill(f"{name} cannot run on {model.name}: {reason}.", 96))
 
 
 def _models(arguments: argparse.Namespace, settings: Settings) -> None:

@@ -26,6 +26,7 @@ from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
+from spare_demo.pruners.options import Changes, configured, title_of
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
 
@@ -84,7 +85,9 @@ class Exploration:
     def titles(self) -> dict[str, str]:
         """What to call each label on a picture: what ran by its title, or a label of one's own."""
         return {
-            label: method.title if isinstance(method, Pruner) and label in PRUNERS else label
+            label: title_of(method, PRUNERS)
+            if isinstance(method, Pruner) and label in PRUNERS
+            else label
             for label, method in self.methods.items()
         }
 
@@ -236,17 +239,28 @@ def compare(
     )
 
 
-def choose(pruners: Sequence[str] | Mapping[str, Pruner | Selection], seed: int = 0) -> Chosen:
+def choose(
+    pruners: Sequence[str] | Mapping[str, Pruner | Selection],
+    seed: int = 0,
+    changes: Changes | None = None,
+) -> Chosen:
     """Names or ready-made methods and sets -> what to compare, by label.
 
     A name's label is the name; a name given twice gets "spare" and "spare (2)". A method given by
-    name takes `seed` if it draws at random; one given ready-made keeps its own settings.
+    name takes `seed` if it draws at random, and `changes` of its settings (`read_options` reads
+    them); one given ready-made keeps its own.
 
-    Raises ValueError for an unknown name (listing the known ones), a label that is taken, or
-    nothing at all.
+    Raises ValueError for an unknown name (listing the known ones), a label that is taken, changes
+    of a method that is not among the names, or nothing at all.
     """
     if isinstance(pruners, str):
         pruners = (pruners,)
+    unused = [name for name in changes or {} if isinstance(pruners, Mapping) or name not in pruners]
+    if unused:
+        raise ValueError(
+            f"{unused[0]!r} has settings but is not compared. Add it to the methods, or leave its "
+            "settings out."
+        )
     if not pruners:
         raise ValueError(f"Choose at least one method: {', '.join(PRUNERS)}.")
     if isinstance(pruners, Mapping):
@@ -264,6 +278,7 @@ def choose(pruners: Sequence[str] | Mapping[str, Pruner | Selection], seed: int 
         method = get_pruner(name)
         if method.seeded:
             method = dataclasses.replace(method, seed=seed)  # type: ignore[type-var]
+        method = configured(method, (changes or {}).get(name, {}))
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1
         chosen[name if turn == 1 else f"{name} ({turn})"] = method
     return chosen

@@ -15,9 +15,9 @@ from spare_demo.render import (
     VERMILION,
     Canvas,
     difference,
-    kept_overlay,
     reconstruction_figure,
     relevance_map,
+    selection_overlay,
 )
 from spare_demo.render.base import Colour
 from spare_demo.render.card import Panel, card
@@ -38,7 +38,9 @@ def write(comparison: Comparison, folder: Path) -> list[str]:
     titles, canvas = exploration.titles, Canvas(view.photo, view.grid)
     kept = {label: selection.kept for label, selection in comparison.selections.items()}
     pictures = {
-        f"kept-{slug}": kept_overlay(canvas, kept[label], colour, titles[label]).image
+        f"kept-{slug}": selection_overlay(
+            canvas, comparison.selections[label], colour, titles[label]
+        ).image
         for (label, colour), slug in zip(
             _coloured(comparison).items(), _slugs(list(kept)), strict=True
         )
@@ -49,8 +51,15 @@ def write(comparison: Comparison, folder: Path) -> list[str]:
         a, b = list(kept)[:2]
         shared = measures.overlap(kept[a], kept[b], exploration.n).jaccard
         chance = measures.expected_jaccard(exploration.n, len(kept[a]), len(kept[b]))
+        # Merged rows cannot be compared patch by patch; the patches that they grew from can.
+        names = [
+            titles[label]
+            if comparison.selections[label].features is None
+            else f"{titles[label]} (picks)"
+            for label in (a, b)
+        ]
         pictures["difference"] = difference(
-            canvas, kept[a], kept[b], titles[a], titles[b], shared, chance
+            canvas, kept[a], kept[b], names[0], names[1], shared, chance
         ).image
     pictures["comparison"] = card(
         view.question, _panels(comparison, canvas), _footer(comparison)
@@ -91,11 +100,11 @@ def _panels(comparison: Comparison, canvas: Canvas) -> list[Panel]:
     for label, colour in _coloured(comparison).items():
         title = comparison.exploration.titles[label]
         kept = comparison.selections[label]
-        overlay = kept_overlay(canvas, kept.kept, colour, title).image
+        overlay = selection_overlay(canvas, kept, colour, title).image
         same = answers[label].text == whole.text
         panels.append(
             Panel(
-                f"{title}, {len(kept)} of {n} tokens",
+                f"{title}, {kept.size} {'' if kept.features is None else 'merged '}of {n} tokens",
                 colour,
                 overlay.crop((0, 0, *canvas.size)),  # the heading says what the legend would
                 answers[label].text,

@@ -106,7 +106,10 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
                 "Make it again with this version."
             )
         data = {
-            name: item.get("order") if isinstance(item, dict) else item
+            # Picks can be imported, the rows that they were merged into cannot.
+            f"{name} (unmerged)" if isinstance(item, dict) and item.get("sources") else name: (
+                item.get("order") if isinstance(item, dict) else item
+            )
             for name, item in data["selections"].items()
         }
     if not isinstance(data, dict) or not data or UNPRUNED in data:
@@ -123,9 +126,21 @@ def _selection(exploration: Exploration, label: str, selection: Selection) -> di
         "order": selection.order.tolist(),
         "gain": _numbers(selection.gain),
         "near_ties": selection.near_ties,
+        "sources": _sources(selection),
         "weight": _numbers(exploration.weights[label]),
         "select_seconds": exploration.select_seconds.get(label),
     }
+
+
+def _sources(selection: Selection) -> list[list[list[float]]] | None:
+    """For each merged row, in the language model's order, [patch, how much of it went in], …; a
+    row without any is the class token's."""
+    if selection.sources is None:
+        return None
+    return [
+        [[int(patch), float(row[patch])] for patch in row.nonzero().flatten()]
+        for row in selection.sources.cpu()
+    ]
 
 
 def _answer(answer: Answer) -> dict[str, Any]:

@@ -12,8 +12,11 @@ import pytest
 from PIL import Image
 
 from spare_demo.__main__ import main
+from spare_demo.methods_table import markdown
 from spare_demo.models import LlavaModel, catalogue, load_model
 from spare_demo.pruners import PRUNERS
+from spare_demo.render import Rendered
+from spare_demo.render.card import Panel, card
 
 Run = Callable[..., tuple[int, Path]]
 QUESTION = "Which number is written on the small triangle?"
@@ -72,6 +75,72 @@ def test_compare_writes_pictures_and_the_record(
     printed = capsys.readouterr().out
     assert QUESTION in printed
     assert data["answers"]["spare"]["text"].split()[0][:10] in printed
+
+
+def test_methods_that_merge_are_drawn_and_recorded_as_merged(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headings: list[str] = []
+    monkeypatch.setattr(
+        "spare_demo.export.card", lambda question, panels, footer: _card(headings, panels)
+    )
+    status, out = run("--methods", "visionzip", "spare")
+    assert status == 0
+    assert headings == [
+        "All 16 tokens",
+        "VisionZip, 5 merged of 16 tokens",
+        "SPARE, 5 of 16 tokens",
+    ]
+    data = json.loads((out / "result.json").read_text())["selections"]
+    assert len(data["visionzip"]["sources"]) == 5
+    assert data["visionzip"]["sources"][0] == []  # the class token
+    assert data["spare"]["sources"] is None
+    status, out = run("--methods", "spare", "--picks", str(out / "result.json"))
+    assert status == 0
+    labels = list(json.loads((out / "result.json").read_text())["selections"])
+    assert labels == ["spare", "visionzip (unmerged)", "spare (imported)"]
+
+
+def _card(headings: list[str], panels: list[Panel]) -> Rendered:
+    headings += [panel.heading for panel in panels]
+    return card("", panels, "")
+
+
+def test_settings_reach_the_methods(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run("--methods", "divprune", "--set", "divprune.metric=euclidean")
+    assert status == 0
+    data = json.loads((out / "result.json").read_text())
+    assert data["selections"]["divprune"]["settings"] == {"metric": "euclidean"}
+    assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("divprune.metric=manhattan", "Choose one of: cosine, euclidean"),
+        ("divprune.metric", "Write METHOD.SETTING=VALUE"),
+        ("zoo-prune.step=1", "'zoo-prune' has settings but is not compared"),
+    ],
+)
+def test_a_bad_setting_is_refused_in_a_sentence(
+    run: Run, option: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--methods", "divprune", "--set", option)[0] == 1
+    error = capsys.readouterr().err
+    assert sentence in error and "Traceback" not in error
+
+
+def test_the_table_of_methods_says_what_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, tiny_model: LlavaModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
+    monkeypatch.setattr("spare_demo.__main__.load_model", lambda name, device: mute)
+    assert main(["methods", "--model", "mute"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "spare cannot run on mute: this model has no CLIP text side" in told
+    assert "prumerge cannot run" not in told
+    assert main(["methods", "--table"]) == 0
+    assert capsys.readouterr().out == markdown()
 
 
 def test_the_curve_page_needs_no_network(run: Run) -> None:

@@ -22,6 +22,7 @@ from spare_demo.cost import cost_rows, cost_sentence
 from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.record import read_pick_lists, record
@@ -146,6 +147,18 @@ def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:
     assert choose(("random",), seed=7) == {"random": Random(seed=7)}
     assert choose({"mine": Random(seed=3)}, seed=7) == {"mine": Random(seed=3)}
     assert choose(("spare",), seed=7) == {"spare": PRUNERS["spare"]}
+
+
+def test_settings_reach_methods_by_name_and_their_titles(view: View) -> None:
+    changes = {"divprune": {"metric": "euclidean"}}
+    chosen = choose(("divprune", "spare"), changes=changes)
+    assert chosen == {"divprune": DivPrune(metric="euclidean"), "spare": PRUNERS["spare"]}
+    titles = explore(view, chosen).titles
+    assert titles == {"divprune": "DivPrune (metric=euclidean)", "spare": "SPARE"}
+    with pytest.raises(ValueError, match="'divprune' has settings but is not compared"):
+        choose("spare", changes=changes)
+    with pytest.raises(ValueError, match="is not compared"):
+        choose({"divprune": Uniform()}, changes=changes)
 
 
 def test_labels_tell_two_of_a_kind_apart() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from spare_demo.geometry import Aspect
 from spare_demo.models.base import Answer, ModelError, Picture, View
+from spare_demo.models.batch import Prompt, Said, decode_batch
 from spare_demo.models.clip_reads import remembered
 from spare_demo.models.decoding import decode
 from spare_demo.models.passes import Passes
@@ -269,6 +270,33 @@ class Model(ABC):
         given = tuple(token_ids)
         return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
 
+    def answer_many(
+        self, asked: Sequence[tuple[View, Selection | None]], max_new_tokens: int = 64
+    ) -> list[Said]:
+        """What `answer` says, greedily, to each of many; far faster than one after the other.
+
+        Raises:
+            ValueError: as `stream`.
+        """
+        if max_new_tokens < 1:
+            raise ValueError("max_new_tokens must be at least 1.")
+        said: dict[int, Said] = {}
+        prompts: dict[int, Prompt] = {}
+        for i, (view, selection) in enumerate(asked):
+            rows = kept_rows(view.picture, selection)
+            if self._positions(view, rows) is not None:  # rows with places of their own
+                alone = self.answer(view, selection, max_new_tokens)
+                said[i] = Said(alone.text, alone.token_ids, alone.first_logits)
+                continue
+            before = view.prompt.split(self.processor.image_token)[0]
+            shared = (before, id(view.picture), _identity(selection))
+            prompts[i] = Prompt(view.input_ids, rows.values, shared)
+        together = decode_batch(
+            self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
+        )
+        said |= zip(prompts, together, strict=True)
+        return [said[i] for i in range(len(asked))]
+
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
         grey = Image.new("RGB", (336, 336), (128, 128, 128))
@@ -289,6 +317,13 @@ class Model(ABC):
                 "This checkpoint's processor does not know the model's image token. Get the whole "
                 "checkpoint again, tokenizer and processor files included."
             )
+
+
+def _identity(selection: Selection | None) -> Hashable:
+    """Equal for selections that give the language model the same rows of one picture."""
+    if selection is None or selection.features is not None:
+        return selection and id(selection)
+    return selection.kept.numpy().tobytes()
 
 
 def _drained(pieces: Generator[str, None, Answer]) -> Answer:

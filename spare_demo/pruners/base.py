@@ -26,6 +26,14 @@ _LACKS = {  # optional field of VisualTokens: why a model cannot give it
     "project": "this model's projector does not take one visual token at a time",
 }
 
+_READS = {  # the same: what it is
+    "states": "states before the projector",
+    "class_states": "the class token",
+    "project": "the projector",
+    "cls_attention": "the class token's attention",
+    "vision_keys": "keys of a vision block",
+}
+
 
 class Pruner(ABC):
     """Chooses which visual tokens of a picture the language model receives."""
@@ -38,6 +46,10 @@ class Pruner(ABC):
     """Whether the first j picks of a larger budget are the selection for budget j."""
     seeded: bool = False
     """Whether the picks depend on a field called `seed`."""
+    acts: str = "after the projector"
+    """Where the choice is made, on the way from the picture to the language model."""
+    reads_features: bool = True
+    """Whether the choice looks at the features, not only at what goes with them."""
     cost: str = ""
     """What a selection costs, in big-O: n tokens d wide, k kept."""
     deviations: str = ""
@@ -71,6 +83,17 @@ class Pruner(ABC):
     def text_free(self) -> str | None:
         """Name of the method to offer when there is no question; None if there is no such form."""
         return None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """All that the choice depends on, in words."""
+        features = ["features"] if self.reads_features else []
+        text = ["the question in CLIP's space"] if self.needs_text else []
+        return (
+            *features,
+            *text,
+            *(words for field, words in _READS.items() if field in self.needs),
+        )
 
     def reason_against(self, supplies: Collection[str]) -> str | None:
         """Why the method cannot run on a model, in words that follow "…: "; None if it can.

@@ -63,6 +63,11 @@ class CDPruner(Greedy):
 
     paper = "CDPruner"
     link = "https://arxiv.org/abs/2506.10967"
+    cost = "O(n² d + n² k)"
+    deviations = (
+        "Exact where the released code rounds: unit rows in float64 instead of half precision, no "
+        "token twice."
+    )
 
     @property
     def name(self) -> str:

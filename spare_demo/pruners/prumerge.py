@@ -57,8 +57,10 @@ class PruMerge(Pruner):
     link = "https://arxiv.org/abs/2403.15388"
     nested = False
     merges = True
+    acts = "before the projector"
+    reads_features = False
     needs = frozenset({"states", "project", "cls_attention", "vision_keys"})
-    cost = "O(n² w + m n w)"
+    cost = "O(k n w)"
     deviations = (
         "The released code has no budget; with size=adaptive the number of tokens is the "
         "picture's own, as released."

@@ -30,6 +30,8 @@ class Random(Pruner):
     title = "Random"
     summary = "Tokens drawn at random; the seed decides which."
     seeded = True
+    reads_features = False
+    cost = "O(n)"
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         generator = torch.Generator().manual_seed(self.seed)

@@ -63,6 +63,11 @@ class Spare(Greedy):
 
     paper = "SPARE, Algorithm 1"
     link = "https://arxiv.org/abs/2606.18681"
+    cost = "O(n² d + n² k)"
+    deviations = (
+        "No code is published. Population standard deviation; residuals in float64, with the "
+        "rows themselves instead of their squared lengths."
+    )
 
     @property
     def name(self) -> str:

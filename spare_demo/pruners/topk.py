@@ -33,6 +33,8 @@ class TopRelevance(Pruner):
     paper = "SPARE, Figure 3"
     link = "https://arxiv.org/abs/2606.18681"
     needs_text = True
+    reads_features = False
+    cost = "O(n c)"
 
     @property
     def name(self) -> str:

@@ -44,9 +44,11 @@ class Trim(Pruner):
     link = "https://arxiv.org/abs/2409.10994"
     nested = False
     merges = True
+    acts = "before the projector"
+    reads_features = False
     needs_text = True
     needs = frozenset({"states", "project"})
-    cost = "O(n c) for embeddings c wide"
+    cost = "O(n c)"
     deviations = (
         "With a budget the mean token counts in it; with size=adaptive the number of tokens is "
         "the picture's own, as released. Several views share the budget; the code takes one."

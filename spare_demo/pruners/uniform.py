@@ -30,6 +30,8 @@ class Uniform(Pruner):
     title = "Uniform grid"
     summary = "Evenly spaced tokens, whatever the picture shows."
     nested = False
+    reads_features = False
+    cost = "O(k)"
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         members = view_members(tokens)

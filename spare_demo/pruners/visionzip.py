@@ -52,8 +52,10 @@ class VisionZip(Pruner):
     link = "https://arxiv.org/abs/2412.04467"
     nested = False
     merges = True
+    acts = "before the projector"
+    reads_features = False
     needs = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})
-    cost = "O(n r w / h) for r merged rows and keys w / h wide"
+    cost = "O(m n w / h), m contextual rows"
     deviations = "Other budgets than the released 64 are split in the same shares."
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:

@@ -52,7 +52,7 @@ class ZooPrune(Pruner):
     link = "https://arxiv.org/abs/2509.24837"
     seeded = True
     needs = frozenset({"states", "project"})
-    cost = "2m passes of the projector over n tokens, and O(n² d + n k)"
+    cost = "O(n² d + n k), and 2m passes of the projector, m directions"
     deviations = (
         "float32 instead of half precision; several views keep the model's own projector, not a "
         "factored one."

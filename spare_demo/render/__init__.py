@@ -12,6 +12,7 @@ from spare_demo.render.maps import (
     weight_map,
     word_map,
 )
+from spare_demo.render.merged import merged_overlay, selection_overlay, source_map
 from spare_demo.render.order import pick_order
 from spare_demo.render.overlay import kept_overlay
 
@@ -25,11 +26,14 @@ __all__ = [
     "kept_overlay",
     "kl_figure",
     "leftover_map",
+    "merged_overlay",
     "pick_order",
     "question_difference",
     "reconstruction_figure",
     "relevance_change_map",
     "relevance_map",
+    "selection_overlay",
+    "source_map",
     "weight_map",
     "word_map",
 ]

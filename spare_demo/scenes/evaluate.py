@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,23 +20,10 @@ from PIL import Image
 from spare_demo.models import Model, ModelError, Picture, load_model
 
 from . import draw
-from .questions import SKILLS, Question, ask, is_right
-from .world import Pairs, Scene, World, rng_of, sample_scene
+from .questions import SKILLS, Question, is_right
+from .sets import SETS, Sample, samples
 
-SETS: dict[str, Pairs] = {"held-out": "seen", "unseen-pairs": "unseen"}
-"""The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
-
-_PER_SCENE = 6  # a picture is looked at once, and few scenes allow many more different questions
 _MAX_NEW_TOKENS = 8  # the longest true answer, spelt letter by letter, has fewer
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A scene with its questions; ``seed`` is its number in the set."""
-
-    seed: int
-    scene: Scene
-    questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True)
@@ -59,27 +46,6 @@ class Score:
     @property
     def share(self) -> float:
         return self.right / self.count if self.count else float("nan")
-
-
-def samples(which: str, count: int, per_scene: int = _PER_SCENE) -> Iterator[Sample]:
-    """The first ``count`` questions of a set, scene by scene; always the same ones.
-
-    Raises:
-        ValueError: a set that is not in `SETS`, or a count below 1.
-    """
-    if which not in SETS:
-        raise ValueError(f"There is no set '{which}'. Choose one of: {', '.join(SETS)}.")
-    if count < 1 or per_scene < 1:
-        raise ValueError("Ask for at least one question.")
-    world, seed = World(pairs=SETS[which]), 0
-    while count:
-        rng = rng_of(which, seed)
-        scene = sample_scene(world, rng)
-        questions = tuple(ask(scene, rng, min(per_scene, count)))
-        if questions:
-            yield Sample(seed, scene, questions)
-        count -= len(questions)
-        seed += 1
 
 
 def evaluate(

@@ -15,8 +15,9 @@ from PIL import Image
 from spare_demo.models import LlavaModel
 from spare_demo.scenes import evaluate as module
 from spare_demo.scenes.draw import draw
-from spare_demo.scenes.evaluate import Result, evaluate, main, record, samples, scores, table
+from spare_demo.scenes.evaluate import Result, evaluate, main, record, scores, table
 from spare_demo.scenes.questions import Question, is_right
+from spare_demo.scenes.sets import Sample, samples
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
@@ -28,7 +29,7 @@ class Oracle:
         image_processor=SimpleNamespace(image_mean=(0.48145466, 0.4578275, 0.40821073))
     )
 
-    def __init__(self, asked: list[module.Sample]) -> None:
+    def __init__(self, asked: list[Sample]) -> None:
         self.known = {
             (draw(sample.scene).tobytes(), question.text): question.answer
             for sample in asked

@@ -1,0 +1,315 @@
+"""`python -m spare_demo evaluate`: the options, the run and what it leaves in its folder."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from spare_demo.comparison import choose
+from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.report import about_built_in, main_budget, write_report
+from spare_demo.evaluation.results import ANSWERS, Results, load
+from spare_demo.evaluation.run import Plan, expected, run
+from spare_demo.evaluation.sheets import BadLine, Sheet, digest, drawn, read_lines
+from spare_demo.evaluation.summary import RESAMPLES, Summary, as_json, summarise
+from spare_demo.geometry import Aspect
+from spare_demo.models import Model, load_model
+from spare_demo.models.catalog import ASSETS
+from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.render.chart import plotly_figure
+from spare_demo.scenes.sets import SETS
+from spare_demo.settings import Settings
+
+METHODS = (
+    *("spare", "spare-reconstruction", "spare-normal-relevance"),
+    *("cdpruner", "cdpruner-paper", "cdpruner-diversity"),
+    *("anti-relevance", "normal-relevance", "random", "uniform"),
+)
+BUDGETS = (16, 32, 64, 128, 192)
+
+_EPILOG = """\
+A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
+"answer": "a cat", "category": "recognition"}. "answer" may be a list of texts of which each is
+right; with "choices", a list of texts, it is one of them or its letter, and the model is asked for
+the letter. A free answer is right if it equals a right one, whatever the case of its letters,
+blanks, quotes or a full stop at its end: ask for short answers, for example with --instruction
+"Answer the question using a single word or phrase."
+
+An interrupted run goes on when the same command is given again.
+"""
+
+
+def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
+    """The options of the command."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
+    add("--model", default=settings.model, help="see the command models (default: %(default)s)")
+    add("--device", default=settings.device, help="auto, cpu or cuda (default: %(default)s)")
+    add(
+        "--methods",
+        nargs="*",
+        default=list(METHODS),
+        metavar="METHOD",
+        help="see the command methods; all: every one that this model can run; none: nothing is "
+        f"pruned (default: {' '.join(METHODS)})",
+    )
+    add(
+        "--budgets",
+        nargs="+",
+        type=int,
+        default=list(BUDGETS),
+        metavar="K",
+        help=f"visual tokens kept (default: {' '.join(map(str, BUDGETS))})",
+    )
+    add(
+        "--set",
+        nargs="+",
+        choices=list(SETS),
+        default=["held-out"],
+        help="drawn scenes that training never shows (default: %(default)s)",
+    )
+    add("--questions", type=int, default=600, help="of each set (default: %(default)s)")
+    add("--data", type=Path, metavar="FILE", help="JSON lines in place of drawn scenes, see below")
+    add("--images", type=Path, metavar="FOLDER", help="the pictures of --data (default: beside it)")
+    add("--skip-bad", action="store_true", help="leave out bad lines and pictures, and name them")
+    add(
+        "--blank",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="ask everything of a blank picture too (default: of drawn scenes)",
+    )
+    add("--instruction", default="", help="a line for the model alone, after every question")
+    add("--max-new-tokens", type=int, default=16, help="longest answer (default: %(default)s)")
+    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
+    add("--aspect", choices=get_args(Aspect), help="how a photo is fitted (default: the model's)")
+    add(
+        "--relevance-layer",
+        type=int,
+        choices=(-2, -1),
+        default=-2,
+        help="tower layer that relevance reads (default: %(default)s)",
+    )
+    add(
+        "--relevance-text",
+        choices=("stretches", "tokens"),
+        default="stretches",
+        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
+    )
+    add("--reference", metavar="METHOD", help="differences are against it (default: the first)")
+    add("--resamples", type=int, default=RESAMPLES, help="of the bootstrap (default: %(default)s)")
+    add("--report", type=Path, metavar="FILE", help="write a report in Markdown too")
+    add(
+        "--figures",
+        type=Path,
+        default=ASSETS,
+        metavar="FOLDER",
+        help="where the report's figures go (default: assets)",
+    )
+
+
+def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Run it. Raises ValueError, ModelError or OSError with a sentence to show."""
+    sheets = _sheets(arguments)
+    plan = _plan(arguments)
+    if arguments.resamples < 1:
+        raise ValueError("--resamples must be 1 or more.")
+    model = load_model(arguments.model, arguments.device)
+    plan = dataclasses.replace(plan, aspect=model.aspect(plan.aspect))
+    plan = _possible(plan, model, leave_out=arguments.methods == ["all"])
+    if arguments.reference and arguments.reference not in plan.methods:
+        raise ValueError(f"--reference must be one of the methods: {', '.join(plan.methods)}.")
+    record = {"model": _model(model), "questions": digest(sheets), **plan.record()}
+    with Results(arguments.out, record, expected(sheets, plan)) as results:
+        total = sum(len(sheet.questions) for sheet in sheets)
+        done = results.done
+        before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
+        bar = Bar(total, before)
+        skip = _tell if arguments.skip_bad else None
+        try:
+            for measured in run(model, sheets, plan, done, skip):
+                results.add(measured.rows, measured.places)
+                bar.show(len(measured.sheet.questions))
+        except KeyboardInterrupt:
+            _tell(f"\nInterrupted. The same command goes on from {bar.done} of {total} questions.")
+            raise
+        if not results.rows:
+            raise ValueError("No question could be asked. See the lines above.")
+    # As the file has them, so that the same comes out whenever it is summed up.
+    _, rows, places = load(arguments.out)
+    found = summarise(rows, places, arguments.reference, arguments.resamples)
+    _write(arguments, model, record, found)
+
+
+class Bar:
+    """One line with the time left: overwritten on a terminal, else at every twentieth."""
+
+    def __init__(self, total: int, before: int = 0) -> None:
+        self.total, self.done, self.before = total, before, before
+        self.started = time.monotonic()
+        self.shown = -1
+
+    def show(self, more: int) -> None:
+        """So many questions more are done."""
+        self.done += more
+        terminal, twentieth = sys.stderr.isatty(), 20 * self.done // self.total
+        if not terminal and twentieth == self.shown:
+            return
+        self.shown = twentieth
+        text = f"[{'#' * twentieth:<20}] {self.done} of {self.total} questions, {self._left()}"
+        end = "\r" if terminal and self.done < self.total else "\n"
+        print(f"{text:<72}", end=end, file=sys.stderr, flush=True)
+
+    def _left(self) -> str:
+        spent = time.monotonic() - self.started
+        if self.done >= self.total:
+            return f"done in {duration(spent)}"
+        return f"{duration(spent / (self.done - self.before) * (self.total - self.done))} left"
+
+
+def duration(seconds: float) -> str:
+    """ "42 s", "3 min 5 s", "2 h 10 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _tell(sentence: object) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
+    if arguments.data is None:
+        if arguments.images is not None:
+            raise ValueError("--images needs --data, the file of questions.")
+        sets = dict.fromkeys(arguments.set)
+        return [sheet for which in sets for sheet in drawn(which, arguments.questions)]
+    images = arguments.images or arguments.data.parent
+    if not images.is_dir():
+        raise ValueError(f"There is no folder {images}. Give the pictures' folder with --images.")
+    bad: list[BadLine] = []
+
+    def skip(line: BadLine) -> None:
+        bad.append(line)
+        _tell(line)
+
+    try:
+        sheets = read_lines(arguments.data, images, skip if arguments.skip_bad else None)
+    except BadLine as line:
+        raise ValueError(f"{line} Mend it, or leave bad lines out with --skip-bad.") from None
+    if bad:
+        _tell(f"{len(bad)} lines are left out.")
+    return sheets
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    budgets = tuple(sorted(set(arguments.budgets)))
+    if budgets[0] < 1:
+        raise ValueError("Every budget must be 1 or more.")
+    if arguments.max_new_tokens < 1:
+        raise ValueError("--max-new-tokens must be 1 or more.")
+    names = list(PRUNERS) if arguments.methods == ["all"] else arguments.methods
+    chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
+    return Plan(
+        methods={label: m for label, m in chosen.items() if isinstance(m, Pruner)},
+        budgets=budgets,
+        blank=arguments.data is None if arguments.blank is None else arguments.blank,
+        instruction=arguments.instruction.strip(),
+        max_new_tokens=arguments.max_new_tokens,
+        aspect=arguments.aspect,
+        relevance=RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
+    )
+
+
+def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
+    """The plan, with the methods that this model can run; others are refused or left out."""
+    methods = {}
+    for label, method in plan.methods.items():
+        if reason := method.reason_against(model.supplies):
+            if not leave_out:
+                raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
+            _tell(f"{method.title} is left out: {reason}.")
+        else:
+            methods[label] = method
+    return dataclasses.replace(plan, methods=methods)
+
+
+def _model(model: Model) -> dict[str, str]:
+    return {
+        "name": model.name,
+        "title": model.title,
+        "revision": model.revision,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": model.device.type,
+    }
+
+
+def _write(
+    arguments: argparse.Namespace,
+    model: Model,
+    record: dict[str, Any],
+    found: dict[str, Summary],
+) -> None:
+    """Tables on the terminal; summary.md, summary.json, figures.html; the report if asked for."""
+    folder = arguments.out
+    texts = {name: tables.all_tables(s, main_budget(s)) for name, s in found.items()}
+    for name, these in texts.items():
+        print(f"\n== {name} ==")
+        for table in these:
+            print(f"\n{table.text()}")
+    whole = "\n\n".join(f"## {name}\n\n{tables.write_all(t)}" for name, t in texts.items())
+    (folder / "summary.md").write_text(f"# Results\n\n{whole}\n", encoding="utf-8")
+    figures_json = {"settings": record, "sets": as_json(found)}
+    (folder / "summary.json").write_text(
+        json.dumps(figures_json, indent=2) + "\n", encoding="utf-8"
+    )
+    (folder / "figures.html").write_text(_page(found), encoding="utf-8")
+    names = [ANSWERS, "summary.md", "summary.json", "figures.html"]
+    if arguments.report:
+        built_in = model.name == "built-in"
+        about = ""
+        if built_in:
+            parameters = sum(p.numel() for p in model.hf.parameters())
+            about = about_built_in(ASSETS / "built-in", parameters)
+        write_report(
+            arguments.report, arguments.figures, about, record, found, command_line(sys.argv[1:])
+        )
+    print(f"\nWritten to {folder}: {', '.join(names)}")
+    if arguments.report:
+        print(f"The report is {arguments.report}.")
+
+
+def command_line(words: Sequence[str]) -> str:
+    """The command as a person types it."""
+    return shlex.join(["python", "-m", "spare_demo", *words])
+
+
+def _page(found: dict[str, Summary]) -> str:
+    """All figures in one HTML file that needs nothing else."""
+    parts = ["<!doctype html><meta charset='utf-8'><title>Results</title>"]
+    script: bool = True  # once is enough
+    for name, summary in found.items():
+        for figure in figures.all_figures(summary, main_budget(summary)):
+            parts.append(f"<h2>{name}: {figure.chart.title}</h2>")
+            parts.append(
+                plotly_figure(figure.chart).to_html(
+                    full_html=False,
+                    include_plotlyjs=script,
+                    config={"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"]},
+                )
+            )
+            parts.append(f"<p>{figure.sentence}</p>")
+            script = False
+    return "\n".join(parts) + "\n"

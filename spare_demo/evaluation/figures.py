@@ -1,0 +1,116 @@
+"""What is drawn of a summary: series and groups, and each as a Plotly figure or as an SVG file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spare_demo.evaluation.results import BLANK, UNPRUNED
+from spare_demo.evaluation.summary import Column, Estimate, Summary
+from spare_demo.evaluation.tables import title_of
+from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
+
+ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")
+TOP_K = ("normal-relevance", "anti-relevance", "random")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart, the name of its file and a sentence with its numbers."""
+
+    name: str
+    chart: Chart
+    sentence: str
+
+
+def all_figures(summary: Summary, budget: int) -> list[Figure]:
+    """Every figure that the results have something for."""
+    if not summary.methods:
+        return []
+    found = [accuracy(summary)]
+    if summary.numbers:
+        found.append(skills(summary, budget))
+    found.append(errors(summary))
+    for name, title, chosen in (
+        ("ablation", "SPARE without text, with anti- and with normal relevance", ABLATION),
+        ("top-k", "The k tokens of highest or lowest relevance alone", TOP_K),
+    ):
+        there = [label for label in chosen if label in summary.methods]
+        if len(there) > 1:
+            found.append(accuracy(summary, there, name, title))
+    return found
+
+
+def accuracy(
+    summary: Summary,
+    methods: Sequence[str] = (),
+    name: str = "accuracy",
+    title: str = "Right answers against tokens kept",
+) -> Figure:
+    """Accuracy of the methods (all of them by default) against budget."""
+    chart = Lines(
+        title,
+        "tokens kept",
+        "right answers, %",
+        tuple(
+            _series(summary, label, summary.accuracy, 100) for label in methods or summary.methods
+        ),
+        _levels(summary),
+    )
+    return Figure(name, chart, _sentence(chart))
+
+
+def errors(summary: Summary) -> Figure:
+    """Reconstruction error of all methods that have one, against budget."""
+    known = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
+    series = tuple(_series(summary, label, summary.error, 1) for label in known)
+    title = "Relative reconstruction error against tokens kept"
+    chart = Lines(title, "tokens kept", "relative error", series, {})
+    return Figure("reconstruction", chart, _sentence(chart))
+
+
+def skills(summary: Summary, budget: int) -> Figure:
+    """Accuracy by the number of skills a question takes, at one budget."""
+    columns: list[Column] = [(UNPRUNED, summary.tokens), *((m, budget) for m in summary.methods)]
+    groups = list(summary.numbers.values())
+
+    def bars(column: Column) -> Series:
+        there = [(i, found[column]) for i, found in enumerate(groups) if column in found]
+        return Series(title_of(column[0]), tuple(_point(i, e, 100) for i, e in there))
+
+    chart = Bars(
+        f"Right answers by number of skills at {budget} tokens",
+        "right answers, %",
+        tuple("1 skill" if n == 1 else f"{n} skills" for n in summary.numbers),
+        tuple(bars(column) for column in columns),
+    )
+    return Figure("skills", chart, _sentence(chart))
+
+
+def _series(summary: Summary, label: str, found: Mapping[Column, Estimate], scale: float) -> Series:
+    there = [k for k in summary.budgets if (label, k) in found]
+    return Series(title_of(label), tuple(_point(k, found[label, k], scale) for k in there))
+
+
+def _point(x: float, estimate: Estimate, scale: float) -> Point:
+    return Point(x, scale * estimate.value, scale * estimate.low, scale * estimate.high)
+
+
+def _levels(summary: Summary) -> dict[str, float]:
+    return {
+        title_of(m): 100 * summary.accuracy[m, summary.tokens].value
+        for m in (UNPRUNED, BLANK)
+        if (m, summary.tokens) in summary.accuracy
+    }
+
+
+def _name(label: str) -> str:
+    return title_of(label)
+
+
+def _sentence(chart: Chart) -> str:
+    """The chart's numbers at each series' first and last point."""
+    parts = [
+        f"{s.name} {s.points[0].y:.3g} to {s.points[-1].y:.3g}" for s in chart.series if s.points
+    ]
+    return f"{chart.title}: {'; '.join(parts)}."

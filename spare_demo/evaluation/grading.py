@@ -1,0 +1,36 @@
+"""Whether an answer is right. No model judges: the words are the right ones, or they are not.
+
+A free answer is right if it equals one of the right answers, whatever the case of its letters,
+blanks around and between its words, quotes around it or a full stop at its end. That is for short
+answers; long ones need a judge, which this is not. With choices it is right if it names the right
+one, by letter ("B", "(b)", "B.", "B. blue") or by its text.
+"""
+
+from __future__ import annotations
+
+import re
+
+from spare_demo.evaluation.sheets import LETTERS, Asked
+
+_LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
+
+
+def is_right(prediction: str, asked: Asked) -> bool:
+    """Whether the prediction answers the question."""
+    said = _plain(prediction)
+    right = {_plain(answer) for answer in asked.answers}
+    if not asked.choices:
+        return said in right
+    choices = [_plain(choice) for choice in asked.choices]
+    if said in choices:
+        return said in right
+    named = _LETTER.fullmatch(prediction.strip())
+    if named is None:
+        return False
+    place = LETTERS.index(named[1].upper())
+    return place < len(choices) and choices[place] in right
+
+
+def _plain(text: str) -> str:
+    words = " ".join(text.split()).strip("\"'“”‘’ ")
+    return words.removesuffix(".").rstrip().casefold()

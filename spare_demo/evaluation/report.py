@@ -1,0 +1,178 @@
+"""The report: what was measured, in sentences, tables and pictures made of the results alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.results import BLANK, UNPRUNED
+from spare_demo.evaluation.summary import Estimate, Summary
+from spare_demo.evaluation.tables import percent, plain, share, title_of
+from spare_demo.render.chart import svg
+
+
+def write_report(
+    file: Path,
+    pictures: Path,
+    about: str,
+    settings: Mapping[str, Any],
+    summaries: Mapping[str, Summary],
+    command: str,
+) -> None:
+    """Write the Markdown file and, into `pictures`, its figures as SVG.
+
+    about: what the model is and how it was trained, as Markdown.
+    command: the command line that made the results.
+    """
+    pictures.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    model = settings["model"]
+    parts = [f"# {model['title']}: what was measured", _made_by(command, model), about]
+    for name, summary in summaries.items():
+        budget = main_budget(summary)
+        parts.append(f"## {_SETS.get(name, name)}")
+        parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
+        drawn = {figure.name: figure for figure in figures.all_figures(summary, budget)}
+        for figure in drawn.values():
+            target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
+            target.write_text(svg(figure.chart), encoding="utf-8")
+            address = Path(_relative(target, file.parent)).as_posix()
+            parts.append(f"![{figure.sentence}]({address})")
+        parts += [table.markdown() for table in tables.all_tables(summary, budget)]
+    file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+
+
+_SETS = {
+    "held-out": "Held-out scenes",
+    "unseen-pairs": "Scenes of pairs never shown in training",
+    "data": "Own data",
+}
+
+
+def main_budget(summary: Summary) -> int:
+    """The budget that tables of one budget are for: 64, or the nearest that was measured."""
+    return min(summary.budgets, key=lambda k: (abs(k - 64), k), default=0)
+
+
+def findings(summary: Summary, budget: int) -> list[str]:
+    """What the results say, whoever wins."""
+    full = summary.accuracy[UNPRUNED, summary.tokens]
+    said = [f"With all {summary.tokens} tokens {share(full)} of the answers are right."]
+    if blank := summary.accuracy.get((BLANK, summary.tokens)):
+        said.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
+    if summary.methods:
+        said += [_best(summary, k) for k in summary.budgets]
+    if "random" in summary.methods:
+        for k in summary.budgets:
+            lost = 100 * (full.value - summary.accuracy["random", k].value)
+            said.append(f"{k} random tokens lose {lost:.1f} points against all of them.")
+    if {"spare", "cdpruner"} <= set(summary.methods):
+        said.append(_between(summary, "spare", "cdpruner"))
+    said += _text_guidance(summary, budget)
+    said += [_where(layer, found) for layer, found in summary.places.items()]
+    return said
+
+
+def _best(summary: Summary, k: int) -> str:
+    found = {m: summary.accuracy[m, k] for m in summary.methods}
+    best = max(found, key=lambda m: found[m].value)
+    near = [m for m in found if m != best and found[m].high >= found[best].low]
+    also = "; ".join(title_of(m) for m in near)
+    rest = f" Intervals that overlap with its own: {also}." if near else ""
+    return f"At {k} tokens {title_of(best)} is right most often, {share(found[best])}.{rest}"
+
+
+def _between(summary: Summary, a: str, b: str) -> str:
+    """The paired difference of two methods, where one of them is the reference."""
+    if summary.reference not in (a, b):
+        return ""
+    other = b if summary.reference == a else a
+    assert summary.reference is not None
+    parts = [
+        f"{percent(summary.difference[other, k], signed=True)} points at {k}"
+        for k in summary.budgets
+    ]
+    return f"{title_of(other)} against {title_of(summary.reference)}, paired: {', '.join(parts)}."
+
+
+def _text_guidance(summary: Summary, budget: int) -> list[str]:
+    said = []
+    for chosen in (figures.ABLATION, ("anti-relevance", "normal-relevance")):
+        there = [m for m in chosen if (m, budget) in summary.accuracy]
+        if len(there) > 1:
+            parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in there]
+            said.append(f"Text guidance at {budget} tokens: {'; '.join(parts)}.")
+    return said
+
+
+def _where(layer: int, found: Mapping[str, Estimate]) -> str:
+    name = {-2: "penultimate", -1: "last"}.get(layer, str(layer))
+    over = found.get("asked_over_background")
+    if over is None:
+        return ""
+    verdict = "neither on the things asked about nor off them"
+    if over.apart_from(0.5):
+        verdict = "on the things asked about" if over.value > 0.5 else "off the things asked about"
+    others = found.get("asked_over_others")
+    beside = f" and of {plain(others)} over other things" if others else ""
+    return (
+        f"Relevance from the {name} layer: high raw cosine falls {verdict}: mean "
+        f"{plain(found['asked'])} there, {plain(found.get('background'))} on the background; "
+        f"AUC of {plain(over)} over the background{beside}."
+    )
+
+
+def _made_by(command: str, model: Mapping[str, Any]) -> str:
+    return (
+        f"Model {model['name']}, revision {model['revision']}, {model['dtype']} on "
+        f"{model['device']}. Every number on this page was written by\n\n```bash\n{command}\n```"
+    )
+
+
+def about_built_in(folder: Path, parameters: int) -> str:
+    """What the built-in model is and how it was trained, from its own files and recipe."""
+    from spare_demo.scenes import language, tower
+
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    vision, text = config["vision_config"], config["text_config"]
+    tokens = (vision["image_size"] // vision["patch_size"]) ** 2
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
+    steps = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    seen = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in steps.items())
+    return "\n\n".join(
+        [
+            "## The model and its training",
+            f"A LLaVA of {parameters / 1e6:.1f} million parameters ({size:.1f} MB of files): a "
+            f"CLIP vision tower for pictures of {vision['image_size']} pixels in patches of "
+            f"{vision['patch_size']}, hence {tokens} visual tokens (width "
+            f"{vision['hidden_size']}, {vision['num_hidden_layers']} layers), a projector, and a "
+            f"Llama decoder (width {text['hidden_size']}, {text['num_hidden_layers']} layers). It "
+            "knows drawn scenes only, and what it shows about a pruning method says nothing about "
+            "a large model.",
+            "Trained by `python -m spare_demo.scenes.train` on drawn scenes alone. Its files say: "
+            f"{seen}. The recipe's phases:",
+            _phases("The CLIP, tower and text side", tower.PHASES),
+            _phases("Projector and decoder, the tower frozen", language.PHASES),
+        ]
+    )
+
+
+def _phases(title: str, phases: Sequence[Any]) -> str:
+    """A table of the phases' plain settings, whatever they are called."""
+    names = [
+        field.name
+        for field in dataclasses.fields(phases[0])
+        if isinstance(getattr(phases[0], field.name), str | int | float)
+    ]
+    rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)
+    return tables.Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()
+
+
+def _relative(target: Path, start: Path) -> str:
+    import os
+
+    return os.path.relpath(target.resolve(), start.resolve())

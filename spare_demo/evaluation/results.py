@@ -1,0 +1,259 @@
+"""The results folder: settings, and a line of CSV per question, method and budget, only added to.
+
+Lines are written picture by picture, when all of a picture is done; whatever cuts a run off loses
+the picture in flight. Results of other settings are never mixed with these.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
+
+UNPRUNED, BLANK = "unpruned", "blank"
+"""Methods that are none: all visual tokens, of the picture or of a blank one of its size."""
+
+Key = tuple[str, str]  # set and picture
+
+
+@dataclass(frozen=True)
+class Row:
+    """One question, answered with what one method keeps at one budget.
+
+    Attributes:
+        set, picture, number: the question's set, its picture, its number there from 0.
+        truth: the right answers, " | " between them.
+        category: for scenes the skills, "recognition + ocr".
+        method, budget: a label, "unpruned" or "blank"; visual tokens kept.
+        kl: KL divergence of the first token's distribution from the unpruned one's, in nats.
+        error: relative reconstruction error of the features; NaN for a blank picture.
+    """
+
+    set: str
+    picture: str
+    number: int
+    question: str
+    truth: str
+    prediction: str
+    right: bool
+    category: str
+    method: str
+    budget: int
+    kl: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the raw cosine of a question falls on its scene: mean cosines and areas under curves.
+
+    asked, others, background: mean over the tokens on things asked about, on other things, on none;
+        NaN where there is no such token.
+    asked_over_background: the chance that a token on a thing asked about has a higher cosine than
+        one on the background (0.5: no difference); `asked_over_others` likewise.
+    """
+
+    set: str
+    picture: str
+    number: int
+    layer: int
+    asked: float
+    others: float
+    background: float
+    asked_over_background: float
+    asked_over_others: float
+
+
+T = TypeVar("T", Row, Place)
+
+# How a cell becomes a field of this type; annotations are strings here.
+_READ: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": lambda text: bool(int(text)),
+}
+
+
+class Results:
+    """What a folder holds, and the way to add to it. Use as a context: it keeps others out."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], expected: Mapping[Key, int]):
+        """Open a folder, new or begun by a run of the same settings.
+
+        Args:
+            settings: all that results depend on, as JSON takes it.
+            expected: how many rows each picture gives; a picture that has fewer is begun anew.
+
+        Raises:
+            ValueError: the folder holds results of other settings, something else, or is in use.
+            OSError: it cannot be written.
+        """
+        self.folder, self.settings = folder, dict(settings)
+        self.rows: list[Row] = []
+        self.places: list[Place] = []
+        folder.mkdir(parents=True, exist_ok=True)
+        self._locked = _lock(folder)
+        try:
+            self._check_settings()
+            self._read(expected)
+        except BaseException:
+            self._locked.close()
+            raise
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._locked.close()
+
+    @property
+    def done(self) -> set[Key]:
+        """The pictures that are finished."""
+        return {(row.set, row.picture) for row in self.rows}
+
+    def add(self, rows: Sequence[Row], places: Sequence[Place] = ()) -> None:
+        """All of one picture, on disk when this returns."""
+        # The answers last: with them the picture counts as done.
+        _append(self.folder / PLACES, Place, places)
+        _append(self.folder / ANSWERS, Row, rows)
+        self.places += places
+        self.rows += rows
+
+    def _check_settings(self) -> None:
+        file = self.folder / SETTINGS
+        # Both through JSON, which knows no tuples.
+        wanted = json.loads(json.dumps(self.settings))
+        if not file.exists():
+            if (self.folder / ANSWERS).exists():
+                raise ValueError(
+                    f"{self.folder} has a {ANSWERS} but no {SETTINGS}. Choose another folder."
+                )
+            _replace(file, json.dumps(wanted, indent=2) + "\n")
+            return
+        try:
+            there = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError:
+            there = None
+        if not isinstance(there, dict):
+            raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
+        different = [k for k in {**there, **wanted} if there.get(k) != wanted.get(k)]
+        if different:
+            raise ValueError(
+                f"{self.folder} holds results of other settings ({', '.join(different)}). "
+                "Choose another folder, or repeat the settings to go on."
+            )
+
+    def _read(self, expected: Mapping[Key, int]) -> None:
+        rows, torn = _load(self.folder / ANSWERS, Row)
+        counts = Counter((row.set, row.picture) for row in rows)
+        whole = {key for key, count in counts.items() if count == expected.get(key)}
+        self.rows = [row for row in rows if (row.set, row.picture) in whole]
+        places, torn_places = _load(self.folder / PLACES, Place)
+        self.places = [place for place in places if (place.set, place.picture) in whole]
+        # Only what a cut-off run left is ever written anew.
+        if torn or len(self.rows) < len(rows):
+            _replace(self.folder / ANSWERS, _head(Row) + _lines(self.rows))
+        if torn_places or len(self.places) < len(places):
+            _replace(self.folder / PLACES, _head(Place) + _lines(self.places))
+
+
+def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
+    """Settings and results of a folder, as they are. Raises ValueError if it has none."""
+    try:
+        settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ValueError(f"{folder} holds no results. Run evaluate into it first.") from None
+    return settings, _load(folder / ANSWERS, Row)[0], _load(folder / PLACES, Place)[0]
+
+
+def csv_text(rows: Iterable[Row]) -> str:
+    """The rows as a whole CSV file."""
+    return _head(Row) + _lines(rows)
+
+
+def _head(kind: type[Row] | type[Place]) -> str:
+    return ",".join(field.name for field in fields(kind)) + "\r\n"
+
+
+def _lines(records: Iterable[Row] | Iterable[Place]) -> str:
+    text = io.StringIO(newline="")
+    # The line end of RFC 4180; with another, answers that hold a \\r would not be quoted.
+    writer = csv.writer(text, lineterminator="\r\n")
+    for record in records:
+        writer.writerow(_cell(value) for value in astuple(record))
+    return text.getvalue()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    return f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
+    """The records of a file, and whether it ends or begins in something that is none."""
+    if not file.exists():
+        return [], False
+    names = [field.name for field in fields(kind)]
+    types = [_READ[str(field.type)] for field in fields(kind)]
+    found: list[T] = []
+    # No translation of line ends: an answer may hold any of them.
+    text = file.read_bytes().decode("utf-8", errors="replace")
+    table = list(csv.reader(io.StringIO(text, newline="")))
+    torn = not text.endswith("\r\n")
+    if torn:
+        table = table[:-1]  # its last cell may be short
+    for number, cells in enumerate(table):
+        if number == 0 and cells == names:
+            continue
+        if len(cells) != len(names):
+            torn = True
+            continue
+        try:
+            values = [make(cell) for make, cell in zip(types, cells, strict=True)]
+        except ValueError:
+            torn = True
+            continue
+        found.append(kind(*values))
+    return found, torn
+
+
+def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -> None:
+    if not records:
+        return
+    with open(file, "a", encoding="utf-8", newline="") as stream:
+        if stream.tell() == 0:
+            stream.write(_head(kind))
+        stream.write(_lines(records))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file such that it is never there in part."""
+    beside = file.with_suffix(file.suffix + ".new")
+    beside.write_text(text, encoding="utf-8", newline="")
+    os.replace(beside, file)
+
+
+def _lock(folder: Path) -> Any:
+    stream = open(folder / ".lock", "w")  # noqa: SIM115 (held as long as the results)
+    with contextlib.suppress(ImportError):  # no such locks on Windows
+        import fcntl
+
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            stream.close()
+            raise ValueError(f"Another run is writing to {folder}. Choose another.") from None
+    return stream

@@ -1,0 +1,231 @@
+"""The measuring itself: every question of a picture, by every method, at every budget.
+
+A picture is encoded once. A nested method picks once for the largest budget, and once for all
+questions of the picture if it does not read them. All answers of a picture are made together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from spare_demo import measures
+from spare_demo.evaluation import where
+from spare_demo.evaluation.grading import is_right
+from spare_demo.evaluation.results import BLANK, UNPRUNED, Key, Place, Row
+from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
+from spare_demo.geometry import Aspect
+from spare_demo.models import Model, Picture, View
+from spare_demo.pictures import PictureError
+from spare_demo.pruners import Pruner
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.tokens import Selection
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured of every question.
+
+    Attributes:
+        methods: by label; none for the unpruned model alone.
+        budgets: visual tokens kept, ascending.
+        blank: whether every question is put to a blank picture too, nothing pruned.
+        instruction: a line that only the language model is given, after the question.
+        max_new_tokens: longest answer.
+        aspect, relevance: as `compare` takes them; the usual aspect if None.
+    """
+
+    methods: Mapping[str, Pruner]
+    budgets: tuple[int, ...]
+    blank: bool = True
+    instruction: str = ""
+    max_new_tokens: int = 16
+    aspect: Aspect | None = None
+    relevance: RelevanceOptions = RelevanceOptions()
+
+    def rows_of(self, sheet: Sheet) -> int:
+        """How many results a picture gives."""
+        each = 1 + self.blank + len(self.methods) * len(self.budgets)
+        return each * len(sheet.questions)
+
+    def record(self) -> dict[str, Any]:
+        """Everything that results depend on, for the settings file."""
+        return {
+            "methods": {label: _settings(method) for label, method in self.methods.items()},
+            "budgets": list(self.budgets),
+            "blank": self.blank,
+            "instruction": self.instruction,
+            "max_new_tokens": self.max_new_tokens,
+            "aspect": self.aspect,
+            "relevance": dataclasses.asdict(self.relevance),
+        }
+
+
+class Measured(NamedTuple):
+    """The results of one picture."""
+
+    sheet: Sheet
+    rows: list[Row]
+    places: list[Place]
+
+
+def expected(sheets: Sequence[Sheet], plan: Plan) -> dict[Key, int]:
+    """How many rows each picture gives."""
+    return {(sheet.set, sheet.picture): plan.rows_of(sheet) for sheet in sheets}
+
+
+def run(
+    model: Model,
+    sheets: Sequence[Sheet],
+    plan: Plan,
+    done: set[Key] = frozenset(),  # type: ignore[assignment]
+    skip: Callable[[str], None] | None = None,
+) -> Iterator[Measured]:
+    """Measure picture by picture, leaving out those already done.
+
+    skip: called with a sentence for a picture that cannot be opened; None: it ends the run.
+
+    Raises:
+        PictureError: naming the picture. ValueError: a budget above the number of visual tokens,
+            or a method that needs a question's text where the model has no text tower.
+    """
+    for sheet in sheets:
+        if (sheet.set, sheet.picture) in done:
+            continue
+        try:
+            photo = sheet.open()
+        except PictureError as error:
+            sentence = f"The picture {sheet.where or sheet.picture} cannot be used. {error}"
+            if skip is None:
+                raise PictureError(sentence) from None
+            skip(sentence)
+            continue
+        yield _measure(model, sheet, photo, plan)
+
+
+class _Trial(NamedTuple):
+    """One answer to be made, with what is known of it before."""
+
+    number: int
+    method: str
+    budget: int
+    view: View
+    selection: Selection | None
+    error: float
+
+
+def _measure(model: Model, sheet: Sheet, photo: Image.Image, plan: Plan) -> Measured:
+    picture = model.look(photo, plan.aspect)
+    blank = model.look(_blank(model, photo.size), plan.aspect) if plan.blank else None
+    picks = _Picks(picture.features, _drawing_anew(plan.methods, sheet), plan)
+    trials: list[_Trial] = []
+    places: list[Place] = []
+    for number, asked in enumerate(sheet.questions):
+        view, relevance = _ask(model, picture, asked, plan)
+        trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
+        for label in plan.methods:
+            for budget, selection, error in picks.of(label, relevance):
+                trials.append(_Trial(number, label, budget, view, selection, error))
+        if blank is not None:
+            nothing = _ask(model, blank, asked, plan)[0]
+            n = nothing.tokens.n
+            trials.append(_Trial(number, BLANK, n, nothing, None, float("nan")))
+        if sheet.scene is not None and model.text_tower is not None:
+            where_of = where.places(model, picture, sheet.scene, asked, plan.relevance.text)
+            places += [Place(sheet.set, sheet.picture, number, *found) for found in where_of]
+    said = model.answer_many([(t.view, t.selection) for t in trials], plan.max_new_tokens)
+    unpruned = {t.number: s for t, s in zip(trials, said, strict=True) if t.method == UNPRUNED}
+    full = torch.stack([unpruned[t.number].first_logits for t in trials])
+    kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in said])).tolist()
+    rows = []
+    for trial, answer, divergence in zip(trials, said, kl, strict=True):
+        asked = sheet.questions[trial.number]
+        rows.append(
+            Row(
+                set=sheet.set,
+                picture=sheet.picture,
+                number=trial.number,
+                question=asked.question,
+                truth=" | ".join(asked.answers),
+                prediction=answer.text,
+                right=is_right(answer.text, asked),
+                category=asked.category,
+                method=trial.method,
+                budget=trial.budget,
+                kl=divergence,
+                error=trial.error,
+            )
+        )
+    return Measured(sheet, rows, places)
+
+
+class _Picks:
+    """What the methods keep of one picture, with the error it leaves; text-free ones once."""
+
+    def __init__(self, features: Tensor, methods: Mapping[str, Pruner], plan: Plan) -> None:
+        self.plan, self.methods = plan, methods
+        self.features, self.x = features, measures.compact(features)
+        self.known: dict[str, list[tuple[int, Selection, float]]] = {}
+
+    def of(self, label: str, view: View) -> list[tuple[int, Selection, float]]:
+        """Of each budget: the budget, the selection and its relative reconstruction error."""
+        method, budgets, tokens = self.methods[label], self.plan.budgets, view.tokens
+        if label in self.known:
+            return self.known[label]
+        if method.nested:
+            most = method.select(tokens, max(budgets))
+            chosen = [most.prefix(k) for k in budgets]
+            errors = measures.reconstruction_curve(self.x, most.order, budgets, relative=True)
+            found = list(zip(budgets, chosen, errors.tolist(), strict=True))
+        else:
+            chosen = [method.select(tokens, k) for k in budgets]
+            found = [(k, s, self._error(s)) for k, s in zip(budgets, chosen, strict=True)]
+        if not method.needs_text:
+            self.known[label] = found
+        return found
+
+    def _error(self, selection: Selection) -> float:
+        if selection.features is not None:
+            return measures.merged_error(self.features, selection.features, relative=True)
+        return measures.reconstruction_error(self.x, selection.order, relative=True)
+
+
+def _drawing_anew(methods: Mapping[str, Pruner], sheet: Sheet) -> dict[str, Pruner]:
+    """Methods that draw at random draw other tokens on every picture, the same in every run."""
+    found: dict[str, Any] = dict(methods)
+    for label, method in found.items():
+        if method.seeded:
+            seed = zlib.crc32(f"{method.seed} {sheet.set} {sheet.picture}".encode())
+            found[label] = dataclasses.replace(method, seed=seed)
+    return found
+
+
+def _ask(model: Model, picture: Picture, asked: Asked, plan: Plan) -> tuple[View, View]:
+    """As the language model is asked, and as the methods are told: without any instruction."""
+    told = model.ask(picture, asked.question, plan.relevance)
+    lines = [asked.question]
+    if asked.choices:
+        lines.append(LETTER_INSTRUCTION)
+    if plan.instruction:
+        lines.append(plan.instruction)
+    if len(lines) == 1:
+        return told, told
+    return model.ask(picture, "\n".join(lines), plan.relevance), told
+
+
+def _blank(model: Model, size: tuple[int, int]) -> Image.Image:
+    """Uniform, in the mean colour of CLIP's pictures: what the tower takes for nothing."""
+    red, green, blue = (round(255 * share) for share in model.processor.image_processor.image_mean)
+    return Image.new("RGB", size, (red, green, blue))
+
+
+def _settings(method: Pruner) -> dict[str, Any]:
+    fields: Any = method  # every method is a dataclass, which its base class cannot say
+    return {"name": method.name, **dataclasses.asdict(fields)}

@@ -1,0 +1,235 @@
+"""Figures as tables of text: for the terminal, for Markdown, for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spare_demo.evaluation.results import BLANK, UNPRUNED
+from spare_demo.evaluation.summary import Column, Estimate, Summary
+from spare_demo.pruners import PRUNERS
+
+_NOT_APART = "The 95 % intervals, in brackets, come from drawing whole pictures again."
+
+
+@dataclass(frozen=True)
+class Table:
+    """title and note: sentences; every row has as many cells as the head."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """Under its title in bold."""
+        lines = [
+            "| " + " | ".join(_escape(c) for c in row) + " |" for row in (self.head, *self.rows)
+        ]
+        lines.insert(1, "|---" + "|---:" * (len(self.head) - 1) + "|")
+        note = f"\n\n{self.note}" if self.note else ""
+        return f"**{self.title}**\n\n" + "\n".join(lines) + note
+
+    def text(self) -> str:
+        """Columns side by side."""
+        whole = (self.head, *self.rows)
+        widths = [max(len(row[i]) for row in whole) for i in range(len(self.head))]
+        lines = []
+        for first, *others in whole:
+            cells = [c.rjust(width) for c, width in zip(others, widths[1:], strict=True)]
+            lines.append("  ".join([first.ljust(widths[0]), *cells]))
+        return "\n".join([self.title, *lines, *([self.note] if self.note else [])])
+
+
+def title_of(label: str) -> str:
+    """What to call a label: its method's title, or itself."""
+    if label in (UNPRUNED, BLANK):
+        return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
+    return PRUNERS[label].title if label in PRUNERS else label
+
+
+def percent(estimate: Estimate | None, signed: bool = False) -> str:
+    """ "71.3 (68.2 to 74.5)", in percent; a dash for nothing."""
+    if estimate is None:
+        return "–"
+    sign = "+" if signed else ""
+    value, low, high = (
+        f"{100 * v:{sign}.1f}" for v in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} ({low} to {high})"
+
+
+def share(estimate: Estimate) -> str:
+    """ "71.3 % (68.2 to 74.5)", for a sentence."""
+    return percent(estimate).replace(" ", " % ", 1)
+
+
+def plain(estimate: Estimate | None) -> str:
+    """ "0.413 (0.401 to 0.425)"; a dash for nothing."""
+    if estimate is None:
+        return "–"
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+
+
+def accuracy(summary: Summary) -> Table:
+    """Accuracy by method and budget."""
+    ends = [
+        (m, summary.tokens) for m in (UNPRUNED, BLANK) if (m, summary.tokens) in summary.accuracy
+    ]
+    rows = [
+        (title_of(m), *["" for _ in summary.budgets], percent(summary.accuracy[m, k]))
+        for m, k in ends
+    ]
+    rows += [
+        (title_of(m), *(percent(summary.accuracy.get((m, k))) for k in summary.budgets), "")
+        for m in summary.methods
+    ]
+    head = ("", *(f"{k} tokens" for k in summary.budgets), f"{summary.tokens} tokens")
+    counted = f"{summary.questions} questions about {summary.pictures} pictures. {_NOT_APART}"
+    return Table("Right answers, in percent", head, tuple(rows), counted)
+
+
+def differences(summary: Summary) -> Table | None:
+    """Accuracy minus the reference's; None with fewer than two methods."""
+    if not summary.difference or summary.reference is None:
+        return None
+
+    def cell(column: Column) -> str:
+        found = summary.difference.get(column)
+        star = "*" if found and found.apart_from(0) else ""
+        return percent(found, signed=True) + star
+
+    return Table(
+        f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
+        ("", *(f"{k} tokens" for k in summary.budgets)),
+        tuple(
+            (title_of(m), *(cell((m, k)) for k in summary.budgets))
+            for m in summary.methods
+            if m != summary.reference
+        ),
+        "Paired: both methods on the same drawn pictures. A star: the interval leaves out zero.",
+    )
+
+
+def by_number(summary: Summary, budget: int) -> Table | None:
+    """Accuracy by the number of skills that a question takes; None without categories."""
+    if not summary.numbers:
+        return None
+    parts = {_skills_word(n): found for n, found in summary.numbers.items()}
+    return _by(
+        summary, parts, budget, f"Right answers by number of skills at {budget} tokens, in percent"
+    )
+
+
+def by_skill(summary: Summary, budget: int) -> Table | None:
+    """Accuracy by skill; None without categories."""
+    if not summary.skills:
+        return None
+    return _by(
+        summary, summary.skills, budget, f"Right answers by skill at {budget} tokens, in percent"
+    )
+
+
+def nothing_pruned(summary: Summary) -> Table:
+    """The unpruned model, with its picture and a blank one, by skill and combination."""
+    columns = [
+        (m, summary.tokens) for m in (UNPRUNED, BLANK) if (m, summary.tokens) in summary.accuracy
+    ]
+    parts: list[tuple[str, Mapping[Column, Estimate]]] = [("all questions", summary.accuracy)]
+    parts += [(f"skill: {name}", found) for name, found in summary.skills.items()]
+    parts += [(name, found) for name, found in summary.combinations.items()]
+    rows = [
+        (name, str(found[columns[0]].count), *(percent(found.get(c)) for c in columns))
+        for name, found in parts
+    ]
+    words = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
+    head = ("", "questions", *(words[m] for m, _ in columns))
+    return Table("Right answers with nothing pruned, in percent", head, tuple(rows), _NOT_APART)
+
+
+def errors(summary: Summary) -> Table:
+    """Relative reconstruction error by method and budget."""
+    return _plain_table(
+        summary, lambda c: summary.error.get(c), "Relative reconstruction error of the features",
+        "‖X − XP‖ / ‖X‖ with P the projector on the span of the kept tokens, mean over questions.",
+    )  # fmt: skip
+
+
+def divergences(summary: Summary) -> Table:
+    """KL to the unpruned model by method and budget."""
+    return _plain_table(
+        summary, lambda c: summary.kl.get(c), "KL divergence from the unpruned model, in nats",
+        "Of the first token's distribution, mean over questions.",
+    )  # fmt: skip
+
+
+def places(summary: Summary) -> Table | None:
+    """Where raw cosine falls, layer by layer; None where it was not measured."""
+    if not summary.places:
+        return None
+    names = {-2: "penultimate (-2)", -1: "last (-1)"}
+    fields = ("asked", "others", "background", "asked_over_background", "asked_over_others")
+    return Table(
+        "Where the raw cosine between question and patch falls",
+        (
+            "layer", "on things asked about", "on other things", "on the background",
+            "AUC, asked about over background", "AUC, asked about over other things",
+        ),
+        tuple(
+            (names.get(layer, str(layer)), *(plain(found.get(field)) for field in fields))
+            for layer, found in summary.places.items()
+        ),
+        "Means over questions. AUC: the chance that a patch on a thing asked about has a higher "
+        "cosine than the other patch; 0.5 is no difference, below 0.5 it is lower.",
+    )  # fmt: skip
+
+
+def all_tables(summary: Summary, budget: int) -> list[Table]:
+    """Every table that the results have something for."""
+    found = [nothing_pruned(summary)]
+    if summary.methods:
+        optional = [differences(summary), by_number(summary, budget), by_skill(summary, budget)]
+        found += [accuracy(summary), *(table for table in optional if table)]
+        found += [errors(summary), divergences(summary)]
+    relevance = places(summary)
+    return [*found, *([relevance] if relevance else [])]
+
+
+def _by(
+    summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: int, title: str
+) -> Table:
+    columns = [
+        (m, summary.tokens) for m in (UNPRUNED, BLANK) if (m, summary.tokens) in summary.accuracy
+    ]
+    columns += [(m, budget) for m in summary.methods]
+    rows = tuple(
+        (title_of(c[0]), *(percent(found.get(c)) for found in [*parts.values(), summary.accuracy]))
+        for c in columns
+    )
+    counts = {name: next(iter(found.values())).count for name, found in parts.items()}
+    head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
+    return Table(title, head, rows, _NOT_APART)
+
+
+def _plain_table(
+    summary: Summary, of: Callable[[Column], Estimate | None], title: str, note: str
+) -> Table:
+    rows = tuple(
+        (title_of(m), *(plain(of((m, k))) for k in summary.budgets)) for m in summary.methods
+    )
+    return Table(
+        title, ("", *(f"{k} tokens" for k in summary.budgets)), rows, f"{note} {_NOT_APART}"
+    )
+
+
+def _skills_word(count: int) -> str:
+    return "1 skill" if count == 1 else f"{count} skills"
+
+
+def _escape(cell: str) -> str:
+    return cell.replace("|", "\\|")
+
+
+def write_all(tables: Sequence[Table]) -> str:
+    """As Markdown, one under the other."""
+    return "\n\n".join(table.markdown() for table in tables)

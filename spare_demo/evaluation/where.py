@@ -1,0 +1,64 @@
+"""Where a question's raw cosine falls on a drawn scene: on what is asked about, or off it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spare_demo.evaluation.sheets import Asked
+from spare_demo.models import Model, Picture
+from spare_demo.relevance import RelevanceOptions, TextPieces, aggregate, raw_cosine
+from spare_demo.scenes import draw
+from spare_demo.scenes.world import Scene
+
+LAYERS = (-2, -1)
+"""Layers of the vision tower whose patches are compared with the question."""
+
+Floats = NDArray[np.float64]
+
+
+def places(
+    model: Model, picture: Picture, scene: Scene, asked: Asked, text: TextPieces
+) -> list[tuple[int, float, float, float, float, float]]:
+    """Of each layer: the layer, mean cosines on things asked about, on others and on none, and the
+    chances that one asked about exceeds the background, and other things.
+    """
+    owner = owners(scene, picture.grid.boxes.numpy())
+    on_asked = np.isin(owner, asked.things)
+    on_others, on_none = (owner >= 0) & ~on_asked, owner < 0
+    found = []
+    for layer in LAYERS:
+        tokens = model.ask(picture, asked.question, RelevanceOptions(layer, text)).tokens
+        cosine = aggregate(raw_cosine(*tokens.clip_pair())).cpu().numpy()
+        parts = cosine[on_asked], cosine[on_others], cosine[on_none]
+        means = [float(part.mean()) if len(part) else float("nan") for part in parts]
+        mean_asked, mean_others, mean_none = means
+        over_none, over_others = chance_above(parts[0], parts[2]), chance_above(parts[0], parts[1])
+        found.append((layer, mean_asked, mean_others, mean_none, over_none, over_others))
+    return found
+
+
+def owners(scene: Scene, boxes: Floats) -> NDArray[np.int64]:
+    """(n,) index of the thing that covers most of each token's pixels, -1 for the background.
+
+    boxes: (n, 4) x0, y0, x1, y1 in pixels of the scene; outside it there is background.
+    """
+    seen = draw.thing_at_each_pixel(scene)
+    found = np.full(len(boxes), -1)
+    for i, (x0, y0, x1, y1) in enumerate(np.rint(boxes).astype(int)):
+        part = seen[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
+        if part.size:
+            found[i] = np.bincount(part.ravel()).argmax() - 1
+    return found
+
+
+def chance_above(a: Floats, b: Floats) -> float:
+    """The chance that one of `a` exceeds one of `b`, ties half: the area under the ROC curve.
+
+    NaN where either is empty.
+    """
+    if not len(a) or not len(b):
+        return float("nan")
+    below = np.searchsorted(np.sort(b), a, "left")
+    not_above = np.searchsorted(np.sort(b), a, "right")
+    return float((below + not_above).mean() / 2 / len(b))

@@ -1,0 +1,78 @@
+"""Settings of methods as text: `divprune.metric=euclidean`, read, applied and said again.
+
+The fields themselves, with their labels and limits, are those of the methods' dataclasses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spare_demo.pruners.base import Pruner
+
+Changes = dict[str, dict[str, Any]]
+"""{method: {field: value}}."""
+
+
+def fields_of(method: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The settings of a method by name, in the order of its file."""
+    return {field.name: field for field in dataclasses.fields(method)}
+
+
+def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
+    """ "method.field=value" -> the values as the fields have them; the last of two wins.
+
+    Raises ValueError, with a sentence to show, for anything that is no setting of `methods`.
+    """
+    found: Changes = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        name, dot, field = path.strip().rpartition(".")
+        if not (equals and dot):
+            raise ValueError(
+                f"The setting {text!r} cannot be read. Write METHOD.SETTING=VALUE, such as "
+                "divprune.metric=euclidean."
+            )
+        if name not in methods:
+            raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
+        read = read_value(methods[name], field, value.strip())
+        found.setdefault(name, {})[field] = read
+    for name, changes in found.items():
+        configured(methods[name], changes)  # refuses what is out of range before anything runs
+    return found
+
+
+def read_value(method: Any, field: str, text: str) -> Any:
+    """A setting's text as its type; ValueError for an unknown setting or no number."""
+    known = fields_of(method)
+    if field not in known:
+        there_are = f"It has: {', '.join(known)}." if known else "It has none."
+        raise ValueError(f"The method {method.name!r} has no setting {field!r}. {there_are}")
+    limits = known[field].metadata.get("limits")
+    if not limits:
+        return text
+    try:
+        return int(text) if isinstance(limits[0], int) else float(text)
+    except ValueError:
+        return text  # the method says itself what it wants instead
+
+
+def configured(method: Any, changes: Mapping[str, Any]) -> Any:
+    """The method with some settings changed; ValueError for a value that is not one of its own."""
+    return dataclasses.replace(method, **changes)
+
+
+def changed(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in which a method differs from the table's of its name, seeds left out."""
+    usual = methods.get(method.name)
+    if type(usual) is not type(method):
+        return {}
+    values = {name: getattr(method, name) for name in fields_of(method) if name != "seed"}
+    return {name: value for name, value in values.items() if value != getattr(usual, name)}
+
+
+def title_of(method: Pruner, methods: Mapping[str, Any]) -> str:
+    """The method's title, and what was set otherwise than usual: "DivPrune (metric=euclidean)"."""
+    told = ", ".join(f"{name}={value}" for name, value in changed(method, methods).items())
+    return f"{method.title} ({told})" if told else method.title

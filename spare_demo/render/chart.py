@@ -1,0 +1,238 @@
+"""Curves and bars with intervals: as a Plotly figure for a browser, as SVG for a page of text.
+
+The SVG is written by hand: Plotly would need a browser to make a file of a figure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+import plotly.graph_objects as go
+
+# Okabe and Ito's colours, the black left out; after eight series the dashes change.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#7f7f7f")
+DASHES = ("solid", "dash", "dot", "dashdot")
+_SVG_DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3"}
+_INK = "#808080"
+_GRID = "rgba(128,128,128,0.25)"
+_FONT = "system-ui, sans-serif"
+
+
+@dataclass(frozen=True)
+class Point:
+    """x: a place on the axis, or the number of a group of bars. low, high: the interval of y."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """One method's points, ascending in x."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over a logarithmic x; `levels` are dotted horizontal lines by name."""
+
+    title: str
+    x_title: str
+    y_title: str
+    series: tuple[Series, ...]
+    levels: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Bars in groups; a point's x is its group's number."""
+
+    title: str
+    y_title: str
+    groups: tuple[str, ...]
+    series: tuple[Series, ...]
+
+
+Chart = Lines | Bars
+
+
+def look_of(index: int) -> tuple[str, str]:
+    """Colour and dash of the series with this number: no two of the first 32 are alike."""
+    return PALETTE[index % len(PALETTE)], DASHES[index // len(PALETTE) % len(DASHES)]
+
+
+def plotly_figure(chart: Chart) -> go.Figure:
+    """The chart for a browser, readable on a light and on a dark page."""
+    figure = go.Figure()
+    for index, series in enumerate(chart.series):
+        colour, dash = look_of(index)
+        y = [point.y for point in series.points]
+        spread = {
+            "type": "data",
+            "symmetric": False,
+            "array": [point.high - point.y for point in series.points],
+            "arrayminus": [point.y - point.low for point in series.points],
+            "thickness": 1,
+            "width": 2,
+        }
+        common = {"name": series.name, "y": y, "error_y": spread, "hovertemplate": "%{y:.3~f}"}
+        if isinstance(chart, Lines):
+            x = [point.x for point in series.points]
+            line = {"color": colour, "dash": dash, "width": 2}
+            figure.add_trace(go.Scatter(x=x, mode="lines+markers", line=line, **common))
+        else:
+            groups = [chart.groups[int(point.x)] for point in series.points]
+            figure.add_trace(go.Bar(x=groups, marker={"color": colour}, **common))
+    if isinstance(chart, Lines):
+        for name, level in chart.levels.items():
+            figure.add_hline(
+                y=level, line={"color": _INK, "dash": "dot"}, annotation_text=name,
+                annotation_position="top left",
+            )  # fmt: skip
+    axis = {"gridcolor": _GRID, "linecolor": _INK, "showline": True, "zeroline": False,
+            "automargin": True}  # fmt: skip
+    xaxis: dict = dict(axis)
+    if isinstance(chart, Lines):
+        ticks = sorted({point.x for series in chart.series for point in series.points})
+        xaxis |= {"type": "log", "tickvals": ticks, "ticktext": [f"{x:g}" for x in ticks]}
+        xaxis |= {"title": {"text": chart.x_title}}
+    figure.update_layout(
+        template="none",
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": _INK, "size": 13, "family": _FONT},
+        hoverlabel={"bgcolor": "#ffffff", "font": {"color": "#20242a"}},
+        modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)", "color": _INK},
+        margin={"l": 56, "r": 40, "t": 24, "b": 48},
+        height=420,
+        barmode="group",
+        legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
+        xaxis=xaxis,
+        yaxis={**axis, "rangemode": "tozero", "title": {"text": chart.y_title}},
+    )
+    return figure
+
+
+_WIDTH, _LEFT, _RIGHT, _TOP, _HEIGHT = 880, 64, 250, 44, 380
+
+
+def svg(chart: Chart) -> str:
+    """The chart as an SVG file with its own white ground, its title as its accessible name."""
+    bottom, right = _HEIGHT - 52, _WIDTH - _RIGHT
+    highs = [point.high for series in chart.series for point in series.points]
+    levels = chart.levels if isinstance(chart, Lines) else {}
+    ticks = _ticks(max([*highs, *levels.values(), 1e-9]))
+
+    def y_at(value: float) -> float:
+        return bottom - (bottom - _TOP) * max(value, 0.0) / ticks[-1]
+
+    parts = [_text(_LEFT, 24, chart.title, "start", 16, "600")]
+    for tick in ticks:
+        y = y_at(tick)
+        parts.append(_line(_LEFT, y, right, y, "#e2e4e8"))
+        parts.append(_text(_LEFT - 8, y + 4, f"{tick:g}", "end"))
+    middle = (_TOP + bottom) / 2
+    parts.append(
+        f'<text transform="translate(18 {middle:.1f}) rotate(-90)" text-anchor="middle">'
+        f"{escape(chart.y_title)}</text>"
+    )
+    parts.append(_line(_LEFT, bottom, right, bottom, "#555"))
+    if isinstance(chart, Lines):
+        parts += _svg_lines(chart, y_at, right, bottom)
+    else:
+        parts += _svg_bars(chart, y_at, right, bottom)
+    for name, level in levels.items():
+        parts.append(_line(_LEFT, y_at(level), right, y_at(level), "#555", "2 3"))
+        parts.append(_text(right - 4, y_at(level) - 5, name, "end"))
+    for index, series in enumerate(chart.series):
+        colour, dash = look_of(index)
+        y = _TOP + 10 + 20 * index
+        parts.append(_line(right + 20, y, right + 48, y, colour, _SVG_DASHES[dash], 3))
+        parts.append(_text(right + 56, y + 4, series.name, "start"))
+    height = max(_HEIGHT, _TOP + 20 * len(chart.series) + 20)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
+        f'font-family="{_FONT}" font-size="12" fill="#222" role="img">'
+        f"<title>{escape(chart.title)}</title>"
+        f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>' + "".join(parts) + "</svg>\n"
+    )
+
+
+def _svg_lines(
+    chart: Lines, y_at: Callable[[float], float], right: float, bottom: float
+) -> list[str]:
+    xs = sorted({point.x for series in chart.series for point in series.points})
+    low, high = (math.log(xs[0]), math.log(xs[-1])) if xs else (0.0, 1.0)
+    room = right - _LEFT - 40
+
+    def x_at(x: float) -> float:
+        return _LEFT + 20 + room * ((math.log(x) - low) / (high - low) if high > low else 0.5)
+
+    parts = [_text(x_at(x), bottom + 18, f"{x:g}", "middle") for x in xs]
+    parts.append(_text((_LEFT + right) / 2, bottom + 40, chart.x_title, "middle"))
+    for index, series in enumerate(chart.series):
+        colour, dash = look_of(index)
+        at = [(x_at(p.x), y_at(p.y)) for p in series.points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
+            f'stroke-dasharray="{_SVG_DASHES[dash]}"/>'
+        )
+        for (x, y), point in zip(at, series.points, strict=True):
+            parts.append(_line(x, y_at(point.low), x, y_at(point.high), colour))
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{colour}"/>')
+    return parts
+
+
+def _svg_bars(
+    chart: Bars, y_at: Callable[[float], float], right: float, bottom: float
+) -> list[str]:
+    room = (right - _LEFT) / max(len(chart.groups), 1)
+    width = 0.86 * room / max(len(chart.series), 1)
+    parts = [
+        _text(_LEFT + room * (i + 0.5), bottom + 18, name, "middle")
+        for i, name in enumerate(chart.groups)
+    ]
+    for index, series in enumerate(chart.series):
+        colour, dash = look_of(index)
+        light = 1.0 if dash == "solid" else 0.55  # the ninth series on repeats the first's colour
+        for point in series.points:
+            x = _LEFT + room * (point.x + 0.07) + width * index
+            y, middle = y_at(point.y), x + width / 2
+            parts.append(
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{0.9 * width:.1f}" '
+                f'height="{max(bottom - y, 0):.1f}" fill="{colour}" fill-opacity="{light}"/>'
+            )
+            parts.append(_line(middle, y_at(point.low), middle, y_at(point.high), "#222"))
+    return parts
+
+
+def _ticks(top: float) -> Sequence[float]:
+    """0 and up to five round steps, the last at or above `top`."""
+    step = 10.0 ** math.floor(math.log10(top))
+    step = next(s for s in (step / 5, step / 2, step, 2 * step) if top / s <= 5)
+    return [round(i * step, 10) for i in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def _line(
+    x1: float, y1: float, x2: float, y2: float, colour: str, dash: str = "", width: float = 1
+) -> str:
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
+        f'stroke-width="{width:g}" stroke-dasharray="{dash}"/>'
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str, size: int = 12, weight: str = "") -> str:
+    bold = f' font-weight="{weight}"' if weight else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}"{bold}>'
+        f"{escape(text)}</text>"
+    )

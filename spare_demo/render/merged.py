@@ -1,0 +1,103 @@
+"""What the language model gets of a method that merges: which patches, and mixed into what."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from PIL import Image
+
+from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.heatmap import heatmap
+from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch
+from spare_demo.render.marks import corner_hatch, line_width, outline
+from spare_demo.render.overlay import kept_overlay
+from spare_demo.tokens import Selection
+
+_PHOTO: Colour = (196, 200, 204)  # stands for the photo in a legend square
+_MIXED: Colour = (132, 134, 136)
+_DROPPED: Colour = (69, 70, 71)
+
+
+def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, label: str) -> Rendered:
+    """`merged_overlay` where the selection says what it merged, else `kept_overlay`."""
+    if selection.sources is None:
+        return kept_overlay(canvas, selection.kept, colour, label)
+    return merged_overlay(canvas, selection.sources, selection.order, colour, label)
+
+
+def merged_overlay(
+    canvas: Canvas, sources: torch.Tensor, order: Tokens, colour: Colour, label: str
+) -> Rendered:
+    """Outlined: patches that have a row of their own, hatched in the corner where others were
+    mixed into it. Half bright: patches that are only mixed into rows of others. Dark: no part.
+
+    Args:
+        canvas: the photo and its grid.
+        sources: (r, n) how much of each patch went into each row, >= 0.
+        order: (k,) the patches that rows grew from.
+        colour: the method's colour, RGB 0..255.
+        label: the method's name.
+
+    Raises:
+        ValueError: indices out of range or repeated, or sources for another number of patches.
+    """
+    n = canvas.grid.n
+    parts = sources.detach().cpu().numpy()
+    if parts.ndim != 2 or parts.shape[1] != n:
+        raise ValueError(f"Sources need one column per token, {n} in all.")
+    own = token_flags(order, n)
+    # A patch's own row is the one that holds it whole, by itself or with others.
+    held = (parts == 1).argmax(axis=0)
+    grown = own & ((parts[held] > 0).sum(axis=1) > 1)
+    mixed = ~own & (parts > 0).any(axis=0)
+    pixels = np.array(canvas.keep(own))
+    half = canvas.cells(np.asarray(Image.blend(canvas.dim, canvas.image, 0.5)))
+    cells, where = canvas.cells(pixels), mixed.reshape(canvas.grid.rows, canvas.grid.cols)
+    cells[where] = half[where]
+    outline(cells, own, colour, line_width(canvas.patch))
+    corner_hatch(cells, grown, colour)
+
+    rows, alone, without = len(parts), int((own & ~grown).sum()), len(parts) - int(own.sum())
+    unused = n - int(own.sum()) - int(mixed.sum())
+    entries = [
+        Entry(swatch(canvas, _PHOTO, colour), f"as they are {alone}"),
+        Entry(swatch(canvas, _PHOTO, colour, hatch=True), f"others mixed in {int(grown.sum())}"),
+        Entry(swatch(canvas, _MIXED), f"only mixed in {int(mixed.sum())}"),
+        Entry(swatch(canvas, _DROPPED), f"no part {unused}"),
+        *ground_entries(canvas),
+    ]
+    note = f"{label}: {rows} merged tokens of {n}"
+    if without:
+        note += f", {without} of no single patch"
+    sentence = (
+        f"{label} merged {tokens_word(n)} into {rows}: {alone} as they are, {int(grown.sum())} "
+        f"with others mixed in, {without} of no single patch. {int(mixed.sum())} are only mixed "
+        f"in, {unused} have no part."
+    )
+    return Rendered(below(Image.fromarray(pixels), legend(canvas, entries, note)), sentence)
+
+
+def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> Rendered:
+    """How much of each patch went into one merged row.
+
+    Args:
+        sources: (r, n) as `merged_overlay` has them.
+        row: 0 .. r - 1, in the order that the language model gets the rows.
+        label: the method's name.
+
+    Raises:
+        ValueError: there is no such row, or sources for another number of patches.
+    """
+    if not 0 <= row < len(sources):
+        raise ValueError(
+            f"There is no merged token {row + 1}. Choose one from 1 to {len(sources)}."
+        )
+    weights = sources[row]
+    count = int((weights > 0).sum())
+    what = f"{label}'s token {row + 1} of {len(sources)}: how much of each patch went into it"
+    if count == 0:
+        meaning = "None of any: it is the vision tower's class token."
+    else:
+        meaning = f"It holds parts of {tokens_word(count)}; 1 is a whole one, 0 none of it."
+    return heatmap(canvas, weights, what, meaning, (0.0, max(1.0, float(weights.max()))))

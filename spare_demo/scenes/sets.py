@@ -1,0 +1,46 @@
+"""The sets of scenes that are measured on: from streams that training never draws from, and always
+in the same order, so that two runs ask the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .questions import Question, ask
+from .world import Pairs, Scene, World, rng_of, sample_scene
+
+SETS: dict[str, Pairs] = {"held-out": "seen", "unseen-pairs": "unseen"}
+"""The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
+
+_PER_SCENE = 6  # a picture is looked at once, and few scenes allow many more different questions
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A scene with its questions; ``seed`` is its number in the set."""
+
+    seed: int
+    scene: Scene
+    questions: tuple[Question, ...]
+
+
+def samples(which: str, count: int, per_scene: int = _PER_SCENE) -> Iterator[Sample]:
+    """The first ``count`` questions of a set, scene by scene; always the same ones.
+
+    Raises:
+        ValueError: a set that is not in `SETS`, or a count below 1.
+    """
+    if which not in SETS:
+        raise ValueError(f"There is no set '{which}'. Choose one of: {', '.join(SETS)}.")
+    if count < 1 or per_scene < 1:
+        raise ValueError("Ask for at least one question.")
+    world, seed = World(pairs=SETS[which]), 0
+    while count:
+        rng = rng_of(which, seed)
+        scene = sample_scene(world, rng)
+        questions = tuple(ask(scene, rng, min(per_scene, count)))
+        if questions:
+            yield Sample(seed, scene, questions)
+        count -= len(questions)
+        seed += 1

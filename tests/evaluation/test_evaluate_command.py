@@ -1,0 +1,193 @@
+"""`python -m spare_demo evaluate` as a person runs it, with a tiny model."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from spare_demo.__main__ import main
+from spare_demo.evaluation import command
+from spare_demo.evaluation.results import load
+
+
+@pytest.fixture
+def measure(tiny_folder: Path, tmp_path: Path):
+    """Runs the command into `tmp_path/out` and returns its exit status."""
+
+    def run(*more: str, methods: tuple[str, ...] = ("spare", "random")) -> int:
+        words = ["evaluate", "--out", str(tmp_path / "out"), "--model", str(tiny_folder)]
+        words += ["--device", "cpu", "--budgets", "8", "3", "--max-new-tokens", "3"]
+        words += ["--resamples", "50", "--methods", *methods, *more]
+        return main(words)
+
+    return run
+
+
+def test_scenes_from_start_to_report(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = ("--questions", "7", "--set", "held-out", "unseen-pairs")
+    report = tmp_path / "docs" / "REPORT.md"
+    written = ("--report", str(report), "--figures", str(tmp_path / "pictures"))
+    monkeypatch.setattr("sys.argv", ["x", "evaluate", "--out", "my results"])
+    assert measure(*sets, *written) == 0
+    out, err = capsys.readouterr()
+    assert "== held-out ==" in out and "== unseen-pairs ==" in out
+    assert "14 of 14 questions, done in" in err
+    settings, rows, places = load(tmp_path / "out")
+    assert len(rows) == 14 * (2 + 2 * 2)
+    assert len(places) == 14 * 2
+    assert settings["budgets"] == [3, 8]
+    figures = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert figures["sets"]["held-out"]["questions"] == 7
+    html = (tmp_path / "out" / "figures.html").read_text()
+    assert html.count("plotly-graph-div") == 2 * 3
+    assert "<script src" not in html
+    text = report.read_text()
+    drawn = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert len(drawn) == 2 * 3
+    for address in drawn:
+        ElementTree.parse(report.parent / address)
+    assert "python -m spare_demo evaluate --out 'my results'" in text
+    right = figures["sets"]["held-out"]["accuracy"][0]["value"]
+    assert f"With all 16 tokens {100 * right:.1f} %" in text
+
+
+def test_the_same_command_measures_nothing_twice(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = command.run
+
+    def cut(*args, **options):
+        measuring = real(*args, **options)
+        yield next(measuring)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", cut)
+    assert measure("--questions", "20") == 130
+    assert "The same command goes on from" in capsys.readouterr().err
+    file = tmp_path / "out" / "results.csv"
+    begun = file.read_bytes()
+    monkeypatch.setattr(command, "run", real)
+    assert measure("--questions", "20") == 0
+    whole = file.read_bytes()
+    assert whole.startswith(begun) and len(whole) > len(begun)
+    monkeypatch.setattr(command, "run", lambda *args, **options: iter(()))
+    text = (tmp_path / "out" / "summary.md").read_text()
+    report = tmp_path / "again.md"
+    # What is finished is summed up again from the file, the report included.
+    monkeypatch.setattr(command, "run", real)
+    assert measure("--questions", "20", "--report", str(report), "--figures", str(tmp_path)) == 0
+    assert file.read_bytes() == whole
+    assert (tmp_path / "out" / "summary.md").read_text() == text
+    assert report.exists()
+    capsys.readouterr()
+    assert measure("--questions", "21") == 1
+    assert "other settings (questions)" in capsys.readouterr().err
+    assert file.read_bytes() == whole
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[str, ...]:
+    """A file of three questions, the second malformed, the third's picture damaged."""
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (60, 40), "navy").save(tmp_path / name)
+    (tmp_path / "b.png").write_bytes((tmp_path / "b.png").read_bytes()[:40])
+    lines = [
+        {"image": "a.png", "question": "What?", "answer": "x", "category": "ocr"},
+        {"image": "a.png", "question": "What?"},
+        {"image": "b.png", "question": "Which?", "answer": "A", "choices": ["p", "q"]},
+    ]
+    file = tmp_path / "own.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    return "--data", str(file), "--images", str(tmp_path)
+
+
+def test_own_data_with_bad_lines(
+    measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure(*data) == 1
+    err = capsys.readouterr().err
+    assert "Line 2 of own.jsonl" in err and "--skip-bad" in err
+    assert not (tmp_path / "out").exists()
+    assert measure(*data, "--skip-bad") == 0
+    err = capsys.readouterr().err
+    assert "Line 2 of own.jsonl" in err and "b.png (line 3 of own.jsonl)" in err
+    _, rows, places = load(tmp_path / "out")
+    assert {row.picture for row in rows} == {"a.png"}
+    assert {row.method for row in rows} == {"unpruned", "spare", "random"}
+    assert places == []
+
+
+def test_a_damaged_picture_ends_the_run_with_its_line(
+    measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], lines[2]]))
+    assert measure(*data) == 1
+    assert "b.png (line 2 of own.jsonl)" in capsys.readouterr().err
+    assert {row.picture for row in load(tmp_path / "out")[1]} == {"a.png"}  # what was done stays
+
+
+def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
+    assert measure("--questions", "3", methods=()) == 0
+    assert {row.method for row in load(tmp_path / "out")[1]} == {"unpruned", "blank"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--budgets", "0"), "1 or more"),
+        (("--questions", "0"), "at least one question"),
+        (("--max-new-tokens", "0"), "1 or more"),
+        (("--resamples", "0"), "1 or more"),
+        (("--reference", "uniform"), "spare, random"),
+        (("--methods", "sparse"), "no method 'sparse'"),
+        (("--images", "x"), "needs --data"),
+        (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("--budgets", "17", "--questions", "2"), "1 to 16"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(
+    measure, options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure(*options) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    folder = tmp_path / "no-text"
+    shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("clip"))
+    common = ["evaluate", "--model", str(folder), "--device", "cpu", "--questions", "2"]
+    common += ["--budgets", "4", "--max-new-tokens", "2", "--resamples", "20"]
+    out = str(tmp_path / "out")
+    assert main([*common, "--out", out, "--methods", "uniform", "spare"]) == 1
+    assert "SPARE cannot be measured: this model has no CLIP text side" in capsys.readouterr().err
+    assert main([*common, "--out", out, "--methods", "all"]) == 0
+    assert "SPARE is left out" in capsys.readouterr().err
+    methods = {row.method for row in load(tmp_path / "out")[1]}
+    assert "spare" not in methods and {"uniform", "spare-reconstruction"} <= methods
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (59.4, "59 s"), (61, "1 min 1 s"), (7_800, "2 h 10 min")]
+)
+def test_durations_are_read_at_a_glance(seconds: float, words: str) -> None:
+    assert command.duration(seconds) == words
+
+
+def test_the_bar_knows_what_was_done_before(capsys: pytest.CaptureFixture[str]) -> None:
+    bar = command.Bar(total=40, before=20)
+    bar.started -= 10  # ten seconds for the ten questions that follow
+    bar.show(10)
+    assert "30 of 40 questions, 10 s left" in capsys.readouterr().err

@@ -1,0 +1,50 @@
+"""Exact grading, with no judge."""
+
+from __future__ import annotations
+
+import pytest
+
+from spare_demo.evaluation.grading import is_right
+from spare_demo.evaluation.sheets import Asked
+
+FREE = Asked("What colour?", ("light blue", "azure"))
+CHOICE = Asked("Which?", ("a cat",), ("a dog", "A Cat", "two"))
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("light blue", True),
+        ("  Light\n Blue. ", True),
+        ('"azure"', True),
+        ("AZURE", True),
+        ("blue", False),
+        ("It is light blue", False),
+        ("light blue..", False),
+        ("", False),
+    ],
+)
+def test_a_free_answer_is_right_word_for_word(said: str, right: bool) -> None:
+    assert is_right(said, FREE) == right
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("B", True),
+        ("b.", True),
+        ("(B)", True),
+        ("B. a cat", True),
+        ("B: whatever it says", True),
+        ("a cat", True),
+        ("A cat.", True),  # the choice's text, not the letter A
+        ("A", False),
+        ("two", False),
+        ("C", False),
+        ("D", False),
+        ("Bats", False),
+        ("", False),
+    ],
+)
+def test_a_choice_is_named_by_letter_or_text(said: str, right: bool) -> None:
+    assert is_right(said, CHOICE) == right

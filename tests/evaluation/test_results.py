@@ -1,0 +1,96 @@
+"""The folder of results: only ever added to, never mixed, whole after whatever cut a run off."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from spare_demo.evaluation.results import Place, Results, Row, csv_text, load
+
+SETTINGS = {"budgets": (16, 32), "model": {"name": "m"}}
+NASTY = 'é,\n\r\n\r\x00"'
+ROW = Row("s", "p1", 0, "a?", "x | y", NASTY, True, "ocr", "spare", 16, 0.25, math.nan)
+PLACE = Place("s", "p1", 0, -2, 0.1, math.nan, -0.2, 0.5, 0.75)
+EXPECTED = {("s", "p1"): 2, ("s", "p2"): 2}
+
+
+def rows_of(picture: str) -> list[Row]:
+    first = dataclasses.replace(ROW, picture=picture)
+    return [first, dataclasses.replace(first, number=1, right=False, error=0.5)]
+
+
+def places_of(picture: str) -> list[Place]:
+    return [dataclasses.replace(PLACE, picture=picture)]
+
+
+def test_what_is_added_is_read_back(tmp_path: Path) -> None:
+    with Results(tmp_path / "new" / "run", SETTINGS, EXPECTED) as results:
+        assert results.done == set()
+        results.add(rows_of("p1"), places_of("p1"))
+    with Results(tmp_path / "new" / "run", SETTINGS, EXPECTED) as results:
+        assert results.done == {("s", "p1")}
+        assert repr(results.rows) == repr(rows_of("p1"))  # NaN is not equal to itself
+        before = (results.folder / "results.csv").read_bytes().decode()
+        results.add(rows_of("p2"))
+    after = (tmp_path / "new" / "run" / "results.csv").read_bytes().decode()
+    assert after.startswith(before)
+    settings, rows, places = load(tmp_path / "new" / "run")
+    assert settings["budgets"] == [16, 32]
+    assert repr((rows, places)) == repr((rows_of("p1") + rows_of("p2"), places_of("p1")))
+    assert csv_text(rows) == after
+
+
+@pytest.mark.parametrize("keep", [0.05, 0.4, 0.6, 0.8, 0.97])
+def test_what_a_cut_left_is_begun_anew(tmp_path: Path, keep: float) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add(rows_of("p1"), places_of("p1"))
+        file = tmp_path / "results.csv"
+        whole = file.read_bytes()
+        results.add(rows_of("p2"), places_of("p2"))
+    block = file.read_bytes()[len(whole) :]
+    file.write_bytes(whole + block[: int(keep * len(block))])
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        assert results.done == {("s", "p1")}
+        assert file.read_bytes() == whole
+        assert repr(results.places) == repr(places_of("p1"))
+        results.add(rows_of("p2"), places_of("p2"))
+    assert file.read_bytes() == whole + block
+    assert repr(load(tmp_path)[2]) == repr(places_of("p1") + places_of("p2"))
+
+
+def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add(rows_of("p1"))
+    before = {f.name: f.read_bytes() for f in tmp_path.iterdir()}
+    with pytest.raises(ValueError, match=r"other settings \(budgets\)"):
+        Results(tmp_path, {**SETTINGS, "budgets": (16,)}, EXPECTED)
+    with pytest.raises(ValueError, match="more"):
+        Results(tmp_path, {**SETTINGS, "more": 1}, EXPECTED)
+    assert {f.name: f.read_bytes() for f in tmp_path.iterdir()} == before
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_text("mine")
+    with pytest.raises(ValueError, match="Choose another folder"):
+        Results(tmp_path, SETTINGS, EXPECTED)
+    assert (tmp_path / "results.csv").read_text() == "mine"
+    (tmp_path / "settings.json").write_text("{")
+    with pytest.raises(ValueError, match="damaged"):
+        Results(tmp_path, SETTINGS, EXPECTED)
+    with pytest.raises(ValueError, match="holds no results"):
+        load(tmp_path / "nothing")
+
+
+def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl", reason="no such locks on this system")
+    with (
+        Results(tmp_path, SETTINGS, EXPECTED),
+        pytest.raises(ValueError, match="Another run is writing"),
+    ):
+        Results(tmp_path, SETTINGS, EXPECTED)
+    with Results(tmp_path, SETTINGS, EXPECTED):
+        assert json.loads((tmp_path / "settings.json").read_text())["model"] == {"name": "m"}

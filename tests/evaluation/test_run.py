@@ -1,0 +1,178 @@
+"""The measuring: each result is what `compare`'s steps give one by one."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo import measures
+from spare_demo.comparison import choose
+from spare_demo.evaluation import where
+from spare_demo.evaluation.run import Plan, expected, run
+from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet, drawn
+from spare_demo.models import LlavaModel
+from spare_demo.pictures import PictureError
+from spare_demo.pruners import PRUNERS
+from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
+from spare_demo.scenes.world import Scene, Thing
+
+METHODS = ("spare", "cdpruner-diversity", "uniform", "random", "normal-relevance")
+
+
+@pytest.fixture(scope="module")
+def sheets() -> list[Sheet]:
+    return list(drawn("held-out", 7))
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return Plan(choose(METHODS), (3, 8), max_new_tokens=4)  # type: ignore[arg-type]
+
+
+def test_every_result_is_that_of_the_single_steps(
+    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+) -> None:
+    measured = list(run(tiny_model, sheets, plan))
+    assert [m.sheet for m in measured] == sheets
+    counts = expected(sheets, plan)
+    for m in measured:
+        assert len(m.rows) == counts[m.sheet.set, m.sheet.picture]
+    for row in measured[0].rows:
+        if row.method in ("blank", "random"):
+            continue
+        asked = measured[0].sheet.questions[row.number]
+        view = tiny_model.encode(measured[0].sheet.open(), asked.text)
+        full = tiny_model.answer(view, None, 4)
+        pruned = row.method != "unpruned"
+        kept = PRUNERS[row.method].select(view.tokens, row.budget) if pruned else None
+        answer = tiny_model.answer(view, kept, 4)
+        assert row.prediction == answer.text
+        assert (row.question, row.truth) == (asked.text, asked.answers[0])
+        kl = measures.kl_divergence(full.first_logits, answer.first_logits)
+        assert row.kl == pytest.approx(float(kl), abs=1e-5)
+        picks = torch.arange(16) if kept is None else kept.order
+        error = measures.reconstruction_error(view.tokens.features, picks, relative=True)
+        assert row.error == pytest.approx(error, abs=1e-6)
+
+
+def test_blank_is_a_picture_of_nothing(
+    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+) -> None:
+    rows = next(run(tiny_model, sheets, plan)).rows
+    blank = next(row for row in rows if row.method == "blank")
+    grey = tuple(round(255 * m) for m in tiny_model.processor.image_processor.image_mean)
+    view = tiny_model.encode(Image.new("RGB", (336, 336), grey), blank.question)
+    assert blank.prediction == tiny_model.answer(view, None, 4).text
+    assert math.isnan(blank.error)
+    without = next(run(tiny_model, sheets, Plan(plan.methods, (3,), blank=False)))
+    assert {row.method for row in without.rows} == {"unpruned", *METHODS}
+
+
+def test_what_is_done_is_left_out_and_random_is_the_same_again(
+    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+) -> None:
+    whole = list(run(tiny_model, sheets, plan))
+    rest = list(run(tiny_model, sheets, plan, done={(sheets[0].set, sheets[0].picture)}))
+    assert repr([m.rows for m in rest]) == repr([m.rows for m in whole[1:]])
+    errors = [
+        {row.error for row in m.rows if (row.method, row.budget) == ("random", 3)} for m in whole
+    ]
+    assert errors[0] != errors[1]  # another draw on another picture
+
+
+def test_text_free_methods_pick_once_a_picture(
+    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+    for label in ("spare", "cdpruner-diversity"):
+        kind = type(PRUNERS[label])
+        select = kind.select
+
+        def counting(self, tokens, budget, select=select):
+            calls.append(self.name)
+            return select(self, tokens, budget)
+
+        monkeypatch.setattr(kind, "select", counting)
+    next(run(tiny_model, sheets, plan))
+    questions = len(sheets[0].questions)
+    assert (calls.count("spare"), calls.count("cdpruner-diversity")) == (questions, 1)
+
+
+def test_choices_and_an_instruction_reach_the_model_but_not_the_methods(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    asked = Asked("Which?", ("left",), ("left", "right"))
+    sheet = Sheet("data", "a.png", (asked,), lambda: photo)
+    plan = Plan(
+        choose(["spare"]),  # type: ignore[arg-type]
+        (5,),
+        blank=False,
+        instruction="Be brief.",
+        max_new_tokens=4,
+    )
+    unpruned, pruned = next(run(tiny_model, [sheet], plan)).rows
+    told = f"Which?\nA. left\nB. right\n{LETTER_INSTRUCTION}\nBe brief."
+    view = tiny_model.encode(photo, told)
+    assert unpruned.prediction == tiny_model.answer(view, None, 4).text
+    kept = PRUNERS["spare"].select(tiny_model.encode(photo, asked.question).tokens, 5)
+    assert pruned.prediction == tiny_model.answer(view, kept, 4).text
+    assert pruned.question == asked.question
+
+
+def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(
+    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+) -> None:
+    def broken() -> Image.Image:
+        raise PictureError("The file is empty.")
+
+    bad = Sheet("data", "x.png", sheets[0].questions, broken, where="x.png (line 3 of q.jsonl)")
+    with pytest.raises(PictureError, match=r"x\.png \(line 3 of q\.jsonl\).*empty"):
+        list(run(tiny_model, [bad, *sheets], plan))
+    told: list[str] = []
+    measured = list(run(tiny_model, [bad, *sheets], plan, skip=told.append))
+    assert [m.sheet for m in measured] == sheets
+    assert "x.png" in told[0]
+
+
+def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:
+    with pytest.raises(ValueError, match="1 to 16"):
+        next(run(tiny_model, sheets, Plan(choose(["spare"]), (17,))))  # type: ignore[arg-type]
+
+
+def test_owners_are_what_covers_most_of_a_token() -> None:
+    scene = Scene(
+        64, "plain", 0, (Thing("red", "square", 16, 16, 32), Thing("blue", "square", 48, 48, 20))
+    )
+    boxes = np.array([[8 * c, 8 * r, 8 * c + 8, 8 * r + 8] for r in range(8) for c in range(8)])
+    owner = where.owners(scene, boxes.astype(float)).reshape(8, 8)
+    assert (owner[1:3, 1:3] == 0).all()
+    assert (owner[5:7, 5:7] == 1).all()
+    assert (owner[4:, :4] == -1).all()
+    assert where.owners(scene, np.array([[-20.0, -20, -5, -5]])).tolist() == [-1]  # padding
+
+
+def test_the_chance_of_exceeding_counts_ties_half() -> None:
+    a, b = np.array([1.0, 2.0, 2.0]), np.array([2.0, 0.0])
+    pairs = [(x > y) + 0.5 * (x == y) for x in a for y in b]
+    assert where.chance_above(a, b) == pytest.approx(np.mean(pairs))
+    assert math.isnan(where.chance_above(a, b[:0]))
+
+
+def test_places_are_means_of_raw_cosine(tiny_model: LlavaModel, sheets: list[Sheet]) -> None:
+    sheet = sheets[0]
+    picture = tiny_model.look(sheet.open())
+    asked = sheet.questions[0]
+    assert sheet.scene is not None
+    found = where.places(tiny_model, picture, sheet.scene, asked, "stretches")
+    assert [layer for layer, *_ in found] == [-2, -1]
+    owner = where.owners(sheet.scene, picture.grid.boxes.numpy())
+    for layer, mean_asked, _, mean_none, *_ in found:
+        tokens = tiny_model.ask(picture, asked.text, RelevanceOptions(layer)).tokens
+        cosine = aggregate(raw_cosine(*tokens.clip_pair())).numpy()
+        about = np.isin(owner, asked.things)
+        for mean, part in ((mean_asked, cosine[about]), (mean_none, cosine[owner < 0])):
+            assert mean == pytest.approx(part.mean(), nan_ok=True) if len(part) else mean != mean

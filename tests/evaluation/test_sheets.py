@@ -1,0 +1,108 @@
+"""What is asked: the file of JSON lines, its bad lines and missing pictures, and drawn scenes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from spare_demo.evaluation.sheets import BadLine, digest, drawn, read_lines
+from spare_demo.scenes.draw import draw
+from spare_demo.scenes.world import rng_of
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (8, 6), "red").save(folder / name)
+    return folder
+
+
+def write(images: Path, *lines: object) -> Path:
+    file = images.parent / "questions.jsonl"
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return file
+
+
+A = {"image": "a.png", "question": " What? ", "answer": "cat", "category": "ocr + spatial"}
+B = {"image": "b.png", "question": "Which?", "answer": ["two", 2], "other": None}
+C = {"image": "a.png", "question": "Where?", "choices": ["left", "right"], "answer": "B"}
+
+
+def test_a_file_is_read_picture_by_picture(images: Path) -> None:
+    sheets = read_lines(write(images, A, B, "", C), images)
+    assert [(s.set, s.picture, len(s.questions)) for s in sheets] == [
+        ("data", "a.png", 2),
+        ("data", "b.png", 1),
+    ]
+    cat, where = sheets[0].questions
+    assert (cat.text, cat.answers, cat.category) == ("What?", ("cat",), "ocr + spatial")
+    assert where.answers == ("right",)
+    assert where.question == "Where?\nA. left\nB. right"
+    assert sheets[1].questions[0].answers == ("two", "2")
+    assert sheets[0].open().size == (8, 6)
+    assert sheets[1].where == "b.png (line 2 of questions.jsonl)"
+
+
+@pytest.mark.parametrize(
+    ("bad", "says"),
+    [
+        ('{"image": "a.png", ', "not JSON"),
+        ('["a.png"]', "not a JSON object"),
+        ({**A, "question": "  "}, '"question" must be a text'),
+        ({**A, "image": None}, '"image" must be a text'),
+        ({"image": "a.png", "question": "Q"}, '"answer" must be a text'),
+        ({**A, "answer": []}, "must not be an empty list"),
+        ({**A, "answer": True}, '"answer" must be a text'),
+        ({**C, "choices": ["one"]}, "choices must be 2 to 26"),
+        ({**C, "answer": "C"}, "neither a choice nor the letter"),
+        ({**A, "image": "gone.png"}, "there is no picture gone.png"),
+    ],
+)
+def test_a_bad_line_is_named_and_left_out_only_if_asked(
+    images: Path, bad: object, says: str
+) -> None:
+    file = write(images, A, bad, B)
+    with pytest.raises(BadLine, match=r"Line 2 of questions\.jsonl") as refused:
+        read_lines(file, images)
+    assert says in str(refused.value)
+    told: list[str] = []
+    sheets = read_lines(file, images, lambda line: told.append(str(line)))
+    assert [s.picture for s in sheets] == ["a.png", "b.png"]
+    assert told == [str(refused.value)]
+
+
+def test_text_that_is_not_utf_8_and_a_file_without_questions(images: Path) -> None:
+    file = images.parent / "latin.jsonl"
+    file.write_bytes(json.dumps(A).encode() + b'\n{"image": "\xe9"}\n')
+    with pytest.raises(BadLine, match=r"Line 2.*not UTF-8"):
+        read_lines(file, images)
+    file.write_bytes(b"\xef\xbb\xbf" + json.dumps(A).encode())  # as Windows begins a file
+    assert len(read_lines(file, images)) == 1
+    with pytest.raises(ValueError, match="no usable question"):
+        read_lines(write(images, ""), images)
+
+
+def test_drawn_scenes_are_their_sets_own() -> None:
+    sheets = list(drawn("unseen-pairs", 9))
+    assert sum(len(s.questions) for s in sheets) == 9
+    first = sheets[0]
+    assert first.scene is not None
+    assert first.open().tobytes() == draw(first.scene).tobytes()
+    assert rng_of("unseen-pairs", int(first.picture)) is not None
+    for asked in first.questions:
+        assert asked.category
+        assert all(0 <= i < len(first.scene.things) for i in asked.things)
+
+
+def test_the_fingerprint_follows_what_is_asked(images: Path) -> None:
+    one, two = list(drawn("held-out", 6)), list(drawn("unseen-pairs", 6))
+    assert digest(one) == digest(list(drawn("held-out", 6)))
+    other = read_lines(write(images, A), images)
+    another = read_lines(write(images, {**A, "answer": "dog"}), images)
+    assert len({digest(s) for s in (one, two, one + two, other, another)}) == 5

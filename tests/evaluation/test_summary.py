@@ -1,0 +1,213 @@
+"""Means, paired differences and intervals, against slow bootstraps written here."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from spare_demo.evaluation import figures, report, tables
+from spare_demo.evaluation.results import Place, Row
+from spare_demo.evaluation.summary import as_json, skills_of, summarise
+from spare_demo.render.chart import Bars, Lines
+
+CATEGORIES = ("ocr", "ocr + spatial", "counting")
+
+
+def made(
+    pictures: int = 12, set: str = "held-out", budgets: tuple[int, ...] = (16, 64)
+) -> list[Row]:
+    """Two or three questions a picture; "spare" right as often as "random" or more often."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for p in range(pictures):
+        for number in range(2 + p % 2):
+            head = (set, str(p), number, "q", "t", "a")
+            category = CATEGORIES[(p + number) % 3]
+            lucky = bool(rng.random() < 0.5)
+            rows.append(Row(*head, True, category, "unpruned", 576, 0.0, 0.0))
+            rows.append(Row(*head, p == 0, category, "blank", 576, 1.0, math.nan))
+            for k in budgets:
+                kl = float(rng.random())
+                rows.append(Row(*head, lucky or k > 16, category, "spare", k, kl, 0.1 * k))
+                hit = lucky and bool(rng.random() < 0.7)
+                rows.append(Row(*head, hit, category, "random", k, kl, 0.5))
+    return rows
+
+
+def slow(rows: list[Row], resamples: int = 2000, seed: int = 0) -> np.ndarray:
+    """Accuracy in every draw: pictures drawn again one by one."""
+    pictures = list(dict.fromkeys(row.picture for row in rows))
+    by = {p: [row.right for row in rows if row.picture == p] for p in pictures}
+    rng = np.random.default_rng(seed + 99)
+    draws = []
+    for _ in range(resamples):
+        hits = [
+            hit for i in rng.integers(0, len(pictures), len(pictures)) for hit in by[pictures[i]]
+        ]
+        draws.append(np.mean(hits))
+    return np.array(draws)
+
+
+def test_means_and_intervals_are_those_of_a_slow_bootstrap_over_pictures() -> None:
+    rows = made(40)
+    summary = summarise(rows)["held-out"]
+    for column in (("spare", 16), ("random", 64)):
+        chosen = [row for row in rows if (row.method, row.budget) == column]
+        found = summary.accuracy[column]
+        assert found.value == pytest.approx(np.mean([row.right for row in chosen]))
+        assert found.count == len(chosen)
+        low, high = np.percentile(slow(chosen), (2.5, 97.5))
+        assert (found.low, found.high) == pytest.approx((low, high), abs=0.03)
+    assert summary.accuracy["unpruned", 576].low == 1.0
+    assert (summary.questions, summary.pictures, summary.tokens) == (100, 40, 576)
+    assert (summary.methods, summary.budgets) == (("spare", "random"), (16, 64))
+
+
+def test_pictures_are_drawn_whole() -> None:
+    """Ten questions of a picture that are all right or all wrong are one piece of evidence."""
+    row = made(1)[0]
+    one = [dataclasses.replace(row, picture=str(p), right=p % 2 == 0) for p in range(30)]
+    many = [dataclasses.replace(r, number=n) for r in one for n in range(10)]
+    few, all_ten = (summarise(rows)["held-out"].accuracy["unpruned", 576] for rows in (one, many))
+    assert (few.low, few.high) == (all_ten.low, all_ten.high)
+    assert few.high - few.low > 0.2
+
+
+def test_differences_are_paired() -> None:
+    rows = made(40)
+    summary = summarise(rows, reference="random")["held-out"]
+    assert set(summary.difference) == {("spare", 16), ("spare", 64)}
+    for column, found in summary.difference.items():
+        value = summary.accuracy[column].value - summary.accuracy["random", column[1]].value
+        assert found.value == pytest.approx(value)
+    # Equal on every question: no doubt about the difference, whatever that about each accuracy.
+    same = [dataclasses.replace(r, method="spare (2)") for r in rows if r.method == "spare"]
+    twice = summarise(rows + same, reference="spare")["held-out"]
+    assert (twice.difference["spare (2)", 16].low, twice.difference["spare (2)", 16].high) == (0, 0)
+    assert twice.accuracy["spare (2)", 16].high > twice.accuracy["spare (2)", 16].low
+    assert not twice.difference["spare (2)", 16].apart_from(0)
+    assert twice.difference["random", 64].apart_from(0)
+
+
+def test_seeds_give_the_same_again() -> None:
+    rows = made()
+    assert summarise(rows) == summarise(rows)
+    assert summarise(rows, seed=1) != summarise(rows)
+
+
+def test_questions_count_under_each_skill_and_by_their_number() -> None:
+    rows = made()
+    summary = summarise(rows)["held-out"]
+    column = ("spare", 16)
+    chosen = [row for row in rows if (row.method, row.budget) == column]
+
+    def mean(test) -> float:
+        return float(np.mean([row.right for row in chosen if test(row)]))
+
+    assert list(summary.skills) == ["counting", "ocr", "spatial"]
+    assert summary.skills["ocr"][column].value == pytest.approx(mean(lambda r: "ocr" in r.category))
+    assert summary.numbers[2][column].value == pytest.approx(mean(lambda r: "+" in r.category))
+    assert summary.numbers[1][column].count + summary.numbers[2][column].count == len(chosen)
+    assert list(summary.combinations) == ["counting", "ocr", "ocr + spatial"]
+    assert skills_of("") == []
+    assert summarise([dataclasses.replace(r, category="") for r in rows])["held-out"].skills == {}
+
+
+def test_what_is_not_defined_is_left_out() -> None:
+    rows = made()
+    summary = summarise(rows)["held-out"]
+    assert ("blank", 576) not in summary.error
+    assert summary.error["spare", 16].value == pytest.approx(1.6)
+    assert summary.kl["blank", 576].value == 1.0
+
+
+def test_sets_are_apart_and_may_stand_in_json() -> None:
+    both = summarise(made(6) + made(4, "unseen-pairs"))
+    assert [(name, s.pictures) for name, s in both.items()] == [
+        ("held-out", 6),
+        ("unseen-pairs", 4),
+    ]
+    there = json.loads(json.dumps(as_json(both)))
+    cell = next(
+        c for c in there["held-out"]["accuracy"] if (c["method"], c["budget"]) == ("spare", 16)
+    )
+    assert cell["value"] == both["held-out"].accuracy["spare", 16].value
+
+
+PLACES = [
+    Place("held-out", str(p), n, layer, 0.2 + 0.01 * p, math.nan if p else 0.1, 0.1, above, 0.5)
+    for p in range(12)
+    for n in range(2)
+    for layer, above in ((-2, 0.8), (-1, 0.3 + 0.01 * p))
+]
+
+
+def test_places_are_averaged_by_layer() -> None:
+    places = summarise(made(), PLACES)["held-out"].places
+    assert list(places) == [-2, -1]
+    assert places[-2]["asked"].value == pytest.approx(0.255)
+    assert (places[-2]["others"].value, places[-2]["others"].count) == (pytest.approx(0.1), 2)
+    text = " ".join(report.findings(summarise(made(), PLACES)["held-out"], 64))
+    assert "penultimate layer: high raw cosine falls on the things asked about" in text
+    assert "last layer: high raw cosine falls off the things asked about" in text
+
+
+def test_every_table_has_its_numbers() -> None:
+    summary = summarise(made(), PLACES)["held-out"]
+    found = {table.title: table for table in tables.all_tables(summary, 64)}
+    assert len(found) == 8
+    for table in found.values():
+        assert {len(row) for row in table.rows} == {len(table.head)}
+        assert table.markdown().count("\n| ") == len(table.rows) + 1
+        assert all(row[0] in table.text() for row in table.rows)
+    accuracy = found["Right answers, in percent"]
+    spare = next(row for row in accuracy.rows if row[0] == "SPARE")
+    assert spare[2] == tables.percent(summary.accuracy["spare", 64])
+    assert spare[2].startswith("100.0 (")
+    apart = next(t for t in found.values() if "minus those of SPARE" in t.title)
+    assert apart.rows[0][2].startswith(
+        f"{100 * summary.difference['random', 64].value:+.1f}"
+    ) and apart.rows[0][2].endswith("*")
+    numbers = found["Right answers by number of skills at 64 tokens, in percent"]
+    assert [head.split(" (")[0] for head in numbers.head] == ["", "1 skill", "2 skills", "all"]
+
+
+def test_without_methods_there_is_the_unpruned_model() -> None:
+    rows = [row for row in made() if row.method in ("unpruned", "blank")]
+    summary = summarise(rows)["held-out"]
+    assert [t.title for t in tables.all_tables(summary, 0)] == [
+        "Right answers with nothing pruned, in percent"
+    ]
+    assert figures.all_figures(summary, report.main_budget(summary)) == []
+    assert len(report.findings(summary, 0)) == 2
+
+
+def test_figures_hold_the_estimates() -> None:
+    rows = made()
+    rows += [
+        dataclasses.replace(r, method="spare-reconstruction") for r in rows if r.method == "spare"
+    ]
+    summary = summarise(rows)["held-out"]
+    found = {figure.name: figure for figure in figures.all_figures(summary, 16)}
+    assert list(found) == ["accuracy", "skills", "reconstruction", "ablation"]
+    chart = found["accuracy"].chart
+    assert isinstance(chart, Lines)
+    point = chart.series[0].points[0]
+    estimate = summary.accuracy["spare", 16]
+    assert (point.x, point.y, point.low, point.high) == (
+        16, 100 * estimate.value, 100 * estimate.low, 100 * estimate.high,
+    )  # fmt: skip
+    assert chart.levels["All tokens"] == 100
+    bars = found["skills"].chart
+    assert isinstance(bars, Bars)
+    assert bars.groups == ("1 skill", "2 skills")
+    assert bars.series[1].points[1].y == 100 * summary.numbers[2]["spare", 16].value
+    assert [s.name for s in found["ablation"].chart.series] == [
+        "SPARE, reconstruction only",
+        "SPARE",
+    ]
+    assert "SPARE" in found["accuracy"].sentence

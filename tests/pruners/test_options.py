@@ -1,0 +1,57 @@
+"""Settings as text, over the whole table and by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.divprune import DivPrune
+from spare_demo.pruners.options import changed, configured, fields_of, read_options, title_of
+from spare_demo.pruners.random import Random
+from spare_demo.pruners.zoo import ZooPrune
+
+
+def test_settings_are_read_as_their_types() -> None:
+    texts = ["divprune.metric=euclidean", " zoo-prune.step = 0.5", "zoo-prune.directions=8"]
+    found = read_options(texts, PRUNERS)
+    assert found == {
+        "divprune": {"metric": "euclidean"},
+        "zoo-prune": {"step": 0.5, "directions": 8},
+    }
+    method = configured(PRUNERS["zoo-prune"], found["zoo-prune"])
+    assert method == ZooPrune(step=0.5, directions=8)
+    assert read_options(["random.seed=1", "random.seed=2"], PRUNERS) == {"random": {"seed": 2}}
+    assert read_options([], PRUNERS) == {}
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+def test_every_default_can_be_written_and_read(name: str) -> None:
+    method = PRUNERS[name]
+    texts = [f"{name}.{field}={getattr(method, field)}" for field in fields_of(method)]
+    assert configured(method, read_options(texts, PRUNERS).get(name, {})) == method
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("divprune", "cannot be read.*divprune.metric=euclidean"),
+        ("metric=cosine", "cannot be read"),
+        ("divprne.metric=cosine", "no method 'divprne'.*spare, .*divprune"),
+        ("divprune.metrik=cosine", "'divprune' has no setting 'metrik'. It has: metric."),
+        ("uniform.k=3", "has no setting 'k'. It has none."),
+        ("divprune.metric=manhattan", "Choose one of: cosine, euclidean"),
+        ("zoo-prune.directions=2.5", "Choose a whole number from 1 to 1024"),
+        ("zoo-prune.step=fast", "Choose a number from 0.0001"),
+        ("zoo-prune.step=nan", "Choose a number from 0.0001"),
+    ],
+)
+def test_what_is_no_setting_is_refused_in_a_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        read_options([text], PRUNERS)
+
+
+def test_a_title_says_what_was_set_otherwise() -> None:
+    assert title_of(DivPrune(), PRUNERS) == "DivPrune"
+    assert title_of(DivPrune(metric="euclidean"), PRUNERS) == "DivPrune (metric=euclidean)"
+    assert title_of(Random(seed=9), PRUNERS) == "Random"  # the page has the seed beside it
+    assert changed(PRUNERS["cdpruner-paper"], PRUNERS) == {}

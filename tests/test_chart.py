@@ -1,0 +1,93 @@
+"""Curves and bars: the numbers in the figure and in the SVG are those given."""
+
+from __future__ import annotations
+
+import math
+from xml.etree import ElementTree
+
+import pytest
+
+from spare_demo.render.chart import (
+    Bars,
+    Chart,
+    Lines,
+    Point,
+    Series,
+    _ticks,
+    look_of,
+    plotly_figure,
+    svg,
+)
+
+LINES = Lines(
+    "A < B",
+    "tokens",
+    "right, %",
+    (
+        Series("one", (Point(16, 20, 10, 30), Point(64, 50, 45, 60))),
+        Series("two & more", (Point(16, 80, 80, 80), Point(64, 100, 90, 100))),
+    ),
+    {"all": 100.0},
+)
+BARS = Bars("Bars", "%", ("1 skill", "2 skills"), (Series("one", (Point(1, 40, 30, 50),)),))
+
+
+def shapes(chart: Chart, tag: str) -> list[dict[str, str]]:
+    root = ElementTree.fromstring(svg(chart))
+    return [node.attrib for node in root.iter() if node.tag.endswith("}" + tag)]
+
+
+def test_svg_curves_stand_where_the_numbers_are() -> None:
+    circles = [(float(c["cx"]), float(c["cy"])) for c in shapes(LINES, "circle")]
+    (x16, y20), (x64, y50), (_, y80), (_, y100) = circles
+    assert x16 < x64
+    assert y20 > y50 > y80 > y100
+    assert (y20 - y50) / (y80 - y100) == pytest.approx(30 / 20, abs=0.02)
+    lines = shapes(LINES, "line")
+    span = next(a for a in lines if a["x1"] == a["x2"] == f"{x16:.1f}")
+    assert (float(span["y1"]) - float(span["y2"])) / (y20 - y50) == pytest.approx(20 / 30, abs=0.02)
+
+
+def test_svg_bars_stand_in_their_group() -> None:
+    ground, bar = shapes(BARS, "rect")
+    whole = shapes(Bars("", "", ("a", "b"), (Series("one", (Point(0, 40, 30, 50),)),)), "rect")[1]
+    assert float(bar["x"]) > float(whole["x"])
+    assert float(bar["height"]) == float(whole["height"]) > 0
+    assert ground["fill"] == "#fff"
+
+
+@pytest.mark.parametrize("chart", [LINES, BARS])
+def test_svg_is_well_formed_and_names_everything(chart: Chart) -> None:
+    text = "".join(ElementTree.fromstring(svg(chart)).itertext())
+    for words in (chart.title, chart.y_title, *(series.name for series in chart.series)):
+        assert words in text
+
+
+def test_the_browser_gets_the_same_numbers() -> None:
+    one, two = plotly_figure(LINES).data
+    assert (list(one.x), list(one.y)) == ([16, 64], [20, 50])
+    assert (list(one.error_y.array), list(one.error_y.arrayminus)) == ([10, 10], [10, 5])
+    assert two.name == "two & more"
+    assert plotly_figure(LINES).layout.shapes[0].y0 == 100
+    (bar,) = plotly_figure(BARS).data
+    assert (list(bar.x), list(bar.y)) == (["2 skills"], [40])
+
+
+def test_no_two_series_look_alike() -> None:
+    assert len({look_of(i) for i in range(32)}) == 32
+
+
+@pytest.mark.parametrize("top", [1e-3, 0.2, 0.999, 1.0, 7, 100, 2345.6])
+def test_ticks_are_few_and_reach_the_top(top: float) -> None:
+    ticks = _ticks(top)
+    assert ticks[0] == 0
+    assert ticks[-1] >= top * (1 - 1e-9)
+    assert 3 <= len(ticks) <= 6
+    first = ticks[1] / 10 ** math.floor(math.log10(ticks[1]) + 1e-9)
+    assert first == pytest.approx(1) or first == pytest.approx(2) or first == pytest.approx(5)
+
+
+def test_a_chart_without_points_is_still_one() -> None:
+    empty = Lines("t", "x", "y", ())
+    assert shapes(empty, "rect")
+    assert plotly_figure(empty).data == ()

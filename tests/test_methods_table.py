@@ -1,0 +1,49 @@
+"""docs/METHODS_TABLE.md is what the methods say of themselves, whatever the clock said."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from spare_demo.methods_table import markdown, measured
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+
+PAGE = Path(__file__).parent.parent / "docs" / "METHODS_TABLE.md"
+
+
+def untimed(page: str) -> str:
+    page = re.sub(r"\| [\d.]+ ms \|", "| – |", page)
+    return re.sub(r"^Measured: .*$", "Measured: not measured.", page, flags=re.MULTILINE)
+
+
+def test_the_page_is_in_step_with_the_methods() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert untimed(written) == markdown(), (
+        "Run: python -m spare_demo methods --table --model built-in > docs/METHODS_TABLE.md"
+    )
+    assert len(re.findall(r"\| [\d.]+ ms \|", written)) >= len(PRUNERS) - 4  # it was measured
+
+
+def test_every_method_and_every_setting_has_its_row() -> None:
+    lines = markdown().splitlines()
+    for name, method in PRUNERS.items():
+        (row,) = [line for line in lines if line.startswith(f"| `{name}` |")]
+        assert row.count("|") == 10
+        assert method.cost in row and method.cost
+        settings = [line for line in lines if line.startswith(f"| `{name}.")]
+        assert len(settings) == len(vars(method))
+    assert "| `divprune.metric` | cosine | cosine, euclidean |" in markdown()
+
+
+def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, monkeypatch) -> None:
+    monkeypatch.setattr("spare_demo.methods_table.BUDGET", 5)
+    seconds, where = measured(tiny_model)
+    assert list(seconds) == list(PRUNERS) and min(seconds.values()) > 0
+    assert "5 of 16 tokens 32 wide" in where and "CPU" in where
+    page = markdown(seconds, where)
+    assert page.count(" ms |") == len(PRUNERS) and where in page
+    mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
+    able, _ = measured(mute)
+    assert set(able) == {name for name, method in PRUNERS.items() if not method.needs_text}
+    assert markdown(able).count("| – |") == len(PRUNERS) - len(able)
