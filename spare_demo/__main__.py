@@ -10,19 +10,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from spare_demo.citation import cite
 from spare_demo.comparison import Comparison, choose, compare
 from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
 from spare_demo.evaluation.command import add_options as add_evaluation_options
 from spare_demo.evaluation.command import evaluate
-from spare_demo.export import write
+from spare_demo.export import PANELS, USUAL, write
 from spare_demo.geometry import Aspect
 from spare_demo.methods_table import markdown, measured
-from spare_demo.models import ModelError, catalogue, load_model
+from spare_demo.models import Model, ModelError, catalogue, load_model
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options
 from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions
+from spare_demo.reopen import reopen
 from spare_demo.settings import Settings, parse
 
 
@@ -54,12 +56,32 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     command = commands.add_parser("compare", help="ask one question of one picture")
-    command.set_defaults(run=_compare)
+    command.set_defaults(run=_compare, wrong=command.error)
     add = command.add_argument
-    add("image", metavar="IMAGE", help="a picture file")
-    add("question", metavar="QUESTION", help='"" for none: then the text part is off')
+    add("image", metavar="IMAGE", nargs="?", help="a picture file")
+    add("question", metavar="QUESTION", nargs="?", help='"" for none: then the text part is off')
     add("--out", required=True, metavar="DIR", help="folder for the pictures and result.json")
-    add("--model", default=settings.model, help="see the command models (default: %(default)s)")
+    add(
+        "--from",
+        dest="result",
+        metavar="FILE",
+        help="draw an earlier result.json again, without a model, instead of asking",
+    )
+    add(
+        "--again",
+        action="store_true",
+        help="with --from: ask the model again, all settings being the file's",
+    )
+    add(
+        "--panels",
+        nargs="+",
+        choices=tuple(PANELS),
+        default=list(USUAL),
+        metavar="PANEL",
+        help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
+    )
+    add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
+    add("--model", help=f"see the command models (default: {settings.model})")
     add("--device", default=settings.device, help="auto, cpu or cuda (default: %(default)s)")
     add(
         "--methods",
@@ -136,6 +158,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 
 def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.result is not None:
+        _compare_from(arguments, settings)
+        return
+    if arguments.again:
+        arguments.wrong("--again needs --from FILE")
+    if arguments.image is None or arguments.question is None:
+        arguments.wrong("the following arguments are required: IMAGE, QUESTION (or --from FILE)")
     # Everything that can be refused is, before the seconds or minutes that loading takes.
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
@@ -150,9 +179,7 @@ def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     photo = open_picture(arguments.image, settings.max_pixels)
 
-    model = load_model(arguments.model, arguments.device)
-    for note in (model.description, *model.notes):
-        print(textwrap.fill(note, 96))
+    model = _load(arguments.model or settings.model, arguments.device)
     result = compare(
         model,
         photo,
@@ -165,7 +192,75 @@ def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
         relevance,
         arguments.together,
     )
-    files = write(result, folder)
+    _finish(result, arguments)
+
+
+def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.question is not None:
+        arguments.wrong("the question is in the file that --from names; leave QUESTION out")
+    photo = None
+    if arguments.image is not None:
+        photo = open_picture(arguments.image, settings.max_pixels)
+    text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
+    opened = reopen(text, photo)
+    for note in opened.notes:
+        print(textwrap.fill(note, 96))
+    found = opened.comparison
+    if not arguments.again:
+        _finish(found, arguments, text)
+        return
+    if not opened.pictured:
+        raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
+    model = _load(arguments.model or found.model, arguments.device)
+    again = compare(
+        model,
+        found.view.photo,
+        found.view.question,
+        opened.methods,
+        found.budget,
+        found.max_new_tokens,
+        found.seed,
+        found.aspect,
+        found.relevance,
+        found.together,
+    )
+    _finish(again, arguments)
+    print(textwrap.fill(_repeated(found, again), 96))
+
+
+def _repeated(found: Comparison, again: Comparison) -> str:
+    """Whether the model came to the same as the file says."""
+    titles = {UNPRUNED: "All tokens", **again.exploration.titles}
+    other = [
+        f"{titles[label]} keeps other tokens"
+        for label, selection in again.selections.items()
+        if selection.order.tolist() != found.selections[label].order.tolist()
+    ]
+    other += [
+        f"{titles[label]} answers otherwise"
+        for label, answer in again.answers.items()
+        if answer.token_ids != found.answers[label].token_ids
+    ]
+    if (again.model, again.revision) != (found.model, found.revision):
+        other.append(f"the file is of {found.model} {found.revision}")
+    if not other:
+        return "The same tokens and answers as in the file."
+    return f"Not as in the file: {'; '.join(other)}."
+
+
+def _load(name: str, device: str) -> Model:
+    model = load_model(name, device)
+    for note in (model.description, *model.notes):
+        print(textwrap.fill(note, 96))
+    return model
+
+
+def _finish(result: Comparison, arguments: argparse.Namespace, text: str | None = None) -> None:
+    folder = Path(arguments.out)
+    files = write(result, folder, arguments.panels, text)
+    if arguments.zip:
+        (folder / "citation.zip").write_bytes(cite(result, arguments.panels))
+        files.append("citation.zip")
     _report(result)
     print(f"\nWritten to {arguments.out}: {', '.join(files)}")
 

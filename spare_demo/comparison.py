@@ -183,6 +183,15 @@ class Comparison:
         """The picture with the question, as the model encoded it."""
         return self.exploration.view
 
+    @cached_property
+    def leftover(self) -> dict[str, Tensor | None]:
+        """(n,) share of each patch that the kept ones cannot reconstruct; None for merged rows."""
+        x = measures.compact(self.view.tokens.features)
+        return {
+            label: measures.leftover_share(x, kept.order).cpu() if kept.features is None else None
+            for label, kept in self.selections.items()
+        }
+
 
 def compare(
     model: Model,

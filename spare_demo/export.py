@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+from PIL import Image
 
 from spare_demo import measures
 from spare_demo.comparison import Comparison
@@ -14,64 +19,147 @@ from spare_demo.render import (
     BLUE,
     VERMILION,
     Canvas,
+    Rendered,
     difference,
+    leftover_map,
+    pick_order,
     reconstruction_figure,
     relevance_map,
     selection_overlay,
+    weight_map,
 )
 from spare_demo.render.base import Colour
 from spare_demo.render.card import Panel, card
+from spare_demo.render.curve_svg import curve_figure_svg
+from spare_demo.render.svg import difference_svg, kept_svg, map_svg, order_svg
 
 # A, B, then Okabe and Ito's others, as the curves have them.
 _COLOURS: tuple[Colour, ...] = (BLUE, VERMILION, (0, 158, 115), (204, 121, 167), (230, 159, 0))
 
 
-def write(comparison: Comparison, folder: Path) -> list[str]:
+PANELS = {
+    "comparison": "all answers side by side",
+    "kept": "what each method kept",
+    "difference": "what the first two kept together and apart",
+    "order": "in which order each picked",
+    "relevance": "raw cosine with the question",
+    "weight": "text weight as each method used it",
+    "leftover": "what the kept patches cannot reconstruct",
+    "reconstruction": "error against the number of tokens kept",
+}
+"""What can be exported, by name, in words."""
+
+USUAL = ("kept", "relevance", "difference", "comparison", "reconstruction")
+
+
+class Drawing(NamedTuple):
+    """One picture of an export: its name, what `render` made of it, and the same as SVG."""
+
+    name: str
+    drawn: Rendered
+    svg: str | None
+
+
+def write(
+    comparison: Comparison,
+    folder: Path,
+    panels: Collection[str] = USUAL,
+    result: str | None = None,
+) -> list[str]:
     """Write everything into `folder`, which is made if need be.
 
-    Returns the names of the files: comparison.png, kept-….png per label, difference.png (of the
-    first two labels), relevance.png (with a question), reconstruction.html and result.json. Raises
-    OSError if the folder cannot be written.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    view, exploration = comparison.view, comparison.exploration
-    titles, canvas = exploration.titles, Canvas(view.photo, view.grid)
-    kept = {label: selection.kept for label, selection in comparison.selections.items()}
-    pictures = {
-        f"kept-{slug}": selection_overlay(
-            canvas, comparison.selections[label], colour, titles[label]
-        ).image
-        for (label, colour), slug in zip(
-            _coloured(comparison).items(), _slugs(list(kept)), strict=True
-        )
-    }
-    if exploration.relevance is not None:
-        pictures["relevance"] = relevance_map(canvas, exploration.relevance).image
-    if len(kept) >= 2:
-        a, b = list(kept)[:2]
-        shared = measures.overlap(kept[a], kept[b], exploration.n).jaccard
-        chance = measures.expected_jaccard(exploration.n, len(kept[a]), len(kept[b]))
-        # Merged rows cannot be compared patch by patch; the patches that they grew from can.
-        names = [
-            titles[label]
-            if comparison.selections[label].features is None
-            else f"{titles[label]} (picks)"
-            for label in (a, b)
-        ]
-        pictures["difference"] = difference(
-            canvas, kept[a], kept[b], names[0], names[1], shared, chance
-        ).image
-    pictures["comparison"] = card(
-        view.question, _panels(comparison, canvas), _footer(comparison)
-    ).image
+    result: the text of result.json where the comparison was read from one; None makes it.
 
-    names = [f"{name}.png" for name in pictures]
-    for name, picture in pictures.items():
-        picture.save(folder / f"{name}.png", optimize=True)
-    (folder / "reconstruction.html").write_text(_curve_page(comparison), encoding="utf-8")
-    text = json.dumps(record(comparison), indent=1, ensure_ascii=False, allow_nan=False)
-    (folder / "result.json").write_text(text + "\n", encoding="utf-8")
-    return [*names, "reconstruction.html", "result.json"]
+    Returns the names of the files; with the usual panels comparison.png, kept-….png per label,
+    difference.png (of the first two labels), relevance.png (with a question), reconstruction.html
+    and result.json. Raises OSError if the folder cannot be written, ValueError for a panel that is
+    not one of `PANELS`.
+    """
+    made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(comparison, panels)}
+    if "reconstruction" in panels:
+        made["reconstruction.html"] = _curve_page(comparison).encode()
+    made["result.json"] = (result or result_text(comparison)).encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in made.items():
+        (folder / name).write_bytes(data)
+    return list(made)
+
+
+def result_text(comparison: Comparison) -> str:
+    """result.json, the picture included: `reopen` draws the same from it again."""
+    told = record(comparison, with_picture=True)
+    return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def png(image: Image.Image) -> bytes:
+    """PNG at 300 dots an inch, at which a picture is about as wide as a column of a paper."""
+    file = io.BytesIO()
+    image.save(file, "PNG", optimize=True, dpi=(300, 300))
+    return file.getvalue()
+
+
+def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterator[Drawing]:
+    """The pictures of the panels named, one by one; what a comparison lacks is left out.
+
+    Raises ValueError for a panel that is not one of `PANELS`.
+    """
+    if unknown := [name for name in panels if name not in PANELS]:
+        raise ValueError(f"There is no panel {unknown[0]!r}. Choose from: {', '.join(PANELS)}.")
+    exploration = comparison.exploration
+    titles, canvas = exploration.titles, Canvas(comparison.view.photo, comparison.view.grid)
+    colours = _coloured(comparison)
+    slugs = dict(zip(colours, _slugs(list(colours)), strict=True))
+    for label, selection in comparison.selections.items():
+        named, title, colour = slugs[label], titles[label], colours[label]
+        if "kept" in panels:
+            kept = selection_overlay(canvas, selection, colour, title)
+            whole = selection.features is None  # what was merged has no SVG
+            words = kept_svg(canvas, selection.kept, colour, title, kept.sentence)
+            yield Drawing(f"kept-{named}", kept, words if whole else None)
+        if "order" in panels:
+            order = pick_order(canvas, selection.order, colour, title)
+            words = order_svg(canvas, selection.order, colour, title, order.sentence)
+            yield Drawing(f"order-{named}", order, words)
+        weight = exploration.weights[label]
+        if "weight" in panels and weight is not None:
+            drawn = weight_map(canvas, weight, title)
+            words = map_svg(canvas, weight.numpy(), f"Text weight, {title}", None, drawn.sentence)
+            yield Drawing(f"weight-{named}", drawn, words)
+        left = comparison.leftover[label]
+        if "leftover" in panels and left is not None:
+            drawn = leftover_map(canvas, left, title, len(selection))
+            about = f"Share left over, {title} keeping {len(selection)}"
+            words = map_svg(canvas, left.numpy(), about, (0.0, 1.0), drawn.sentence)
+            yield Drawing(f"leftover-{named}", drawn, words)
+    relevance = exploration.relevance
+    if "relevance" in panels and relevance is not None:
+        drawn = relevance_map(canvas, relevance)
+        about = "Raw cosine between each patch and the question"
+        words = map_svg(canvas, relevance.numpy(), about, None, drawn.sentence)
+        yield Drawing("relevance", drawn, words)
+    if "difference" in panels and len(comparison.selections) >= 2:
+        yield _difference(comparison, canvas)
+    if "comparison" in panels:
+        panel_row = _panels(comparison, canvas)
+        yield Drawing(
+            "comparison", card(comparison.view.question, panel_row, _footer(comparison)), None
+        )
+
+
+def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
+    n = comparison.exploration.n
+    (a, kept_a), (b, kept_b) = list(comparison.selections.items())[:2]
+    # Merged rows cannot be compared patch by patch; the patches that they grew from can.
+    titles = comparison.exploration.titles
+    title_a, title_b = (
+        titles[label] if selection.features is None else f"{titles[label]} (picks)"
+        for label, selection in ((a, kept_a), (b, kept_b))
+    )
+    shared = measures.overlap(kept_a.kept, kept_b.kept, n).jaccard
+    chance = measures.expected_jaccard(n, len(kept_a), len(kept_b))
+    drawn = difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
+    words = difference_svg(canvas, kept_a.kept, kept_b.kept, title_a, title_b, drawn.sentence)
+    return Drawing("difference", drawn, words)
 
 
 def _coloured(comparison: Comparison) -> dict[str, Colour]:
@@ -128,20 +216,45 @@ def _footer(comparison: Comparison) -> str:
     return f"SPARE demo · model {comparison.model} · times of a single run"
 
 
-def _curve_page(comparison: Comparison) -> str:
+def curve(comparison: Comparison) -> Rendered:
+    """The error of every label against the number of tokens kept, as a figure."""
     curves = comparison.exploration.curves
     titles = comparison.exploration.titles
-    drawn = reconstruction_figure(
+    return reconstruction_figure(
         curves.budgets,
         {titles[label]: errors for label, errors in curves.errors.items()},
         (curves.random.mean.tolist(), curves.random.low.tolist(), curves.random.high.tolist()),
         curves.bound.tolist(),
         comparison.budget,
     )
+
+
+def curve_svg(comparison: Comparison) -> Rendered:
+    """The same as the text of an SVG file."""
+    curves, titles = comparison.exploration.curves, comparison.exploration.titles
+    random = curves.random
+    sentence = curve(comparison).sentence
+    words = curve_figure_svg(
+        curves.budgets,
+        {titles[label]: errors for label, errors in curves.errors.items()},
+        (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
+        comparison.budget,
+        "relative error",
+        sentence,
+        curves.bound.tolist(),
+    )
+    return Rendered(words, sentence)
+
+
+def _curve_page(comparison: Comparison) -> str:
+    drawn = curve(comparison)
     # The whole of plotly.js goes into the page, so that it opens without a network; its button
     # that uploads the chart does not.
     chart = drawn.image.to_html(
-        include_plotlyjs=True, full_html=False, config={"displayModeBar": False}
+        include_plotlyjs=True,
+        full_html=False,
+        config={"displayModeBar": False},
+        div_id="reconstruction",  # plotly's own would be another one each time
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reconstruction</title>'

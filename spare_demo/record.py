@@ -6,13 +6,17 @@ the model lay.
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import hashlib
+import io
 import json
+import math
 import platform
 from importlib.metadata import version
 from typing import Any
 
+from PIL import Image
 from torch import Tensor
 
 import spare_demo
@@ -22,27 +26,38 @@ from spare_demo.models import Answer
 from spare_demo.pruners import Pruner
 from spare_demo.tokens import Selection
 
-FORMAT = 1
-"""Version of the layout; a reader refuses what it does not know."""
+FORMAT = 2
+"""Version of the layout. 2 added all that drawing it again needs; `reopen` reads 1 as well."""
+
+PACKAGES = ("torch", "transformers", "open_clip_torch", "pillow", "numpy", "plotly")
+"""Those whose version may change what is found or drawn."""
 
 
-def record(comparison: Comparison) -> dict[str, Any]:
-    """Everything needed to check or repeat a comparison, as JSON-ready values."""
+def versions() -> dict[str, str]:
+    """What runs here, by name."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+        "spare_demo": spare_demo.__version__,
+    }
+
+
+def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]:
+    """Everything needed to check or repeat a comparison, as JSON-ready values.
+
+    with_picture: also the photo itself, losslessly, so that it can be drawn again.
+    """
     view, exploration = comparison.view, comparison.exploration
     curves = exploration.curves
     return {
         "format": FORMAT,
         "model": {"name": comparison.model, "revision": comparison.revision},
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("torch", "transformers", "open_clip_torch")},
-            "spare_demo": spare_demo.__version__,
-        },
+        "versions": versions(),
         "picture": {
             "width": view.photo.width,
             "height": view.photo.height,
-            # Of the upright RGB pixels: the same for the same picture saved in another format.
-            "sha256": hashlib.sha256(view.photo.tobytes()).hexdigest(),
+            "sha256": digest(view.photo),
+            **({"png": _png(view.photo)} if with_picture else {}),
         },
         "question": view.question,
         "prompt": view.prompt,
@@ -57,15 +72,24 @@ def record(comparison: Comparison) -> dict[str, Any]:
         },
         "visual_tokens": exploration.n,
         "views": [  # LLaVA-NeXT's base view and tiles; else one
-            {"first_token": start, "rows": part.rows, "columns": part.cols}
+            {
+                "first_token": start,
+                "rows": part.rows,
+                "columns": part.cols,
+                "patch": part.patch,
+                "scale": list(part.scale),
+                "shift": list(part.shift),
+            }
             for start, part in zip(view.grid.starts, view.grid.parts, strict=True)
         ],
+        # Where the tokens of several views come from; see `geometry.MultiGrid`.
+        "place_of_token": getattr(view.grid, "place", None),
         "encode_seconds": view.picture.encode_seconds,
         "relevance_seconds": view.relevance_seconds,
         "relevance": _numbers(exploration.relevance),
         "notes": list(exploration.notes),
         "selections": {
-            label: _selection(exploration, label, selection)
+            label: _selection(exploration, label, selection, comparison.leftover[label])
             for label, selection in comparison.selections.items()
         },
         "answers": {label: _answer(answer) for label, answer in comparison.answers.items()},
@@ -100,11 +124,6 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     if isinstance(data, list):
         return {label: _selection_of(data)}
     if isinstance(data, dict) and isinstance(data.get("selections"), dict):
-        if data.get("format") != FORMAT:
-            raise ValueError(
-                f"This result has format {data.get('format')!r}; only format {FORMAT} can be read. "
-                "Make it again with this version."
-            )
         data = {
             # Picks can be imported, the rows that they were merged into cannot.
             f"{name} (unmerged)" if isinstance(item, dict) and item.get("sources") else name: (
@@ -117,7 +136,20 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     return {name: _selection_of(indices) for name, indices in data.items()}
 
 
-def _selection(exploration: Exploration, label: str, selection: Selection) -> dict[str, Any]:
+def digest(photo: Image.Image) -> str:
+    """sha256 of the upright RGB pixels: the same for one picture in any lossless format."""
+    return hashlib.sha256(photo.tobytes()).hexdigest()
+
+
+def _png(photo: Image.Image) -> str:
+    file = io.BytesIO()
+    photo.save(file, "PNG")
+    return base64.b64encode(file.getvalue()).decode("ascii")
+
+
+def _selection(
+    exploration: Exploration, label: str, selection: Selection, leftover: Tensor | None
+) -> dict[str, Any]:
     method = exploration.methods[label]
     settings = dataclasses.asdict(method) if isinstance(method, Pruner) else {}  # type: ignore[call-overload]
     return {
@@ -126,8 +158,12 @@ def _selection(exploration: Exploration, label: str, selection: Selection) -> di
         "order": selection.order.tolist(),
         "gain": _numbers(selection.gain),
         "near_ties": selection.near_ties,
+        "margin": None  # null: no other token was left
+        if selection.margin is None
+        else [value if math.isfinite(value) else None for value in selection.margin.tolist()],
         "sources": _sources(selection),
         "weight": _numbers(exploration.weights[label]),
+        "leftover": _numbers(leftover),
         "select_seconds": exploration.select_seconds.get(label),
     }
 
@@ -155,6 +191,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "kv_cache_bytes": answer.kv_cache_bytes,
         "kept_per_layer": list(answer.kept_per_layer),
         "ended": answer.ended,
+        "log_probabilities": list(answer.log_probabilities),
     }
 
 

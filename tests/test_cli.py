@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from spare_demo.__main__ import main
+from spare_demo.export import PANELS
 from spare_demo.methods_table import markdown
 from spare_demo.models import LlavaModel, catalogue, load_model
 from spare_demo.pruners import PRUNERS
@@ -262,7 +263,89 @@ def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"\n{row['name']} " in table
 
 
-@pytest.mark.parametrize("argv", [[], ["nonsense"], ["compare"], ["compare", "a.png", "?"]])
+def test_from_draws_the_same_bytes_without_a_model(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    panels = ["--panels", *PANELS]
+    status, out = run(*panels, "--zip", "--methods", "spare", "random", "--budget", "6")
+    assert status == 0
+    monkeypatch.setattr("spare_demo.__main__.load_model", lambda *_: pytest.fail("loaded a model"))
+    printed = capsys.readouterr().out
+    again = tmp_path / "drawn again"
+    argv = ["compare", "--from", str(out / "result.json"), "--out", str(again), "--zip", *panels]
+    assert main(argv) == 0
+    names = {path.name for path in out.iterdir()}
+    assert {"citation.zip", "order-spare.png", "leftover-random.png", "weight-spare.png"} <= names
+    assert {path.name for path in again.iterdir()} == names
+    for name in names:
+        assert (again / name).read_bytes() == (out / name).read_bytes(), name
+    # The same is told, but for the model's own introduction and where it was written to.
+    told = capsys.readouterr().out.rpartition("\n\n")[0].strip()
+    assert told.startswith(QUESTION)
+    assert told in printed
+
+
+def test_from_and_again_asks_the_model_the_same(
+    run: Run, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picks = tmp_path / "mine.json"
+    picks.write_text("[8, 3, 11]")
+    _, out = run("--methods", "cdpruner", "random", "--picks", str(picks), "--seed", "7")
+    again = tmp_path / "again"
+    argv = ["compare", "--from", str(out / "result.json"), "--again", "--out", str(again)]
+    assert main([*argv, "--model", str(tiny_folder)]) == 0
+    assert "The same tokens and answers as in the file." in capsys.readouterr().out
+    first, second = (json.loads((d / "result.json").read_text()) for d in (out, again))
+    assert first["settings"] == second["settings"]
+    for label, item in first["selections"].items():
+        assert second["selections"][label]["order"] == item["order"]
+        assert second["answers"][label]["token_ids"] == first["answers"][label]["token_ids"]
+
+    first["selections"]["cdpruner"]["order"].reverse()
+    first["answers"]["mine"]["token_ids"] = [1]
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(first))
+    argv[2] = str(changed)
+    assert main([*argv, "--model", str(tiny_folder)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Not as in the file: CDPruner keeps other tokens; mine answers otherwise." in told
+
+
+def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
+    run: Run, picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = run()
+    data = json.loads((out / "result.json").read_text())
+    del data["picture"]["png"]
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps(data))
+    target = tmp_path / "drawn"
+    argv = ["compare", "--from", str(bare), "--out", str(target)]
+    assert main(argv) == 0
+    assert "grey stands in its place" in " ".join(capsys.readouterr().out.split())
+    assert (target / "kept-spare.png").read_bytes() != (out / "kept-spare.png").read_bytes()
+    assert main([*argv, "--again"]) == 1
+    assert "does not hold the picture" in capsys.readouterr().err
+    assert main(["compare", str(picture), *argv[1:]]) == 0
+    assert (target / "kept-spare.png").read_bytes() == (out / "kept-spare.png").read_bytes()
+    Image.new("RGB", (90, 60)).save(picture)
+    assert main(["compare", str(picture), *argv[1:]]) == 1
+    assert "not the one this result was made of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nonsense"],
+        ["compare"],
+        ["compare", "a.png", "?"],
+        ["compare", "a.png", "--out", "x"],
+        ["compare", "a.png", "?", "--out", "x", "--again"],
+        ["compare", "a.png", "?", "--from", "b.json", "--out", "x"],
+        ["compare", "--from", "b.json", "--out", "x", "--panels", "nonsense"],
+    ],
+)
 def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(argv)

@@ -1,0 +1,224 @@
+"""The pictures as SVG: the photo as pixels, and every outline, colour, number and word as vectors.
+
+They show what the functions of the same name elsewhere in this folder show, from the same `Canvas`
+(one user unit is one canvas pixel), and carry the same sentence as their description. For papers:
+the words stay words, and the lines stay sharp at any size.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from spare_demo.render.base import BLUE, VERMILION, Colour, Flags, Tokens, number, token_flags
+from spare_demo.render.base import token_list as _token_list
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import cividis, hue_ramp
+from spare_demo.render.marks import line_width
+
+_INK, _FAINT, _WHITE, _BLACK = "#20242a", "#5c626a", "#ffffff", "#000000"
+_OPACITY = 0.55
+_NUMBERED = 64
+_STOPS = 17  # of a colour bar
+
+
+def kept_svg(canvas: Canvas, kept: Tokens, colour: Colour, label: str, sentence: str) -> str:
+    """`kept_overlay` as SVG."""
+    flags = token_flags(kept, canvas.grid.n)
+    count = int(flags.sum())
+    sheet = _Sheet(canvas, canvas.keep(flags), sentence)
+    sheet.outline(flags, _hex(colour), line_width(canvas.patch))
+    sheet.legend(
+        [(_hex(colour), f"{label} kept {count}"), (None, f"dropped {canvas.grid.n - count}")]
+    )
+    return sheet.text()
+
+
+def difference_svg(
+    canvas: Canvas, kept_a: Tokens, kept_b: Tokens, label_a: str, label_b: str, sentence: str
+) -> str:
+    """`difference` as SVG."""
+    n = canvas.grid.n
+    a, b = token_flags(kept_a, n), token_flags(kept_b, n)
+    sheet, width = _Sheet(canvas, canvas.keep(a | b), sentence), line_width(canvas.patch)
+    sheet.outline(a & b, _BLACK, width + 1)
+    sheet.outline(a & b, _WHITE, max(1, width - 1), inset=1)
+    sheet.outline(a & ~b, _hex(BLUE), width)
+    sheet.hatch(b & ~a, _hex(VERMILION))
+    sheet.outline(b & ~a, _hex(VERMILION), width)
+    both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
+    sheet.legend(
+        [
+            (_BLACK, f"both {both}"),
+            (_hex(BLUE), f"only {label_a} {only_a}"),
+            (_hex(VERMILION), f"only {label_b} {only_b}"),
+            (None, f"neither {n - both - only_a - only_b}"),
+        ]
+    )
+    return sheet.text()
+
+
+def order_svg(canvas: Canvas, order: Tokens, colour: Colour, label: str, sentence: str) -> str:
+    """`pick_order` as SVG."""
+    picks = _token_list(order, canvas.grid.n).tolist()
+    sheet = _Sheet(canvas, canvas.dim, sentence)
+    shades = hue_ramp(colour, np.arange(len(picks)) / max(1, len(picks) - 1))
+    for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):
+        sheet.fill(token, _hex(shade), 0.8)
+        if len(picks) <= _NUMBERED:
+            dark = shade.astype(float) @ (0.299, 0.587, 0.114) < 128
+            sheet.number(token, str(rank), _WHITE if dark else _BLACK)
+    sheet.outline(token_flags(picks, canvas.grid.n), _WHITE, max(1, line_width(canvas.patch) // 2))
+    bar = hue_ramp(colour, np.linspace(0, 1, _STOPS))
+    ends = [(0.0, "first (1)"), (1.0, f"last ({len(picks)})")] if len(picks) > 1 else []
+    sheet.bar(f"{label}: order of the {len(picks)} kept", bar, ends)
+    return sheet.text()
+
+
+def map_svg(
+    canvas: Canvas,
+    values: Sequence[float] | NDArray[np.floating],
+    title: str,
+    value_range: tuple[float, float] | None,
+    sentence: str,
+) -> str:
+    """`heatmap` as SVG. values: (n,) finite numbers within `value_range`; None is their own."""
+    numbers = np.asarray(values, np.float64)
+    low, high = value_range or (float(numbers.min()), float(numbers.max()))
+    shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
+    sheet = _Sheet(canvas, canvas.grey, sentence)
+    for token, shade in enumerate(cividis(shares)):
+        sheet.fill(token, _hex(shade), _OPACITY)
+    signed, scale = low < 0, max(abs(low), abs(high))
+    marks = {low: number(low, signed, scale), high: number(high, signed, scale)}
+    if low < 0 < high:
+        marks[0.0] = "0"
+    mean = float(numbers.mean())
+    marks[mean] = f"mean {number(mean, signed, scale)}"
+    ticks = [((v - low) / (high - low) if high > low else 0.5, t) for v, t in marks.items()]
+    sheet.bar(title, cividis(np.linspace(0, 1, _STOPS)), sorted(ticks))
+    return sheet.text()
+
+
+class _Sheet:
+    """An SVG being written: the picture, marks on its tokens, and a strip below."""
+
+    def __init__(self, canvas: Canvas, picture: Image.Image, sentence: str) -> None:
+        self.canvas, self._sentence = canvas, sentence
+        self._width, self._top = canvas.size
+        self._size = max(canvas.size) // 46
+        self._height = self._top + round(self._size * 4.8)
+        self._parts = [_image(picture)]
+
+    def outline(self, flags: Flags, colour: str, width: int, inset: int = 0) -> None:
+        """A line along the inner edge of the flagged tokens."""
+        shift = inset + width / 2
+        squares = []
+        for token in np.flatnonzero(flags):
+            x0, y0, x1, _ = self.canvas.rectangle(int(token))
+            side = x1 - x0 - 2 * shift
+            squares.append(f"M{x0 + shift:g} {y0 + shift:g}h{side:g}v{side:g}h{-side:g}z")
+        if squares:
+            self._parts.append(
+                f'<path d="{"".join(squares)}" fill="none" stroke="{colour}" '
+                f'stroke-width="{width}"/>'
+            )
+
+    def hatch(self, flags: Flags, colour: str) -> None:
+        """Two diagonal lines across the top right corner of the flagged tokens."""
+        lines = []
+        for token in np.flatnonzero(flags):
+            _, y0, x1, _ = self.canvas.rectangle(int(token))
+            reach = self.canvas.patch * 0.4
+            for part in (reach, reach / 2):
+                lines.append(f"M{x1 - part:g} {y0}L{x1} {y0 + part:g}")
+        if lines:
+            width = max(1, self.canvas.patch // 14)
+            self._parts.append(
+                f'<path d="{"".join(lines)}" stroke="{colour}" stroke-width="{width}"/>'
+            )
+
+    def fill(self, token: int, colour: str, opacity: float) -> None:
+        x0, y0, x1, y1 = self.canvas.rectangle(token)
+        self._parts.append(
+            f'<rect x="{x0}" y="{y0}" width="{x1 - x0}" height="{y1 - y0}" fill="{colour}" '
+            f'fill-opacity="{opacity}"/>'
+        )
+
+    def number(self, token: int, text: str, colour: str) -> None:
+        x0, y0, x1, y1 = self.canvas.rectangle(token)
+        size = self.canvas.patch * 0.5
+        self._write((x0 + x1) / 2, (y0 + y1) / 2 + size * 0.35, text, colour, "middle", size)
+
+    def legend(self, entries: Sequence[tuple[str | None, str]]) -> None:
+        """Squares with an outline (None: a dimmed one) and words, two to a line."""
+        side, step = self._size * 1.25, self._width / 2
+        for index, (colour, words) in enumerate(entries):
+            x = self._size * 0.6 + step * (index % 2)
+            y = self._top + self._size * (0.6 + 1.7 * (index // 2))
+            look = f'fill="#c4c8cc" stroke="{colour}"' if colour else 'fill="#454647"'
+            self._parts.append(
+                f'<rect x="{x + 1:g}" y="{y + 1:g}" width="{side - 2:g}" height="{side - 2:g}" '
+                f'{look} stroke-width="2"/>'
+            )
+            self._write(x + side + self._size * 0.45, y + side * 0.78, words, _INK)
+
+    def bar(
+        self, title: str, colours: NDArray[np.uint8], ticks: Sequence[tuple[float, str]]
+    ) -> None:
+        """A title and a bar of colours from left to right, with words at shares 0..1 of it."""
+        pad, size = self._size * 0.6, self._size
+        left, right = pad, self._width - pad
+        self._write(left, self._top + size * 1.4, title, _INK)
+        stops = "".join(
+            f'<stop offset="{index / (len(colours) - 1):g}" stop-color="{_hex(colour)}"/>'
+            for index, colour in enumerate(colours)
+        )
+        self._parts.append(
+            f'<defs><linearGradient id="bar">{stops}</linearGradient></defs>'
+            f'<rect x="{left:g}" y="{self._top + size * 1.9:g}" width="{right - left:g}" '
+            f'height="{size * 0.8:g}" fill="url(#bar)"/>'
+        )
+        for share, words in ticks:
+            anchor = "start" if share < 0.1 else "end" if share > 0.9 else "middle"
+            x = left + share * (right - left)
+            self._write(x, self._top + size * 4, words, _FAINT, anchor)
+
+    def text(self) -> str:
+        size = f'width="{self._width}" height="{self._height}"'
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
+            f'viewBox="0 0 {self._width} {self._height}" role="img" '
+            'font-family="system-ui, Helvetica, Arial, sans-serif">'
+            f'<title>{escape(self._sentence)}</title><rect {size} fill="#fafafa"/>'
+            + "".join(self._parts)
+            + "</svg>\n"
+        )
+
+    def _write(
+        self, x: float, y: float, text: str, colour: str, anchor: str = "start", size: float = 0
+    ) -> None:
+        self._parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="{size or self._size:g}" fill="{colour}" '
+            f'text-anchor="{anchor}">{escape(text)}</text>'
+        )
+
+
+def _image(picture: Image.Image) -> str:
+    file = io.BytesIO()
+    picture.save(file, "PNG", optimize=True)
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return (
+        f'<image width="{picture.width}" height="{picture.height}" '
+        f'href="data:image/png;base64,{data}"/>'
+    )
+
+
+def _hex(colour: Sequence[int] | NDArray[np.uint8]) -> str:
+    return "#" + "".join(f"{int(part):02x}" for part in colour)

@@ -1,0 +1,125 @@
+"""The zip: what is in it, that it says how to be repeated, and that it is the same bytes again."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shlex
+import xml.etree.ElementTree as ET
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spare_demo.citation import cite, command_line
+from spare_demo.comparison import Comparison, compare
+from spare_demo.export import PANELS
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.reopen import reopen
+from spare_demo.tokens import Selection
+
+QUESTION = "--Which 'number' is <written> & where?"
+
+
+@pytest.fixture(scope="module")
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+    methods = {"spare": PRUNERS["spare"], "cdpruner": PRUNERS["cdpruner"]}
+    return compare(tiny_model, photo, QUESTION, methods, budget=5, max_new_tokens=3)
+
+
+def opened(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_it_holds_every_panel_chosen_as_png_and_svg(result: Comparison, photo: Image.Image) -> None:
+    files = opened(cite(result, PANELS, "https://example.org/?k=5"))
+    both = [
+        *("kept-spare", "kept-cdpruner", "order-spare", "order-cdpruner", "weight-spare"),
+        *("weight-cdpruner", "leftover-spare", "leftover-cdpruner", "relevance", "difference"),
+    ]
+    assert set(files) == {
+        *(f"{name}.png" for name in both),
+        *(f"{name}.svg" for name in both),
+        *("comparison.png", "reconstruction.svg", "result.json", "picture.png", "README.txt"),
+    }
+    for name, data in files.items():
+        if name.endswith(".png"):
+            with Image.open(io.BytesIO(data)) as image:
+                image.load()
+                if name != "picture.png":
+                    assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        if name.endswith(".svg"):
+            root = ET.fromstring(data.decode())
+            title = root.find("{http://www.w3.org/2000/svg}title")
+            assert title is not None
+            assert title.text in files["README.txt"].decode()
+    with Image.open(io.BytesIO(files["picture.png"])) as image:
+        np.testing.assert_array_equal(np.asarray(image), np.asarray(photo))
+    readme = files["README.txt"].decode()
+    assert command_line(result) in readme
+    assert "https://example.org/?k=5" in readme
+    assert f"Question: {QUESTION}" in readme
+    assert result.answers["unpruned"].text in readme
+
+
+def test_the_same_comparison_gives_the_same_bytes_also_read_back(result: Comparison) -> None:
+    data = cite(result, ("difference",))
+    assert cite(result, ("difference",)) == data
+    told = opened(data)["result.json"].decode()
+    assert cite(reopen(told).comparison, ("difference",)) == data
+
+
+def test_a_panel_that_is_not_there_is_refused(result: Comparison) -> None:
+    with pytest.raises(ValueError, match=r"There is no panel 'nonsense'\. Choose from: comp"):
+        cite(result, ("nonsense",))
+    with pytest.raises(ValueError, match="at least one picture"):
+        cite(result, ())
+
+
+def test_the_command_line_is_read_as_it_was_meant(result: Comparison) -> None:
+    from spare_demo.__main__ import _parser
+    from spare_demo.settings import Settings
+
+    words = shlex.split(command_line(result))
+    assert words[:3] == ["python", "-m", "spare_demo"]
+    read = _parser(Settings()).parse_args(words[3:])
+    assert (read.image, read.question) == ("picture.png", QUESTION)
+    assert read.methods == ["spare", "cdpruner"]
+    assert (read.model, int(read.budget), read.seed) == (result.model, 5, 0)
+    assert (read.max_new_tokens, read.aspect) == (3, "pad")
+    assert (read.relevance_layer, read.relevance_text) == (-2, "stretches")
+
+
+@pytest.mark.parametrize(
+    ("label", "method", "explicit"),
+    [
+        ("spare", PRUNERS["spare"], True),
+        ("spare (2)", PRUNERS["spare"], True),
+        ("random", dataclasses.replace(PRUNERS["random"], seed=4), True),  # type: ignore[type-var]
+        ("random", dataclasses.replace(PRUNERS["random"], seed=5), False),  # type: ignore[type-var]
+        ("mine", PRUNERS["spare"], False),
+        ("spare", dataclasses.replace(PRUNERS["spare"], squash="minmax"), False),  # type: ignore[type-var]
+        ("mine", Selection(order=[1, 2]), False),
+    ],
+)
+def test_what_no_flag_can_say_is_taken_from_the_file(
+    result: Comparison, label: str, method: object, explicit: bool
+) -> None:
+    exploration = dataclasses.replace(result.exploration, methods={label: method})
+    changed = dataclasses.replace(result, exploration=exploration, seed=4)
+    line = command_line(changed)
+    assert ("--from result.json --again" in line) != explicit
+    if explicit:
+        assert f"--methods {label.split(' ')[0]} --" in line
+
+
+def test_result_json_in_the_zip_is_whole(result: Comparison) -> None:
+    told = json.loads(opened(cite(result))["result.json"])
+    assert told["picture"]["png"]
+    assert told["versions"]["pillow"]
+    assert [len(item["leftover"]) for item in told["selections"].values()] == [16, 16]

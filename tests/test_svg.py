@@ -1,0 +1,131 @@
+"""The SVGs: read back as XML, they show the same tokens, colours and words as the pictures."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spare_demo.geometry import fit
+from spare_demo.render import BLUE, VERMILION, Canvas
+from spare_demo.render.colours import cividis
+from spare_demo.render.curve_svg import curve_figure_svg
+from spare_demo.render.svg import difference_svg, kept_svg, map_svg, order_svg
+
+SVG = "{http://www.w3.org/2000/svg}"
+ODD = "A <b> & “B”"
+
+
+@pytest.fixture(scope="module")
+def canvas() -> Canvas:
+    noise = np.random.default_rng(0).integers(0, 256, (40, 56, 3), dtype=np.uint8)
+    photo = Image.fromarray(noise)
+    return Canvas(photo, fit(photo, 56, 14, "pad", (0, 0, 0))[1])
+
+
+def read(text: str) -> ET.Element:
+    root = ET.fromstring(text)
+    assert root.attrib["role"] == "img"
+    return root
+
+
+def words(root: ET.Element) -> list[str | None]:
+    return [part.text for part in root.iter(f"{SVG}text")]
+
+
+def ground(root: ET.Element) -> np.ndarray:
+    (image,) = root.iter(f"{SVG}image")
+    data = image.attrib["href"].removeprefix("data:image/png;base64,")
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
+
+
+def outlined(root: ET.Element, canvas: Canvas, colour: str) -> set[int]:
+    """The tokens that a path of this colour goes around."""
+    found = set()
+    for path in root.iter(f"{SVG}path"):
+        if path.attrib["stroke"] == colour and path.attrib.get("fill") == "none":
+            for x, y in re.findall(r"M([\d.]+) ([\d.]+)h", path.attrib["d"]):
+                for token in range(canvas.grid.n):
+                    x0, y0, x1, y1 = canvas.rectangle(token)
+                    if x0 <= float(x) < x1 and y0 <= float(y) < y1:
+                        found.add(token)
+    return found
+
+
+def test_kept(canvas: Canvas) -> None:
+    root = read(kept_svg(canvas, [3, 9], BLUE, ODD, f"{ODD}."))
+    title = root.find(f"{SVG}title")
+    assert title is not None
+    assert title.text == f"{ODD}."
+    assert outlined(root, canvas, "#0072b2") == {3, 9}
+    assert words(root) == [f"{ODD} kept 2", "dropped 14"]
+    flags = np.zeros(16, bool)
+    flags[[3, 9]] = True
+    np.testing.assert_array_equal(ground(root), np.asarray(canvas.keep(flags)))
+
+
+def test_difference(canvas: Canvas) -> None:
+    root = read(difference_svg(canvas, [1, 2], [2, 5, 6], "SPARE", "CDPruner", "x"))
+    assert outlined(root, canvas, "#0072b2") == {1}
+    assert outlined(root, canvas, "#d55e00") == {5, 6}
+    assert outlined(root, canvas, "#ffffff") == {2}
+    assert words(root) == ["both 1", "only SPARE 1", "only CDPruner 2", "neither 12"]
+    hatches = [p for p in root.iter(f"{SVG}path") if p.attrib.get("fill") is None]
+    assert len(hatches) == 1
+    assert hatches[0].attrib["d"].count("M") == 4  # two lines each
+    assert outlined(read(difference_svg(canvas, [], [], "a", "b", "x")), canvas, "#0072b2") == set()
+
+
+def test_order(canvas: Canvas) -> None:
+    root = read(order_svg(canvas, [9, 3, 4], VERMILION, "B", "x"))
+    filled = [r for r in root.iter(f"{SVG}rect") if r.attrib.get("fill-opacity") == "0.8"]
+    corners = [(int(r.attrib["x"]), int(r.attrib["y"])) for r in filled]
+    assert corners == [canvas.rectangle(token)[:2] for token in (9, 3, 4)]
+    assert words(root) == ["1", "2", "3", "B: order of the 3 kept", "first (1)", "last (3)"]
+    assert "2" not in words(read(order_svg(canvas, [9], VERMILION, "B", "x")))
+
+
+def test_map(canvas: Canvas) -> None:
+    values = np.linspace(-0.1, 0.3, 16)
+    root = read(map_svg(canvas, values, ODD, None, "x"))
+    filled = [r for r in root.iter(f"{SVG}rect") if r.attrib.get("fill-opacity") == "0.55"]
+    shades = [tuple(bytes.fromhex(r.attrib["fill"][1:])) for r in filled]
+    np.testing.assert_array_equal(shades, cividis((values + 0.1) / 0.4))
+    assert words(root) == [ODD, "-0.100", "0", "mean +0.100", "+0.300"]
+    np.testing.assert_array_equal(ground(root), np.asarray(canvas.grey))
+    flat = words(read(map_svg(canvas, np.ones(16), "t", None, "x")))
+    assert flat == ["t", "mean 1.00"]
+    shared = words(read(map_svg(canvas, np.full(16, 0.5), "t", (0.0, 1.0), "x")))
+    assert shared == ["t", "0", "mean 0.50", "1.00"]
+
+
+def test_curve() -> None:
+    series = {"SPARE": [1.0, 0.5, 0.0], "CDPruner": [0.8, 0.25, 0.0]}
+    band = ([0.9, 0.6, 0.0], [0.8, 0.5, 0.0], [1.0, 0.7, 0.0])
+    text = curve_figure_svg([1, 4, 16], series, band, 4, "relative error", "x", [0.5, 0.1, 0.0])
+    root = read(text)
+    lines = {
+        part.attrib["stroke"]: [
+            tuple(float(v) for v in point.split(",")) for point in part.attrib["points"].split()
+        ]
+        for part in root.iter(f"{SVG}polyline")
+    }
+    a = lines["#0072b2"]
+    assert [x for x, _ in a] == pytest.approx([64, 312, 560])  # logarithmic: 4 is in the middle
+    assert [y for _, y in a] == pytest.approx([24, 172, 320])
+    assert lines["#d55e00"][1][1] == pytest.approx(246)
+    assert {"SPARE", "CDPruner", "random", "SVD bound", "k = 4", "16", "relative error"} <= set(
+        words(root)
+    )
+    with pytest.raises(ValueError, match="values for 1 budgets"):
+        curve_figure_svg([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "x")
+
+
+def test_a_curve_of_zeros_is_drawn() -> None:
+    zero = [0.0, 0.0]
+    assert "polyline" in curve_figure_svg([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x")
