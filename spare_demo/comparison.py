@@ -26,7 +26,7 @@ from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.pruners.options import Changes, configured, title_of
+from spare_demo.pruners.options import Changes, configured, read_method, title_of
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
 
@@ -86,7 +86,7 @@ class Exploration:
         """What to call each label on a picture: what ran by its title, or a label of one's own."""
         return {
             label: title_of(method, PRUNERS)
-            if isinstance(method, Pruner) and label in PRUNERS
+            if isinstance(method, Pruner) and label.partition(":")[0] in PRUNERS
             else label
             for label, method in self.methods.items()
         }
@@ -255,6 +255,8 @@ def choose(
 ) -> Chosen:
     """Names or ready-made methods and sets -> what to compare, by label.
 
+    A name may say how the method is set: "divprune:metric=euclidean".
+
     A name's label is the name; a name given twice gets "spare" and "spare (2)". A method given by
     name takes `seed` if it draws at random, and `changes` of its settings (`read_options` reads
     them); one given ready-made keeps its own.
@@ -284,9 +286,9 @@ def choose(
         return dict(pruners)
     chosen: Chosen = {}
     for name in pruners:
-        method = get_pruner(name)
+        method = read_method(name, PRUNERS)
         if method.seeded:
-            method = dataclasses.replace(method, seed=seed)  # type: ignore[type-var]
+            method = dataclasses.replace(method, seed=seed)
         method = configured(method, (changes or {}).get(name, {}))
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1
         chosen[name if turn == 1 else f"{name} ({turn})"] = method

@@ -153,6 +153,9 @@ def test_settings_reach_methods_by_name_and_their_titles(view: View) -> None:
     changes = {"divprune": {"metric": "euclidean"}}
     chosen = choose(("divprune", "spare"), changes=changes)
     assert chosen == {"divprune": DivPrune(metric="euclidean"), "spare": PRUNERS["spare"]}
+    told = ("divprune:metric=euclidean", "divprune")
+    assert choose(told) == {told[0]: DivPrune(metric="euclidean"), "divprune": DivPrune()}
+    assert explore(view, choose(told)).titles[told[0]] == "DivPrune (metric=euclidean)"
     titles = explore(view, chosen).titles
     assert titles == {"divprune": "DivPrune (metric=euclidean)", "spare": "SPARE"}
     with pytest.raises(ValueError, match="'divprune' has settings but is not compared"):

@@ -1,4 +1,7 @@
-"""Settings of methods as text: `divprune.metric=euclidean`, read, applied and said again.
+"""Settings of methods as text, read, applied and said again.
+
+    divprune.metric=euclidean                 one setting, of `--set`
+    zoo-prune:directions=16,step=0.1          a method as it is set, wherever a name goes
 
 The fields themselves, with their labels and limits, are those of the methods' dataclasses.
 """
@@ -41,6 +44,25 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
     for name, changes in found.items():
         configured(methods[name], changes)  # refuses what is out of range before anything runs
     return found
+
+
+def read_method(text: str, methods: Mapping[str, Any]) -> Any:
+    """A name of `methods`, or "name:field=value,field=value" -> the method as it is set.
+
+    Raises ValueError, with a sentence to show, for anything else.
+    """
+    name, _, settings = text.partition(":")
+    if name not in methods:
+        raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
+    texts = [f"{name}.{part}" for part in settings.split(",") if part]
+    return configured(methods[name], read_options(texts, methods).get(name, {}))
+
+
+def write_method(name: str, values: Mapping[str, Any], methods: Mapping[str, Any]) -> str:
+    """What `read_method` reads: the name, and the values that are not the usual ones."""
+    usual = methods[name]
+    told = [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
+    return f"{name}:{','.join(told)}" if told else name
 
 
 def read_value(method: Any, field: str, text: str) -> Any:

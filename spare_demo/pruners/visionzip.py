@@ -11,7 +11,8 @@ states are all of the block whose output LLaVA reads, the last but one.
 
 That sum is not divided, as released, so that contextual rows are about twice as long. Rows: class
 token, dominant in raster order, contextual. For several views, each by itself: the first view's
-rows, then all others' dominant in raster order, their class tokens, their contextual rows.
+rows, then all others' dominant in raster order, their class tokens, their contextual rows. Where
+all views share one budget, the first one's class token stands for them.
 
 54 + 10 of 64 is the released split; the share 10 / 64 makes 108 + 20, 162 + 30 and 27 + 5 of the
 other usual budgets. A budget of 1 is one patch.

@@ -6,7 +6,15 @@ import pytest
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.divprune import DivPrune
-from spare_demo.pruners.options import changed, configured, fields_of, read_options, title_of
+from spare_demo.pruners.options import (
+    changed,
+    configured,
+    fields_of,
+    read_method,
+    read_options,
+    title_of,
+    write_method,
+)
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.zoo import ZooPrune
 
@@ -48,6 +56,19 @@ def test_every_default_can_be_written_and_read(name: str) -> None:
 def test_what_is_no_setting_is_refused_in_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         read_options([text], PRUNERS)
+
+
+def test_a_method_as_it_is_set_is_one_text() -> None:
+    assert read_method("spare", PRUNERS) is not None
+    method = read_method("zoo-prune:directions=16,step=0.5", PRUNERS)
+    assert method == ZooPrune(directions=16, step=0.5)
+    values = {"directions": 16, "step": 0.01, "seed": 0}
+    assert write_method("zoo-prune", values, PRUNERS) == "zoo-prune:directions=16"
+    assert write_method("zoo-prune", {"step": 0.01}, PRUNERS) == "zoo-prune"
+    with pytest.raises(ValueError, match="no method 'zoo'"):
+        read_method("zoo:step=1", PRUNERS)
+    with pytest.raises(ValueError, match="no setting 'steps'"):
+        read_method("zoo-prune:steps=1", PRUNERS)
 
 
 def test_a_title_says_what_was_set_otherwise() -> None:

@@ -1,0 +1,121 @@
+"""The settings of a method as controls under its menu, made from the fields of its dataclass.
+
+A menu's value is the method as `pruners.options.read_method` reads it: its name, and what is set
+otherwise than usual. So a control changes nothing but the menu, and whoever reads the menu gets
+the settings with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
+
+NOT_HERE = " – not on this model: "
+"""Between the title and the reason of a method that cannot run; style.css greys it out."""
+
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+
+
+def menu(supplies: Collection[str], chosen: str = "") -> list[tuple[str, str]]:
+    """(label, value) of every method, those that cannot run with the reason, and of `chosen`.
+
+    supplies: `model.supplies`. chosen: a menu's value, which may have settings.
+    """
+    entries = []
+    for name, method in PRUNERS.items():
+        reason = method.reason_against(supplies)
+        entries.append((f"{method.title}{NOT_HERE}{reason}" if reason else method.title, name))
+    if ":" in chosen:
+        entries.append((title_of(read_method(chosen, PRUNERS), PRUNERS), chosen))
+    return entries
+
+
+def able(name: str, supplies: Collection[str]) -> str:
+    """The method, or its text-free form where the model has no text side for it."""
+    method = PRUNERS[name]
+    return name if method.reason_against(supplies) is None else method.text_free or name
+
+
+def settings_panel(
+    dropdown: gr.Dropdown, supplies: Collection[str], slot: str, demo: gr.Blocks
+) -> gr.State:
+    """A folded panel with the settings of what the dropdown says, "" where there are none.
+
+    Returns a state that changes whenever a setting did; by then the dropdown has it.
+    """
+    shown, tuned = gr.State(), gr.State(0)
+
+    def name_of(value: str) -> str:
+        return value.partition(":")[0]
+
+    dropdown.change(name_of, dropdown, shown, queue=False, **_QUIET)
+    demo.load(name_of, dropdown, shown, queue=False, **_QUIET)
+
+    with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
+
+        @gr.render(
+            inputs=[shown, dropdown], triggers=[shown.change], show_progress="hidden", queue=False
+        )
+        def controls(name: str, value: str) -> None:
+            fields = [field for field in fields_of(PRUNERS[name]).values() if field.name != "seed"]
+            if not fields:
+                gr.HTML('<p class="note">This method has no settings.</p>')
+                return
+            method = read_method(value, PRUNERS)
+            message = gr.HTML()
+            parts = [_control(field, getattr(method, field.name)) for field in fields]
+
+            def apply(chosen: str, count: int, *given: Any) -> list[Any]:
+                try:
+                    told = choose(name, [field.name for field in fields], given)
+                except ValueError as error:
+                    words = f'<p class="message" role="alert">{escape(str(error))}</p>'
+                    return [gr.skip(), gr.skip(), words]
+                if told == chosen:
+                    return [gr.skip(), gr.skip(), ""]
+                return [gr.update(choices=menu(supplies, told), value=told), count + 1, ""]
+
+            for part in parts:
+                events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
+                for event in events:
+                    outputs = [dropdown, tuned, message]
+                    event(apply, [dropdown, tuned, *parts], outputs, queue=False, **_QUIET)
+
+    return tuned
+
+
+def choose(name: str, fields: Sequence[str], given: Sequence[Any]) -> str:
+    """The menu's value for a method with these settings, as the controls sent them.
+
+    Raises ValueError, with a sentence to show, for a value that is not one of the method's.
+    """
+    method = PRUNERS[name]
+    read = {
+        field: read_value(method, field, _plain(value))
+        for field, value in zip(fields, given, strict=True)
+    }
+    told = write_method(name, read, PRUNERS)
+    read_method(told, PRUNERS)
+    return told
+
+
+def _plain(value: Any) -> str:
+    """What a control sends as text; a number field sends 8 as 8.0, and nothing when empty."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return "" if value is None else str(value)
+
+
+def _control(field: Any, value: Any) -> gr.Dropdown | gr.Number:
+    label, words = field.metadata["label"], field.metadata["help"]
+    if field.metadata["limits"]:
+        # Limits are the method's to say, in a sentence.
+        return gr.Number(value, label=label, info=words, interactive=True)
+    return gr.Dropdown(list(field.metadata["choices"]), value=value, label=label, info=words,
+                       interactive=True)  # fmt: skip
