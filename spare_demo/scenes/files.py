@@ -19,6 +19,7 @@ from .architecture import MEAN, SIDE, STD
 _LARGEST_FILE = "8MB"  # a Space refuses files over 10 MB without LFS
 
 
+_TOWER = "model.vision_tower."
 _BY_TOKEN = ("token_embedding.weight", "embed_tokens.weight", "lm_head.weight")
 
 
@@ -66,9 +67,12 @@ class BuiltInFiles:
     def load_llava(
         self, llava: LlavaForConditionalGeneration, tokenizer: PreTrainedTokenizerFast
     ) -> int:
-        """Fills ``llava`` with the shipped weights; returns the steps they have seen."""
+        """Fills projector and decoder with the shipped weights; returns the steps they have seen.
+
+        The tower stays: it is the CLIP's, which may have been trained on since.
+        """
         shipped = LlavaForConditionalGeneration.from_pretrained(self.folder, dtype=torch.float32)
-        state = shipped.state_dict()
+        state = shipped.state_dict() | llava.model.vision_tower.state_dict(prefix=_TOWER)
         _carry_rows(state, llava.state_dict(), self.folder, tokenizer)
         llava.load_state_dict(state)
         return self._steps("language_steps")

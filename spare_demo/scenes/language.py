@@ -17,12 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from . import draw, packed, questions
+from . import architecture, draw, packed, questions
 from .architecture import GRID, PATCH, SIDE
-from .tower import normalise, random_corner, vision_states, window_at
+from .tower import normalise, places_in_grid, random_corner, vision_states, window_at
 from .world import World, rng_of, sample_scene
 
 IGNORED = -100
+_PLACE_LAYER = 2  # where the decoder's tokens of patches are asked where they lie
 # What padding holds; nobody's question is number -1.
 _FILL = {"ids": 0, "labels": IGNORED, "places": 0, "owner": -1}
 
@@ -43,8 +44,8 @@ WINDOW = 12
 PHASES = (
     # A picture costs three windows and teaches little more, so most steps see windows.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("crowded windows", 4140, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
-    Phase("pictures", 300, 16, GRID, 24, World()),
+    Phase("crowded windows", 4500, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("pictures", 350, 16, GRID, 24, World()),
 )
 
 
@@ -103,6 +104,10 @@ class LanguageTraining(nn.Module):
         self.llava = llava
         # In a list, so that it is no part of the checkpoint.
         self._visual = [visual.requires_grad_(False).eval()]
+        # Thrown away after training, like the tower's heads, and for the same reason as there: left
+        # to itself the decoder finds which things lie above others, by the order of its tokens, and
+        # takes very long to find which lie to the left.
+        self.place = nn.Linear(architecture.LANGUAGE["hidden_size"], 2)
         self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
 
     def matrices(self) -> Iterator[nn.Parameter]:
@@ -133,12 +138,19 @@ class LanguageTraining(nn.Module):
             attention_mask=packed.block_mask(data["owner"]),
             position_ids=position_ids,
             use_cache=False,
-        ).last_hidden_state[:, before:]
+            output_hidden_states=True,
+        )
         asked = data["labels"] != IGNORED
-        logits = self.llava.lm_head(out[asked]).float()
+        logits = self.llava.lm_head(out.last_hidden_state[:, before:][asked]).float()
         labels = data["labels"][asked]
-        loss = F.cross_entropy(logits, labels)
-        return loss, {"right": _share_right(logits.argmax(-1) == labels, asked, data["owner"])}
+        patches = out.hidden_states[_PLACE_LAYER][:, start:before].float()
+        told = self.place(F.layer_norm(patches, patches.shape[-1:])).float()
+        off = (told - places_in_grid(data["windows"])).abs().mean()
+        said = {
+            "right": _share_right(logits.argmax(-1) == labels, asked, data["owner"]),
+            "off": off.item() * GRID / 2,  # in patches
+        }
+        return F.cross_entropy(logits, labels) + off, said
 
 
 def _share_right(hit: Tensor, asked: Tensor, owner: Tensor) -> float:

@@ -126,6 +126,17 @@ def _where(scene: Scene, rng: Rng) -> Question | None:
     return _which_half(reference.index, reference.words, skills, scene, rng)
 
 
+def _grid_place(scene: Scene, rng: Rng) -> Question | None:
+    """Row or column of the thing that is named, of twenty-four: practice in reading places."""
+    reference = pick(rng, plain_references(scene))
+    if reference is None:
+        return None
+    thing, skills = scene.things[reference.index], _ordered(reference.skills | {SPATIAL})
+    way, at = ("column", thing.x) if rng.random() < 0.6 else ("row", thing.y)
+    text = f"Which {way} is {reference.words} in?"
+    return Question(text, str(int(24 * at / scene.side)), skills, (reference.index,))
+
+
 def _which_half(
     index: int, words: str, skills: tuple[str, ...], scene: Scene, rng: Rng
 ) -> Question | None:
@@ -264,13 +275,14 @@ def _sum(scene: Scene, rng: Rng) -> Question | None:
 
 
 # Each with its share of the questions, and with its share in training, which practises most what
-# is learnt last.
+# is learnt last, and one thing that is never asked but that much else builds on.
 _MAKERS: tuple[tuple[Maker, float, float], ...] = (
     (_attribute, 0.26, 0.14),
     (_attribute_by_side, 0.16, 0.18),
     (_exists, 0.06, 0.04),
     (_side_of, 0.08, 0.12),
     (_where, 0.08, 0.08),
+    (_grid_place, 0.0, 0.12),
     (_half_of_outsize, 0.05, 0.06),
     (_extreme, 0.1, 0.12),
     (_read, 0.05, 0.03),

@@ -108,6 +108,11 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     }
 
 
+def places_in_grid(windows: Tensor) -> Tensor:
+    """(B, n) raster indices to (B, n, 2): row and column from -1 to 1."""
+    return torch.stack([windows // GRID, windows % GRID], -1) / (GRID / 2) - 1
+
+
 def normalise(pixels: Tensor) -> Tensor:
     """(B, H, W, 3) bytes to (B, 3, H, W) as CLIP wants them."""
     mean = torch.tensor(open_clip.OPENAI_DATASET_MEAN, device=pixels.device)
@@ -182,8 +187,7 @@ class TowerTraining(nn.Module):
             said[name] = (answer.argmax(-1) == target)[asked].float().mean().item()
         # Where in the picture a patch lies: without this the tower forgets it, and a decoder that
         # cannot tell places finds "left of" out of reach.
-        true = torch.stack([data["windows"] // GRID, data["windows"] % GRID], -1) / (GRID / 2) - 1
-        off = (self.place(states).float() - true).abs().mean(-1)
+        off = (self.place(states).float() - places_in_grid(data["windows"])).abs().mean(-1)
         said["off"] = off[covered].mean().item() * GRID / 2  # in patches
         per_patch = per_patch + _PLACE_WEIGHT * off
         loss = contrast + phase.patch_loss * (per_patch * weight).sum() / weight.sum()

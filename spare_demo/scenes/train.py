@@ -25,7 +25,7 @@ from .files import BuiltInFiles
 from .loop import Rates, checkpointed_module, train
 
 TOWER_RATES = Rates(muon=4e-3, adam=1e-3)
-LANGUAGE_RATES = Rates(muon=3e-3, adam=1e-3)
+LANGUAGE_RATES = Rates(muon=3e-3, adam=1e-3, decay=0.25)
 
 
 class _HasSteps(Protocol):

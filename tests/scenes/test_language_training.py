@@ -50,15 +50,15 @@ def drawn(phase: language.Phase, index: int) -> tuple[Any, list[Question]]:
 def packed_logits(
     training: language.LanguageTraining, data: dict[str, torch.Tensor]
 ) -> tuple[torch.Tensor, float]:
-    """(asked tokens, vocabulary), in the order of ``labels``, and the loss."""
+    """(asked tokens, vocabulary), in the order of ``labels``, and the loss on the answers."""
     kept: list[torch.Tensor] = []
     hook = training.llava.lm_head.register_forward_hook(lambda _, __, out: kept.append(out))
     try:
-        loss, _ = training(data)
+        loss, said = training(data)
     finally:
         hook.remove()
     assert len(kept) == 1
-    return kept[0], loss.item()
+    return kept[0], loss.item() - said["off"] * 2 / GRID
 
 
 @torch.no_grad()

@@ -277,12 +277,18 @@ def test_grading_forgives_case_and_a_full_stop_only() -> None:
     assert not is_right("", "no")
 
 
-def test_training_asks_the_same_forms_in_other_shares() -> None:
+def test_training_asks_the_same_forms_in_other_shares_and_practises_places() -> None:
     forms: Counter[str] = Counter()
     for seed in range(150):
         rng = rng_of("train", seed)
         scene = sample_scene(World(), rng)
         for question in ask(scene, rng, 18, training=True):
+            if m := re.fullmatch(r"Which (row|column) is (the .+) in\?", question.text):
+                thing = named(scene, m[2])
+                at = thing.y if m[1] == "row" else thing.x
+                assert int(question.answer) == int(at // (scene.side / 24)), question
+                forms["place"] += 1
+                continue
             assert solve(scene, question.text)[1] == question.answer, question
             forms[solve(scene, question.text)[0]] += 1
-    assert set(forms) == {form for form, _ in SOLVERS}
+    assert set(forms) == {"place"} | {form for form, _ in SOLVERS}
