@@ -1,0 +1,202 @@
+"""What pruning saves in the prefill: from kept embeddings to the logits of the first new token.
+
+    python benchmarks/prefill.py [--device auto] [--shapes 7b 13b] [--layers N] [--runs 50]
+                                 [--model NAME] [--json FILE]
+
+The language models of LLaVA-1.5 at their true widths with random weights, which are as fast as
+trained ones; `--model` measures one that is there instead. 120 tokens of text stand beside the
+visual ones: the prompt that SPARE's Table 7 implies, 696 positions unpruned and 184 with 64 kept.
+The floor is the larger of weights read once over the measured copy bandwidth, and floating point
+operations over the measured rate of a square matrix product.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from measuring import ROOT, Figure, device_name, finish, in_turns
+
+sys.path.insert(0, str(ROOT))
+
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+
+from spare_demo.cost import bytes_text
+from spare_demo.models.captured import CapturedPrefill
+from spare_demo.models.decoding import cache_bytes
+
+TEXT = 120
+VISUAL = (576, 192, 128, 64)
+SHAPES = {
+    "7b": {"hidden_size": 4096, "intermediate_size": 11008, "layers": 32, "heads": 32},
+    "13b": {"hidden_size": 5120, "intermediate_size": 13824, "layers": 40, "heads": 40},
+}
+
+
+def random_model(shape: str, layers: int | None, device: torch.device, dtype: torch.dtype) -> Any:
+    """The language model of LLaVA-1.5 of that size, or ValueError where it does not fit."""
+    told = SHAPES[shape]
+    config = LlamaConfig(
+        vocab_size=32064,
+        hidden_size=told["hidden_size"],
+        intermediate_size=told["intermediate_size"],
+        num_hidden_layers=layers or told["layers"],
+        num_attention_heads=told["heads"],
+        num_key_value_heads=told["heads"],
+        max_position_embeddings=4096,
+    )
+    with torch.device("meta"):
+        count = sum(p.numel() for p in LlamaForCausalLM(config).parameters())
+    needed, there = count * dtype.itemsize, free_bytes(device)
+    if needed > 0.6 * there:
+        raise ValueError(
+            f"not measured: its weights take {bytes_text(needed)}, of {bytes_text(there)} free here"
+        )
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(device):
+            return LlamaForCausalLM(config).eval()
+    finally:
+        torch.set_default_dtype(before)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that could still be taken."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(r.split()[1]) for r in lines if r.startswith("MemAvailable")) * 1024
+
+
+def rates(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
+    """Bytes per second of a copy (read and written), operations per second of a product."""
+    size = 8192 if device.type == "cuda" else 2048
+    memory = torch.empty(
+        2**28 if device.type == "cuda" else 2**26, dtype=torch.uint8, device=device
+    )
+    other = torch.empty_like(memory)
+    a = torch.randn(size, size, device=device, dtype=dtype)
+    best = {
+        name: min(seconds)
+        for name, seconds in in_turns(
+            10, device, copy=lambda: other.copy_(memory), product=lambda: a @ a
+        ).items()
+    }
+    return 2 * len(memory) / best["copy"], 2 * size**3 / best["product"]
+
+
+def operations(hf: Any, length: int) -> float:
+    """Of a causal pass over so many tokens: the matrices, the attention, the last token's head."""
+    text = hf.config.get_text_config()
+    decoder = hf.model.language_model if hasattr(hf.model, "language_model") else hf.model
+    matrices = sum(p.numel() for p in decoder.layers.parameters() if p.ndim == 2)
+    attention = 2 * length**2 * text.hidden_size * text.num_hidden_layers
+    return 2 * matrices * length + attention + 2 * text.hidden_size * text.vocab_size
+
+
+def weight_bytes(hf: Any) -> int:
+    """Of what a prefill reads: the decoder's layers and the head."""
+    decoder = hf.model.language_model if hasattr(hf.model, "language_model") else hf.model
+    parts = (decoder.layers, hf.lm_head)
+    return sum(p.numel() * p.element_size() for part in parts for p in part.parameters())
+
+
+def measure(
+    name: str, hf: Any, device: torch.device, runs: int, about: dict[str, Any]
+) -> list[Figure]:
+    """Eager, and on CUDA captured too, at every number of visual tokens."""
+    dtype = hf.dtype
+    bandwidth, rate = rates(device, dtype)
+    about[f"{name}: copy"] = f"{bandwidth / 1e9:.1f} GB/s"
+    about[f"{name}: product"] = f"{rate / 1e12:.3f} Tflop/s in {dtype}"
+    width = hf.config.get_text_config().hidden_size
+    captured = CapturedPrefill(hf)
+    steps: dict[str, Callable[[], Any]] = {}
+    caches: dict[int, int] = {}
+
+    def eager(embeds: torch.Tensor) -> DynamicCache:
+        cache = DynamicCache(config=hf.config)
+        hf(inputs_embeds=embeds, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        return cache
+
+    with torch.inference_mode():
+        for visual in VISUAL:
+            embeds = 0.02 * torch.randn(1, visual + TEXT, width, device=device, dtype=dtype)
+            caches[visual] = cache_bytes(eager(embeds))
+            steps[f"eager {visual}"] = lambda e=embeds: eager(e)
+            if device.type == "cuda":
+                steps[f"captured {visual}"] = lambda e=embeds: captured(e)
+        seconds = in_turns(runs, device, **steps)
+    figures = []
+    for step, times in seconds.items():
+        kind, visual = step.split()
+        length = int(visual) + TEXT
+        read, computed = weight_bytes(hf) / bandwidth, operations(hf, length) / rate
+        figures.append(
+            Figure(
+                f"{name}, {kind}",
+                device_name(device),
+                str(dtype).removeprefix("torch."),
+                f"{visual} visual + {TEXT} text",
+                times,
+                "weights read" if read > computed else "operations",
+                [max(read, computed)],
+                f"KV cache {caches[int(visual)]} bytes",
+            )
+        )
+    whole, few = caches[VISUAL[0]], caches[VISUAL[-1]]
+    lengths = VISUAL[0] + TEXT, VISUAL[-1] + TEXT
+    if whole * lengths[1] != few * lengths[0]:
+        raise AssertionError("The caches are not as large as their tokens.")
+    about[f"{name}: KV cache"] = f"{whole} to {few} bytes, {whole / few:.2f} × smaller"
+    for kind in dict.fromkeys(step.split()[0] for step in seconds):
+        pairs = zip(seconds[f"{kind} {VISUAL[0]}"], seconds[f"{kind} {VISUAL[-1]}"], strict=True)
+        gains = sorted(a / b for a, b in pairs)
+        about[f"{name}: prefill, {kind}"] = f"{gains[len(gains) // 2]:.2f} × faster with 64 kept"
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--shapes", nargs="*", default=["7b", "13b"], choices=sorted(SHAPES))
+    parser.add_argument("--layers", type=int, help="so many layers only; the row says so")
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--model", help="a model that is there, instead of random weights")
+    parser.add_argument("--json", type=Path, help="also write everything to this file")
+    args = parser.parse_args()
+    cuda = args.device != "cpu" and torch.cuda.is_available()
+    if args.device == "cuda" and not cuda:
+        sys.exit("There is no CUDA device here. Run with --device cpu.")
+    device = torch.device("cuda" if cuda else "cpu")
+    dtype = torch.bfloat16 if cuda else torch.float32
+    figures: list[Figure] = []
+    about: dict[str, Any] = {}
+    if args.model:
+        from spare_demo.models import load_model
+
+        model = load_model(args.model, str(device))
+        figures += measure(model.name, model.hf, device, args.runs, about)
+    else:
+        for shape in args.shapes:
+            whole = SHAPES[shape]["layers"]
+            name = f"{shape} shape" + (f", {args.layers} of {whole} layers" if args.layers else "")
+            try:
+                hf = random_model(shape, args.layers, device, dtype)
+            except ValueError as refused:
+                where = device_name(device), str(dtype).removeprefix("torch.")
+                figures.append(Figure(name, *where, "", (), note=str(refused)))
+                continue
+            figures += measure(name, hf, device, args.runs, about)
+            del hf
+    finish("Prefill", figures, args.json, **about)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""Write docs/PERFORMANCE.md from the files that the other programs of this folder leave.
+
+    python benchmarks/report.py
+
+Nothing is measured here and no figure is typed in: what has no file is told as not measured.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from measuring import ROOT, cells, milliseconds
+
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "PERFORMANCE.md"
+
+WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
+    "selection-cpu": ("Selection, CPU", "selection.py --device cpu"),
+    "selection-cuda": ("Selection, CUDA", "selection.py --device cuda"),
+    "prefill-cpu": (
+        "Prefill at 7B's and 13B's shapes, CPU, true depth",
+        "prefill.py --device cpu --runs 5",
+    ),
+    "prefill-cpu-scaled": (
+        "Prefill at 7B's shape, CPU, two of its layers",
+        "prefill.py --device cpu --shapes 7b --layers 2 --runs 5",
+    ),
+    "prefill-cpu-built-in": (
+        "Prefill of the built-in model, CPU",
+        "prefill.py --device cpu --model built-in --runs 20",
+    ),
+    "prefill-cuda": ("Prefill at 7B's and 13B's shapes, CUDA", "prefill.py --device cuda"),
+    "decode-cpu": ("Three answers together, CPU", "decode.py --device cpu"),
+    "decode-cuda": ("Three answers together, CUDA", "decode.py --device cuda"),
+    "page-cpu": ("The page, CPU", "page.py"),
+}
+
+INTRODUCTION = """# Performance
+
+Made by `python benchmarks/report.py` from the files in `benchmarks/results/`; do not edit. Every
+section names the command and the device. A floor is what the same machine needs for the least
+work that the task could be, measured in the same run; the ratio is the median, over the runs, of
+time to floor. "Not measured" means that no such machine was at hand.
+
+SPARE's paper (arXiv 2606.18681, Table 7) reports for LLaVA-1.5-7B with 64 of 576 visual tokens a
+prefill 2.9 × faster and a key-value cache 3.8 × smaller, on an RTX A6000. The sections on prefill
+measure the same prompt lengths.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION]
+    for name, (title, command) in WANTED.items():
+        path = RESULTS / f"{name}.json"
+        parts.append(f"## {title}\n")
+        if path.exists():
+            parts.extend(section(json.loads(path.read_text())))
+        else:
+            parts.append(
+                f"Not measured. `python benchmarks/{command} "
+                f"--json {path.relative_to(ROOT)}` measures it.\n"
+            )
+    return "\n".join(parts)
+
+
+def section(told: dict[str, Any]) -> Iterator[str]:
+    """One file as Markdown."""
+    if "command" in told:
+        yield f"`{told['command']}`\n"
+    if "figures" in told:
+        head = ("what", "device", "dtype", "shape", "median", "lowest to highest", "floor", "ratio")
+        yield row(head)
+        yield row(["---"] * len(head))
+        for figure in told["figures"]:
+            yield row(cells(figure))
+        yield ""
+        for figure in told["figures"]:
+            if figure["note"] and figure["seconds"]:
+                yield f"- {figure['what']}, {figure['shape']}: {figure['note']}."
+        usual = {"title", "command", "figures", "machine", "cores", "load_at_end", "versions"}
+        for name in (key for key in told if key not in usual):
+            yield f"- {name}: {told[name]}."
+        load = f", load {told['load_at_end']} at the end"
+    else:  # page.py's own form
+        head = ("what", "median", "lowest to highest", "runs")
+        yield row(head)
+        yield row(["---"] * len(head))
+        for name, seconds in told["seconds"].items():
+            spread = f"{milliseconds(min(seconds))} to {milliseconds(max(seconds))}"
+            middle = milliseconds(statistics.median(seconds))
+            yield row((name, middle, spread, str(len(seconds))))
+        yield ""
+        yield f"- {told['model']} {told['revision']} on {told['device']}."
+        yield f"- peak memory: {max(told['peak_bytes']) / 1e9:.2f} GB."
+        load = ""
+    versions = ", ".join(f"{name} {number}" for name, number in told["versions"].items())
+    yield f"- {told['machine']}, {told['cores']} cores{load}; {versions}.\n"
+
+
+def row(values: Any) -> str:
+    """A line of a Markdown table."""
+    return "| " + " | ".join(values) + " |"
+
+
+def main() -> None:
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page())
+    print(f"Wrote {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""How fast tokens are chosen: this project's loop, the loop as published, and one matrix product.
+
+    python benchmarks/selection.py [--device auto] [--runs 9] [--json FILE]
+
+The floor is the float32 product X·Xᵀ of the same features in the same run. The published-style loop
+is CDPruner's greedy determinantal MAP, one n-vector updated per step, in the features' precision
+or float32 where that is half. Times are of the whole choice, from features and weights to picks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from measuring import ROOT, Figure, device_name, finish, in_turns
+from torch import Tensor
+
+sys.path.insert(0, str(ROOT))
+
+from spare_demo.pruners.greedy import greedy
+from spare_demo.tokens import NEAR_TIE
+
+# views, tokens in each, width, picks in each: LLaVA-1.5-7B, its five-crop successor, one long row
+SHAPES = ((1, 576, 4096, 64), (1, 576, 4096, 192), (5, 576, 4096, 64), (1, 2880, 4096, 640))
+
+
+def published(features: Tensor, weight: Tensor, k: int) -> Tensor:
+    """(b, n, d), (b, n) -> (b, k): the usual loop in the features' own precision."""
+    unit = features / features.norm(dim=-1, keepdim=True)
+    kernel = weight[:, :, None] * (unit @ unit.mT) * weight[:, None, :]
+    b, n, _ = features.shape
+    rows = torch.arange(b, device=features.device)
+    factor = torch.zeros(k, b, n, dtype=kernel.dtype, device=kernel.device)
+    variance = kernel.diagonal(dim1=1, dim2=2).clone()
+    picked = torch.empty(k, b, dtype=torch.long, device=kernel.device)
+    for t in range(k):
+        j = variance.argmax(dim=-1)
+        picked[t] = j
+        seen = torch.einsum("tb,tbn->bn", factor[:t, rows, j], factor[:t])
+        row = (kernel[rows, j] - seen) / variance[rows, j].sqrt()[:, None]
+        factor[t] = row
+        variance -= row.square()
+        variance[rows, j] = -torch.inf
+    return picked.T
+
+
+def features(b: int, n: int, d: int, seed: int = 0) -> Tensor:
+    """Clusters of alike directions with log-normal lengths, as METHODS.md section 3 makes them."""
+    g = torch.Generator().manual_seed(seed)
+    centre = torch.randn(n // 6, d, generator=g)
+    x = centre[torch.randint(0, len(centre), (b, n), generator=g)]
+    x = x + 0.5 * torch.randn(b, n, d, generator=g)
+    return x * torch.exp(0.6 * torch.randn(b, n, 1, generator=g))
+
+
+def measure(device: torch.device, dtype: torch.dtype, runs: int) -> list[Figure]:
+    """Both loops at every shape."""
+    figures = []
+    for b, n, d, k in SHAPES:
+        x = features(b, n, d).to(device, dtype)
+        g = torch.Generator().manual_seed(1)
+        w = (torch.rand(b, n, generator=g) + 0.1).to(device)
+        single = x.float()
+        seconds = in_turns(
+            runs if n < 1000 else max(3, runs // 3),
+            device,
+            floor=lambda x=single: x @ x.mT,
+            ours=lambda x=x, w=w, k=k: greedy(x, w.double().square(), k),
+            published=lambda x=single, w=w, k=k: published(x, w, k),
+        )
+        picks = greedy(x, w.double().square(), k)
+        exact = published(x.double(), w.double(), k)
+        same = int((picks.order == exact).sum())
+        shape = f"{b} view{'s' if b > 1 else ''}, n={n}, d={d}, k={k}"
+        said = {
+            "ours": f"{same} of {b * k} picks as the published loop in float64, "
+            f"{int((picks.margin < NEAR_TIE).sum())} near ties",
+            "published": "",
+        }
+        names = {"ours": "greedy loop", "published": "published-style loop"}
+        for key, name in names.items():
+            figures.append(
+                Figure(
+                    name,
+                    device_name(device),
+                    str(dtype).removeprefix("torch."),
+                    shape,
+                    seconds[key],
+                    "float32 X·Xᵀ",
+                    seconds["floor"],
+                    said[key],
+                )
+            )
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--json", type=Path, help="also write everything to this file")
+    args = parser.parse_args()
+    cuda = args.device != "cpu" and torch.cuda.is_available()
+    if args.device == "cuda" and not cuda:
+        sys.exit("There is no CUDA device here. Run with --device cpu.")
+    device = torch.device("cuda" if cuda else "cpu")
+    figures = []
+    for dtype in (torch.float32, torch.float16, torch.bfloat16) if cuda else (torch.float32,):
+        figures += measure(device, dtype, args.runs)
+    finish("Choosing tokens", figures, args.json)
+    for figure in figures:
+        if figure.note:
+            print(f"{figure.dtype}, {figure.shape}: {figure.note}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The padded prefill leaves what the plain one leaves."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import DynamicCache
+
+from spare_demo.models import LlavaModel
+from spare_demo.models.captured import BUCKET, CapturedPrefill
+from spare_demo.models.decoding import cache_bytes
+
+LENGTHS = (1, 2, BUCKET - 1, BUCKET, BUCKET + 1, 100, 1)
+
+
+def embeds_of(model: LlavaModel, length: int) -> torch.Tensor:
+    g = torch.Generator().manual_seed(length)
+    ids = torch.randint(10, 300, (1, length), generator=g).to(model.device)
+    return model.hf.get_input_embeddings()(ids)
+
+
+def plain(model: LlavaModel, embeds: torch.Tensor) -> tuple[torch.Tensor, DynamicCache]:
+    cache = DynamicCache(config=model.hf.config)
+    out = model.hf(inputs_embeds=embeds, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    return out.logits[0, -1].float(), cache
+
+
+def greedy(model: LlavaModel, first: int, cache: DynamicCache, steps: int) -> list[int]:
+    ids = [first]
+    for _ in range(steps):
+        step = torch.tensor([ids[-1:]], device=model.device)
+        out = model.hf(input_ids=step, past_key_values=cache, use_cache=True)
+        ids.append(int(out.logits[0, -1].argmax()))
+    return ids
+
+
+def check(model: LlavaModel, atol: float) -> None:
+    prefill = CapturedPrefill(model.hf)
+    with torch.inference_mode():
+        for length in LENGTHS:
+            embeds = embeds_of(model, length)
+            logits, cache = plain(model, embeds)
+            ours = prefill(embeds)
+            torch.testing.assert_close(ours.logits, logits, atol=atol, rtol=0)
+            assert ours.cache.get_seq_length() == length
+            assert cache_bytes(ours.cache) == cache_bytes(cache)
+            padded = -(-length // BUCKET) * BUCKET
+            assert ours.allocated_bytes * length == cache_bytes(cache) * padded
+            for a, b in zip(ours.cache.layers, cache.layers, strict=True):
+                torch.testing.assert_close(a.keys, b.keys, atol=atol, rtol=0)
+                torch.testing.assert_close(a.values, b.values, atol=atol, rtol=0)
+            if model.hf.dtype == torch.float32:
+                first = int(logits.argmax())
+                assert greedy(model, first, ours.cache, 8) == greedy(model, first, cache, 8)
+
+
+def test_padding_changes_nothing(tiny_model: LlavaModel) -> None:
+    check(tiny_model, atol=1e-4)
+
+
+def test_a_later_prompt_leaves_an_earlier_ones_cache_alone(tiny_model: LlavaModel) -> None:
+    prefill = CapturedPrefill(tiny_model.hf)
+    with torch.inference_mode():
+        first = prefill(embeds_of(tiny_model, 5))
+        before = [layer.keys.clone() for layer in first.cache.layers]
+        prefill(embeds_of(tiny_model, 9))
+    for layer, keys in zip(first.cache.layers, before, strict=True):
+        assert torch.equal(layer.keys, keys)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_captured_prefill_is_the_eager_one(tiny_folder, dtype: torch.dtype) -> None:
+    from spare_demo.models import load_model
+
+    model = load_model(str(tiny_folder), device="cuda")
+    model.hf.to(dtype)
+    check(model, atol=1e-4 if dtype == torch.float32 else 0.2)

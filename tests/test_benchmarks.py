@@ -1,0 +1,76 @@
+"""The measuring programs: what they compare is comparable, and what they write is what they saw."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import measuring
+import prefill
+import pytest
+import report
+import selection
+import torch
+
+from spare_demo.pruners.greedy import greedy
+
+
+def figure(**changes: object) -> measuring.Figure:
+    usual = {
+        "what": "a thing",
+        "device": "a machine",
+        "dtype": "float32",
+        "shape": "n=2",
+        "seconds": [0.2, 0.6, 0.3],
+        "floor": "a floor",
+        "floor_seconds": [0.1, 0.2, 0.1],
+    }
+    return measuring.Figure(**{**usual, **changes})  # type: ignore[arg-type]
+
+
+def test_a_ratio_is_taken_run_by_run() -> None:
+    assert figure().ratio == pytest.approx(3)
+    assert figure(floor_seconds=[0.1]).ratio == pytest.approx(3)
+    assert figure(floor_seconds=()).ratio is None
+
+
+def test_steps_take_turns_and_the_first_round_is_not_counted() -> None:
+    made: list[str] = []
+    seconds = measuring.in_turns(
+        2, torch.device("cpu"), a=lambda: made.append("a"), b=lambda: made.append("b")
+    )
+    assert made == ["a", "b"] * 3
+    assert [len(each) for each in seconds.values()] == [2, 2]
+
+
+@pytest.mark.parametrize("views", [1, 3])
+def test_both_loops_choose_the_same(views: int) -> None:
+    x = selection.features(views, 60, 40)
+    w = torch.rand(views, 60, generator=torch.Generator().manual_seed(0)) + 0.1
+    theirs = selection.published(x.double(), w.double(), 25)
+    assert torch.equal(theirs, greedy(x, w.double().square(), 25).order)
+
+
+def test_true_shapes_are_refused_where_they_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prefill, "free_bytes", lambda device: 10 * 1024**3)
+    with pytest.raises(ValueError, match=r"not measured: its weights take 25\.1 GiB, of 10\.0 GiB"):
+        prefill.random_model("7b", None, torch.device("cpu"), torch.float32)
+
+
+def test_the_page_is_made_of_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "RESULTS", report.RESULTS.parent / "none")
+    empty = report.page()
+    assert empty.count("Not measured.") == len(report.WANTED)
+    monkeypatch.setattr(sys, "argv", ["selection.py", "--device", "cpu"])
+    file = tmp_path / "x.json"
+    measuring.finish("Choosing", [figure(note="60 of 60 picks")], file, more="this too")
+    text = "\n".join(report.section(json.loads(file.read_text())))
+    assert "`python benchmarks/selection.py --device cpu`" in text
+    line = "| a thing | a machine | float32 | n=2 | 300 ms | 200 ms to 600 ms | a floor 100 ms |"
+    assert f"{line} 3.00 |" in text
+    assert "60 of 60 picks" in text and "more: this too" in text
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert report.PAGE.read_text() == report.page()
