@@ -7,7 +7,7 @@ import shlex
 import zipfile
 from collections.abc import Collection
 
-from spare_demo.comparison import Comparison
+from spare_demo.comparison import Comparison, choose, name_of
 from spare_demo.cost import UNPRUNED
 from spare_demo.export import PANELS, USUAL, curve_svg, drawings, png, result_text
 from spare_demo.pruners import PRUNERS, Pruner
@@ -80,14 +80,12 @@ def command_line(comparison: Comparison, picture: str = "picture.png") -> str:
 
 
 def _name(label: str, method: object, seed: int) -> str | None:
-    """What --methods calls this one, or None if it cannot."""
+    """What --methods calls this one, or None if that would make another method or label."""
     if not isinstance(method, Pruner) or method.name not in PRUNERS:
         return None
-    usual = PRUNERS[method.name]
-    if method.seeded:
-        same = getattr(method, "seed", None) == seed
-        return method.name if same and label.split(" ")[0] == method.name else None
-    return method.name if method == usual and label.split(" ")[0] == method.name else None
+    name = name_of(method)
+    same = list(choose((name,), seed).values()) == [method]
+    return name if same and (label == name or label.startswith(f"{name} (")) else None
 
 
 def _readme(comparison: Comparison, sentences: dict[str, str], link: str | None) -> str:

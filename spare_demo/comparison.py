@@ -26,7 +26,7 @@ from spare_demo.pictures import Source
 from spare_demo.pruners import PRUNERS, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.pruners.options import Changes, configured, read_method, title_of
+from spare_demo.pruners.options import Changes, configured, read_method, title_of, write_method
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
 
@@ -246,6 +246,67 @@ def compare(
         relevance,
         together,
     )
+
+
+def finished(
+    model: Model,
+    exploration: Exploration,
+    answers: Mapping[str, Answer],
+    budget: int,
+    max_new_tokens: int,
+    seed: int,
+    aspect: Aspect,
+    relevance: RelevanceOptions,
+    together: bool = False,
+) -> Comparison:
+    """A comparison from parts that were made one by one, as a page makes them.
+
+    Every label becomes the method's own name, as `choose` would have it, so that files and
+    pictures say what ran; sets made by hand keep theirs.
+
+    Args:
+        answers: by the exploration's labels, and the unpruned one; all of them finished.
+        budget, max_new_tokens, seed, aspect, relevance, together: what they were made with.
+
+    Raises:
+        ValueError: with a sentence to show: an answer is missing or was stopped.
+    """
+    missing = {UNPRUNED, *exploration.methods} - set(answers)
+    if missing or any(answer.stopped for answer in answers.values()):
+        raise ValueError("Not every answer is there yet. Ask, and let all of them end.")
+    names: dict[str, str] = {}
+    for label, method in exploration.methods.items():
+        name = name_of(method) if isinstance(method, Pruner) else label
+        turn = sum(other.split(" (")[0] == name for other in names.values()) + 1
+        names[label] = name if turn == 1 else f"{name} ({turn})"
+    named = dataclasses.replace(
+        exploration,
+        methods={names[label]: method for label, method in exploration.methods.items()},
+        full={names[label]: picks for label, picks in exploration.full.items()},
+        select_seconds={names[label]: t for label, t in exploration.select_seconds.items()},
+        _made={},
+    )
+    selections = exploration.selections(budget)
+    return Comparison(
+        named,
+        {names[label]: picks for label, picks in selections.items()},
+        {UNPRUNED: answers[UNPRUNED]} | {names[label]: answers[label] for label in names},
+        model.name,
+        model.revision,
+        budget,
+        max_new_tokens,
+        seed,
+        aspect,
+        relevance,
+        together,
+    )
+
+
+def name_of(method: Pruner) -> str:
+    """The method's name with what is set otherwise than usual, its seed left out, for `choose`."""
+    values: dict[str, object] = dataclasses.asdict(method)  # type: ignore[call-overload]
+    values = {key: value for key, value in values.items() if key != "seed" or not method.seeded}
+    return write_method(method.name, values, PRUNERS)
 
 
 def choose(

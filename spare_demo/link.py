@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlencode
 
 from spare_demo.geometry import Aspect
 from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import read_method
 from spare_demo.relevance import RelevanceOptions, TextPieces
 
 MOST_CHARACTERS = 8_000
@@ -28,7 +29,7 @@ class State:
     """What a link holds; None for what it leaves to the page.
 
     Attributes:
-        method_a, method_b: names of the table.
+        method_a, method_b: names of the table, with their settings as `read_method` reads them.
         budget: tokens kept, >= 1.
         question: as asked, not blank.
         example: name of a shipped example's picture.
@@ -110,7 +111,10 @@ def decode(
 
     for slot, name in (("A", "method_a"), ("B", "method_b")):
         take(
-            name, _one_of(methods), f"{slot}: there is no method {{}} here; the page's own is set."
+            name,
+            _method(methods),
+            f"{slot}: there is no method {{}} here, or not with these settings; the page's own is "
+            "set.",
         )
     take(
         "budget", _whole(1, tokens), f"A budget of {{}} does not fit this model's {tokens} tokens."
@@ -133,6 +137,16 @@ def decode(
                 "picks and answers may differ."
             )
     return State(**found), stale
+
+
+def _method(names: Collection[str]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text.partition(":")[0] not in names:
+            raise ValueError
+        read_method(text, PRUNERS)
+        return text
+
+    return read
 
 
 def _one_of(names: Collection[str]) -> Callable[[str], str]:

@@ -14,10 +14,11 @@ import pytest
 from PIL import Image
 
 from spare_demo.citation import cite, command_line
-from spare_demo.comparison import Comparison, compare
-from spare_demo.export import PANELS
+from spare_demo.comparison import Comparison, compare, explore, finished
+from spare_demo.export import PANELS, result_text
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.reopen import reopen
 from spare_demo.tokens import Selection
 
@@ -74,6 +75,35 @@ def test_the_same_comparison_gives_the_same_bytes_also_read_back(result: Compari
     assert cite(reopen(told).comparison, ("difference",)) == data
 
 
+def test_what_a_page_made_step_by_step_is_cited_alike(
+    tiny_model: LlavaModel, result: Comparison
+) -> None:
+    slots = {"A": PRUNERS["spare"], "B": PRUNERS["cdpruner"]}
+    found = explore(result.view, slots)
+    answers = {
+        "unpruned": result.answers["unpruned"],
+        "A": result.answers["spare"],
+        "B": result.answers["cdpruner"],
+    }
+    same = finished(tiny_model, found, answers, 5, 3, 0, "pad", RelevanceOptions())
+    assert list(same.selections) == ["spare", "cdpruner"]
+    assert command_line(same) == command_line(result)
+    first, second = (json.loads(result_text(one)) for one in (result, same))
+    for data in (first, second):
+        for item in data["selections"].values():
+            del item["select_seconds"]
+    assert first == second
+
+    twice = explore(result.view, {"A": PRUNERS["spare"], "B": PRUNERS["spare"]})
+    again = finished(tiny_model, twice, answers, 5, 3, 0, "pad", RelevanceOptions())
+    assert list(again.answers) == ["unpruned", "spare", "spare (2)"]
+    with pytest.raises(ValueError, match="Not every answer is there yet"):
+        finished(tiny_model, found, {"A": answers["A"]}, 5, 3, 0, "pad", RelevanceOptions())
+    answers["B"] = dataclasses.replace(answers["B"], ended="stop")
+    with pytest.raises(ValueError, match="Not every answer is there yet"):
+        finished(tiny_model, found, answers, 5, 3, 0, "pad", RelevanceOptions())
+
+
 def test_a_panel_that_is_not_there_is_refused(result: Comparison) -> None:
     with pytest.raises(ValueError, match=r"There is no panel 'nonsense'\. Choose from: comp"):
         cite(result, ("nonsense",))
@@ -104,6 +134,7 @@ def test_the_command_line_is_read_as_it_was_meant(result: Comparison) -> None:
         ("random", dataclasses.replace(PRUNERS["random"], seed=5), False),  # type: ignore[type-var]
         ("mine", PRUNERS["spare"], False),
         ("spare", dataclasses.replace(PRUNERS["spare"], squash="minmax"), False),  # type: ignore[type-var]
+        ("spare:squash=minmax", dataclasses.replace(PRUNERS["spare"], squash="minmax"), True),  # type: ignore[type-var]
         ("mine", Selection(order=[1, 2]), False),
     ],
 )
