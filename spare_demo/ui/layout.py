@@ -9,9 +9,8 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.models import Model
-from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
-from spare_demo.ui import panels
+from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
 from spare_demo.ui.stage import LAYERS, OVERVIEW
 
@@ -62,6 +61,8 @@ class Parts:
     offered: gr.Dataset
     method_a: gr.Dropdown
     method_b: gr.Dropdown
+    tuned_a: gr.State
+    tuned_b: gr.State
     aspect: gr.Radio
     tower_layer: gr.Radio
     text: gr.Radio
@@ -79,6 +80,7 @@ class Parts:
 
 
 def lay_out(
+    demo: gr.Blocks,
     model: Model,
     settings: Settings,
     tokens: int,
@@ -100,7 +102,7 @@ def lay_out(
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(scale=3, min_width=280, elem_id="asked"):
-            parts |= _asked(model, settings, names, offered)
+            parts |= _asked(demo, model, settings, names, offered)
         with gr.Column(scale=6, min_width=320, elem_id="kept"):
             parts |= _kept(settings, tokens, shown)
         with gr.Column(scale=4, min_width=300, elem_id="answered"):
@@ -119,7 +121,11 @@ def lay_out(
 
 
 def _asked(
-    model: Model, settings: Settings, names: tuple[str, str], offered: list[Example]
+    demo: gr.Blocks,
+    model: Model,
+    settings: Settings,
+    names: tuple[str, str],
+    offered: list[Example],
 ) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     first = offered[0]
@@ -150,11 +156,12 @@ def _asked(
         label="Examples",
         elem_id="examples",
     )
-    methods = [(pruner.title, name) for name, pruner in PRUNERS.items()]
-    parts["method_a"] = gr.Dropdown(methods, value=names[0], label="A (blue)", elem_id="method-a")
-    parts["method_b"] = gr.Dropdown(
-        methods, value=names[1], label="B (vermilion)", elem_id="method-b"
-    )
+    for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
+        menu_of = gr.Dropdown(
+            tuning.menu(model.supplies), value=name, label=label, elem_id=f"method-{slot}"
+        )
+        parts[f"method_{slot}"] = menu_of
+        parts[f"tuned_{slot}"] = tuning.settings_panel(menu_of, model.supplies, slot.upper(), demo)
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
         parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")

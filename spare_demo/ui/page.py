@@ -12,6 +12,7 @@ import gradio as gr
 
 from spare_demo.models import Model
 from spare_demo.settings import Settings
+from spare_demo.ui import tuning
 from spare_demo.ui.handlers import Handlers, Shown, guarded
 from spare_demo.ui.layout import Parts, lay_out, number_as_sent, photo_input
 from spare_demo.ui.stage import OVERVIEW
@@ -44,13 +45,14 @@ _ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 def build(model: Model, settings: Settings) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now."""
     handlers = Handlers(model, settings)
-    names = (settings.methods[0], settings.methods[-1])
+    first, last = settings.methods[0], settings.methods[-1]
+    names = (tuning.able(first, model.supplies), tuning.able(last, model.supplies))
     shown = _opening(handlers, names)
 
     with gr.Blocks(
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
-        parts = lay_out(model, settings, handlers.tokens, names, handlers.offered, shown)
+        parts = lay_out(demo, model, settings, handlers.tokens, names, handlers.offered, shown)
         _wire(demo, parts, handlers)
         _offer_compare(handlers)
     return demo.queue(max_size=settings.queue_size)
@@ -156,6 +158,9 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
         moved = button.click(lambda mark=mark: mark, None, p.budget, queue=False, **_QUIET)
         redraw = moved.then(once(handlers.redraw), redrawn, outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
+
+    for event in (p.tuned_a.change, p.tuned_b.change):
+        answering(event, handlers.change_methods, others)
 
     # Not `input`, which a Textbox leaves out for what is pasted or deleted.
     for event in (p.image.change, p.question.change):

@@ -60,8 +60,9 @@ def answers_html(visit: Visit, budget: int, about: str = "") -> str:
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
     shown = visit.answered_budget or budget
     for slot in SLOTS:
-        count = len(visit.exploration.selections(shown)[slot])
-        names[slot] = f"{slot} {visit.titles[slot]} · {count}"
+        kept = visit.exploration.selections(shown)[slot]
+        merged = "" if kept.features is None else " merged"
+        names[slot] = f"{slot} {visit.titles[slot]} · {kept.size}{merged}"
     cards = "".join(_card(label, name, visit) for label, name in names.items())
     stale = ""
     if visit.answers and visit.answered_budget != budget:

@@ -54,14 +54,12 @@ def settings_panel(
     def name_of(value: str) -> str:
         return value.partition(":")[0]
 
-    dropdown.change(name_of, dropdown, shown, queue=False, **_QUIET)
-    demo.load(name_of, dropdown, shown, queue=False, **_QUIET)
+    dropdown.change(name_of, dropdown, shown, **_QUIET)
+    demo.load(name_of, dropdown, shown, **_QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
 
-        @gr.render(
-            inputs=[shown, dropdown], triggers=[shown.change], show_progress="hidden", queue=False
-        )
+        @gr.render(inputs=[shown, dropdown], triggers=[shown.change], show_progress="hidden")
         def controls(name: str, value: str) -> None:
             fields = [field for field in fields_of(PRUNERS[name]).values() if field.name != "seed"]
             if not fields:
@@ -85,7 +83,7 @@ def settings_panel(
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
                 for event in events:
                     outputs = [dropdown, tuned, message]
-                    event(apply, [dropdown, tuned, *parts], outputs, queue=False, **_QUIET)
+                    event(apply, [dropdown, tuned, *parts], outputs, **_QUIET)
 
     return tuned
 

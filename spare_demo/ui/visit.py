@@ -16,7 +16,8 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
 from spare_demo.models import Answer, Model, Picture
 from spare_demo.pictures import PictureError, open_picture
-from spare_demo.pruners import Pruner
+from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners.options import title_of
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
@@ -75,7 +76,7 @@ class Visit:
 
 def _title(method: object) -> str:
     assert isinstance(method, Pruner)
-    return method.title
+    return title_of(method, PRUNERS)
 
 
 def digest(path: str | Path) -> str:

@@ -1,0 +1,53 @@
+"""Settings under the menus, as a visitor changes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not CHROMIUM.exists(),
+        reason=f"no browser at {CHROMIUM}; install Debian's package chromium",
+    ),
+]
+
+
+def test_a_setting_changes_the_menu_and_the_answers(served) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        wait = {"timeout": 60_000}
+        page.goto(served.url)
+        menu, panel = page.locator("#method-a input"), page.locator("#tune-a")
+        heading = page.locator("#answers h3").nth(1)
+        menu.click()
+        page.get_by_role("option", name="DivPrune", exact=True).click()
+        expect(heading).to_have_text("A DivPrune · 64", **wait)
+        panel.locator("button").first.click()
+        panel.get_by_label("Distance").click()
+        page.get_by_role("option", name="euclidean", exact=True).click()
+        expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64", **wait)
+        expect(menu).to_have_value("DivPrune (metric=euclidean)", **wait)
+
+        menu.click()
+        page.get_by_role("option", name="VisionZip", exact=True).click()
+        expect(heading).to_have_text("A VisionZip · 64 merged", **wait)
+        number = panel.get_by_label("Share of merged tokens")
+        number.fill("0.95")
+        number.press("Enter")
+        expect(panel.locator(".message")).to_contain_text("from 0.0 to 0.9", **wait)
+        number.fill("0.5")
+        number.press("Enter")
+        expect(heading).to_have_text("A VisionZip (contextual=0.5) · 64 merged", **wait)
+        expect(panel.locator(".message")).to_have_count(0, **wait)
+        browser.close()
