@@ -379,6 +379,11 @@ def explore(view: View, chosen: Chosen) -> Exploration:
             )
             method = stand_in
         method.check(tokens)
+        if method.merges:
+            notes.append(
+                f"{method.title} merges tokens: its rows hold parts of several patches. Picks, "
+                "order and overlap are of the patches that the rows grew from."
+            )
         methods[label] = method
         if method.nested and not isinstance(method, Greedy):
             start = time.perf_counter()

@@ -112,6 +112,9 @@ def test_methods_that_merge_answer_from_their_rows(
 ) -> None:
     result = compare(tiny_model, photo, QUESTION, MERGING, budget=7, max_new_tokens=3)
     features = result.view.tokens.features
+    assert [note.split(" merges")[0] for note in result.exploration.notes] == [
+        PRUNERS[label].title for label in MERGING
+    ]
     for label in MERGING:
         selection = result.selections[label]
         assert result.answers[label].visual_tokens == selection.size == 7
