@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from spare_demo.comparison import Comparison, choose, name_of
 from spare_demo.cost import UNPRUNED
-from spare_demo.export import PANELS, USUAL, curve_svg, drawings, png, result_text
+from spare_demo.export import PANELS, USUAL, drawings, png, result_text
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.record import versions
 
@@ -35,10 +35,6 @@ def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | No
         sentences[drawing.name] = drawing.drawn.sentence
         if drawing.svg is not None:
             files[f"{drawing.name}.svg"] = drawing.svg.encode()
-    if "reconstruction" in panels:
-        drawn = curve_svg(comparison)
-        files["reconstruction.svg"] = str(drawn.image).encode()
-        sentences["reconstruction"] = drawn.sentence
     picture = io.BytesIO()
     comparison.view.photo.save(picture, "PNG")
     files["picture.png"] = picture.getvalue()

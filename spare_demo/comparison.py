@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -29,6 +30,9 @@ from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.pruners.options import Changes, configured, read_method, title_of, write_method
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.tokens import Selection
+
+if TYPE_CHECKING:
+    from spare_demo.change import KlCurves
 
 Chosen = dict[str, Pruner | Selection]
 """What is compared, by the label it carries on the page and in result.json."""
@@ -164,6 +168,7 @@ class Comparison:
 
     model, revision: name and revision of the model that ran.
     budget, max_new_tokens, seed, aspect, relevance, together: as asked for.
+    kl: how far the first word moved at every budget, where that was measured (`change.kl_curves`).
     """
 
     exploration: Exploration
@@ -177,6 +182,7 @@ class Comparison:
     aspect: Aspect
     relevance: RelevanceOptions
     together: bool
+    kl: KlCurves | None = None
 
     @property
     def view(self) -> View:
@@ -258,6 +264,7 @@ def finished(
     aspect: Aspect,
     relevance: RelevanceOptions,
     together: bool = False,
+    kl: KlCurves | None = None,
 ) -> Comparison:
     """A comparison from parts that were made one by one, as a page makes them.
 
@@ -267,6 +274,7 @@ def finished(
     Args:
         answers: by the exploration's labels, and the unpruned one; all of them finished.
         budget, max_new_tokens, seed, aspect, relevance, together: what they were made with.
+        kl: by the exploration's labels, where it was measured.
 
     Raises:
         ValueError: with a sentence to show: an answer is missing or was stopped.
@@ -299,6 +307,12 @@ def finished(
         aspect,
         relevance,
         together,
+        kl
+        and dataclasses.replace(
+            kl,
+            series={names[label]: curve for label, curve in kl.series.items()},
+            points={names[label]: point for label, point in kl.points.items()},
+        ),
     )
 
 

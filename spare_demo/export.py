@@ -21,6 +21,7 @@ from spare_demo.render import (
     Canvas,
     Rendered,
     difference,
+    kl_figure,
     leftover_map,
     pick_order,
     reconstruction_figure,
@@ -30,7 +31,7 @@ from spare_demo.render import (
 )
 from spare_demo.render.base import Colour
 from spare_demo.render.card import Panel, card
-from spare_demo.render.curve_svg import curve_figure_svg
+from spare_demo.render.curve_files import CurveSheet, curve_sheet
 from spare_demo.render.svg import difference_svg, kept_svg, map_svg, order_svg
 
 # A, B, then Okabe and Ito's others, as the curves have them.
@@ -46,6 +47,7 @@ PANELS = {
     "weight": "text weight as each method used it",
     "leftover": "what the kept patches cannot reconstruct",
     "reconstruction": "error against the number of tokens kept",
+    "kl": "KL to the unpruned model against the number of tokens kept, where it was measured",
 }
 """What can be exported, by name, in words."""
 
@@ -71,9 +73,9 @@ def write(
     result: the text of result.json where the comparison was read from one; None makes it.
 
     Returns the names of the files; with the usual panels comparison.png, kept-….png per label,
-    difference.png (of the first two labels), relevance.png (with a question), reconstruction.html
-    and result.json. Raises OSError if the folder cannot be written, ValueError for a panel that is
-    not one of `PANELS`.
+    difference.png (of the first two labels), relevance.png (with a question), reconstruction.png,
+    the same to hover over in reconstruction.html, and result.json. Raises OSError if the folder
+    cannot be written, ValueError for a panel that is not one of `PANELS`.
     """
     made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(comparison, panels)}
     if "reconstruction" in panels:
@@ -144,6 +146,7 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
         yield Drawing(
             "comparison", card(comparison.view.question, panel_row, _footer(comparison)), None
         )
+    yield from _curves(comparison, panels)
 
 
 def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
@@ -229,21 +232,31 @@ def curve(comparison: Comparison) -> Rendered:
     )
 
 
-def curve_svg(comparison: Comparison) -> Rendered:
-    """The same as the text of an SVG file."""
-    curves, titles = comparison.exploration.curves, comparison.exploration.titles
-    random = curves.random
-    sentence = curve(comparison).sentence
-    words = curve_figure_svg(
-        curves.budgets,
-        {titles[label]: errors for label, errors in curves.errors.items()},
-        (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
-        comparison.budget,
-        "relative error",
-        sentence,
-        curves.bound.tolist(),
-    )
-    return Rendered(words, sentence)
+def _curves(comparison: Comparison, panels: Collection[str]) -> Iterator[Drawing]:
+    titles, budget = comparison.exploration.titles, comparison.budget
+    if "reconstruction" in panels:
+        curves = comparison.exploration.curves
+        random = curves.random
+        sheet = curve_sheet(
+            curves.budgets,
+            {titles[label]: errors for label, errors in curves.errors.items()},
+            (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
+            budget,
+            "relative error",
+            curve(comparison).sentence,
+            curves.bound.tolist(),
+        )
+        yield _curve_drawing("reconstruction", sheet)
+    if "kl" in panels and (kl := comparison.kl) is not None:
+        series = {titles[label]: values for label, values in kl.series.items()}
+        sentence = kl_figure(kl.budgets, series, kl.random, budget).sentence
+        y_title = "KL to the unpruned model (nats)"
+        sheet = curve_sheet(kl.budgets, series, kl.random, budget, y_title, sentence)
+        yield _curve_drawing("kl", sheet)
+
+
+def _curve_drawing(name: str, sheet: CurveSheet) -> Drawing:
+    return Drawing(name, Rendered(sheet.picture(), sheet.sentence), sheet.svg())
 
 
 def _curve_page(comparison: Comparison) -> str:

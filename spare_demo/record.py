@@ -106,6 +106,7 @@ def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]
             },
             "svd_bound": _numbers(curves.bound),
         },
+        "kl": None if comparison.kl is None else dataclasses.asdict(comparison.kl),
     }
 
 

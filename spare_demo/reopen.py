@@ -20,6 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo import measures
+from spare_demo.change import KlCurves
 from spare_demo.comparison import Comparison, Curves, Exploration
 from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Grid, MultiGrid, fit
@@ -136,6 +137,7 @@ def _rebuilt(
         aspect=told["aspect"],
         relevance=RelevanceOptions(told["relevance_layer"], told["relevance_text"]),
         together=bool(told.get("together", False)),
+        kl=_kl(data.get("kl")),
     )
     if set(comparison.answers) != {UNPRUNED, *selections}:
         raise ValueError
@@ -275,6 +277,19 @@ def _curves(told: Mapping[str, Any]) -> Curves:
         {label: (int(k), float(error)) for label, (k, error) in told["points"].items()},
         measures.Spread(mean, low, high),
         bound,
+    )
+
+
+def _kl(told: Mapping[str, Any] | None) -> KlCurves | None:
+    if told is None:
+        return None
+    mean, low, high = (tuple(float(value) for value in part) for part in told["random"])
+    return KlCurves(
+        tuple(int(k) for k in told["budgets"]),
+        {label: tuple(float(value) for value in curve) for label, curve in told["series"].items()},
+        {label: (int(k), float(value)) for label, (k, value) in told["points"].items()},
+        (mean, low, high),
+        float(told["done"]),
     )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from spare_demo.change import kl_curves
 from spare_demo.citation import cite, command_line
 from spare_demo.comparison import Comparison, compare, explore, finished
 from spare_demo.export import PANELS, result_text
@@ -37,16 +38,25 @@ def opened(data: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def test_it_holds_every_panel_chosen_as_png_and_svg(result: Comparison, photo: Image.Image) -> None:
-    files = opened(cite(result, PANELS, "https://example.org/?k=5"))
+def test_it_holds_every_panel_chosen_as_png_and_svg(
+    tiny_model: LlavaModel, result: Comparison, photo: Image.Image
+) -> None:
+    *_, kl = kl_curves(tiny_model, result.exploration, result.answers["unpruned"], (1, 4), (0,))
+    measured = dataclasses.replace(result, kl=kl)
+    data = cite(measured, PANELS, "https://example.org/?k=5")
+    files = opened(data)
+    told = reopen(files["result.json"].decode()).comparison
+    assert told.kl == kl
+    assert cite(told, PANELS, "https://example.org/?k=5") == data
     both = [
+        *("reconstruction", "kl"),
         *("kept-spare", "kept-cdpruner", "order-spare", "order-cdpruner", "weight-spare"),
         *("weight-cdpruner", "leftover-spare", "leftover-cdpruner", "relevance", "difference"),
     ]
     assert set(files) == {
         *(f"{name}.png" for name in both),
         *(f"{name}.svg" for name in both),
-        *("comparison.png", "reconstruction.svg", "result.json", "picture.png", "README.txt"),
+        *("comparison.png", "result.json", "picture.png", "README.txt"),
     }
     for name, data in files.items():
         if name.endswith(".png"):

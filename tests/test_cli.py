@@ -64,6 +64,7 @@ def test_compare_writes_pictures_and_the_record(
         "kept-cdpruner.png",
         "kept-spare.png",
         "reconstruction.html",
+        "reconstruction.png",
         "relevance.png",
         "result.json",
     }

@@ -14,7 +14,7 @@ from PIL import Image
 from spare_demo.geometry import fit
 from spare_demo.render import BLUE, VERMILION, Canvas
 from spare_demo.render.colours import cividis
-from spare_demo.render.curve_svg import curve_figure_svg
+from spare_demo.render.curve_files import CurveSheet, curve_sheet
 from spare_demo.render.svg import difference_svg, kept_svg, map_svg, order_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -104,16 +104,20 @@ def test_map(canvas: Canvas) -> None:
     assert shared == ["t", "0", "mean 0.50", "1.00"]
 
 
-def test_curve() -> None:
+def shown(bound: list[float] | None = None) -> CurveSheet:
     series = {"SPARE": [1.0, 0.5, 0.0], "CDPruner": [0.8, 0.25, 0.0]}
-    band = ([0.9, 0.6, 0.0], [0.8, 0.5, 0.0], [1.0, 0.7, 0.0])
-    text = curve_figure_svg([1, 4, 16], series, band, 4, "relative error", "x", [0.5, 0.1, 0.0])
-    root = read(text)
+    band = ([0.95, 0.65, 0.0], [0.8, 0.5, 0.0], [1.0, 0.7, 0.0])
+    return curve_sheet([1, 4, 16], series, band, 4, "relative error", "x", bound)
+
+
+def test_curve() -> None:
+    root = read(shown([0.5, 0.1, 0.0]).svg())
     lines = {
         part.attrib["stroke"]: [
             tuple(float(v) for v in point.split(",")) for point in part.attrib["points"].split()
         ]
         for part in root.iter(f"{SVG}polyline")
+        if len(part.attrib["points"].split()) == 3
     }
     a = lines["#0072b2"]
     assert [x for x, _ in a] == pytest.approx([64, 312, 560])  # logarithmic: 4 is in the middle
@@ -122,10 +126,28 @@ def test_curve() -> None:
     assert {"SPARE", "CDPruner", "random", "SVD bound", "k = 4", "16", "relative error"} <= set(
         words(root)
     )
+    assert "SVD bound" not in words(read(shown().svg()))
     with pytest.raises(ValueError, match="values for 1 budgets"):
-        curve_figure_svg([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "x")
+        curve_sheet([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "x")
+
+
+def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
+    pixels = np.asarray(shown([0.5, 0.1, 0.0]).picture())
+    assert pixels.shape == (1140, 2280, 3)
+    # Half way from (64, 24) to (312, 172) of SPARE's line, in threefold pixels.
+    assert tuple(pixels[98 * 3, 188 * 3]) == BLUE
+    # Half way between CDPruner's second and last point.
+    assert tuple(pixels[283 * 3, 436 * 3]) == VERMILION
+    assert tuple(pixels[246 * 3, 311 * 3]) in (VERMILION, (0x55, 0x55, 0x55))
+    # The dashes of the bound are broken: both ink and ground are met along it.
+    row = pixels[int((172 + (290.4 - 172) * 0.25) * 3), (126 * 3) - 8 : (126 * 3) + 8]
+    assert len({tuple(pixel) for pixel in row}) > 1
+    # Words left of the axis, read upwards: ink in a tall narrow strip.
+    strip = pixels[300:900, 10:70]
+    inked = np.argwhere((strip < 100).all(axis=-1))
+    assert np.ptp(inked[:, 0]) > 3 * np.ptp(inked[:, 1])
 
 
 def test_a_curve_of_zeros_is_drawn() -> None:
     zero = [0.0, 0.0]
-    assert "polyline" in curve_figure_svg([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x")
+    assert "polyline" in curve_sheet([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x").svg()
