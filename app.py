@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 
@@ -12,6 +13,8 @@ from spare_demo.ui import build, launch_options
 
 def main() -> None:
     settings = parse()
+    if settings.mcp and find_spec("mcp") is None:
+        sys.exit("The MCP server needs another package. Install it: pip install 'gradio[mcp]'")
     try:
         model = load_model(settings.model, settings.device)
     except ModelError as error:
@@ -19,7 +22,7 @@ def main() -> None:
     for line in (f"{model.title} on {model.device}.", *model.notes):
         print(line, flush=True)
     try:
-        demo = build(model, settings)
+        demo = build(model, settings, prepare=True)
     except ValueError as error:  # a method or a picture of the start that cannot be
         sys.exit(str(error))
     try:

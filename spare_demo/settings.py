@@ -33,6 +33,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
     share: bool = _setting(False, "also serve through a public link of gradio.live")
+    mcp: bool = _setting(False, "also serve the API's operations to MCP clients (gradio[mcp])")
     methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at the start")
     budget: int = _setting(64, "tokens kept at the start")
     marks: tuple[int, ...] = _setting((32, 64, 128, 192), "budgets marked on the slider")

@@ -41,6 +41,7 @@ class Canvas:
         grid: the geometry this was made from.
         patch: side of a token, in canvas pixels; a whole number, the same both ways.
         origin: x, y of the first cell's corner, in canvas pixels; rows x cols cells follow.
+        photos: x0, y0, x1, y1 of what is drawn of the photo in each view, in canvas pixels.
         image, dim, grey: RGB pictures of the canvas: as it is; grey at 35 % brightness; grey of
             little contrast, to lay a map of colours on.
     """
@@ -72,6 +73,11 @@ class Canvas:
             max(y + panel.size[1] for (_, y), panel in zip(corners, panels, strict=True)),
         )
         self._panels = list(zip(corners, panels, strict=True))
+        self.photos = [
+            (left + x, top + y, right + x, bottom + y)
+            for (x, y), panel in self._panels
+            for left, top, right, bottom in [panel.photo]
+        ]
         self.image, self.dim, self.grey = (
             self._side_by_side([pictures[i] for pictures in (p.pictures for p in panels)])
             for i in range(3)
@@ -143,6 +149,7 @@ class _Panel:
 
     Attributes:
         patch, origin, size: as of `Canvas`.
+        photo: x0, y0, x1, y1 of what is drawn of the photo, in pixels of this panel.
         pictures: the panel as it is, dimmed, and grey.
     """
 
@@ -180,6 +187,7 @@ class _Panel:
         left, top = (max(0, round(v)) for v in self.to_panel(shown[0], shown[1]))
         right, bottom = (round(v) for v in self.to_panel(shown[2], shown[3]))
         right, bottom = min(max(right, left + 1), width), min(max(bottom, top + 1), height)
+        self.photo = (left, top, right, bottom)
         place = np.s_[top:bottom, left:right]
         colour = hatch.copy()
         colour[place] = np.asarray(_scale(photo, (right - left, bottom - top), shown))

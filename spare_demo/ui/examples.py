@@ -59,3 +59,8 @@ def find(known: Sequence[Example], key: str, question: str) -> tuple[bool, str |
     same = [example for example in known if example.key == key]
     own = (example.answer for example in same if example.question == question.strip())
     return bool(same), next(own, None)
+
+
+def number(offered: Sequence[Example], key: str) -> int | None:
+    """Which of the offered examples has this picture, None for any other picture."""
+    return next((i for i, example in enumerate(offered) if example.key == key), None)

@@ -6,28 +6,42 @@ import dataclasses
 import itertools
 import logging
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from spare_demo.comparison import compare, read_budget
+from spare_demo.change import change
+from spare_demo.citation import cite
+from spare_demo.comparison import read_budget
+from spare_demo.cost import UNPRUNED
+from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect
+from spare_demo.link import MOST_CHARACTERS, State, decode, encode
 from spare_demo.models import Model
-from spare_demo.pictures import PictureError, open_picture
-from spare_demo.record import record
+from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.settings import Settings
-from spare_demo.ui import examples, panels
-from spare_demo.ui.stage import stage_html
-from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit
+from spare_demo.ui import examples, panels, tuning
+from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail, zip_mail
+from spare_demo.ui.studies import Studies
+from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
+
+# What a link calls a control, and what the page calls it.
+_CONTROLS = {
+    "question": "question", "method_a": "method_a", "method_b": "method_b", "budget": "budget",
+    "seed": "seed", "aspect": "aspect", "relevance_layer": "tower_layer", "relevance_text": "text",
+}  # fmt: skip
+
+LABELS = (UNPRUNED, *SLOTS)
 
 # Moving the slider asks again by itself where all answers take less than this.
 _QUICK = 2.0
 
-_SORRY = (
+SORRY = (
     "Something went wrong on the server. Your picture and question are still here: ask again, or "
     "try a smaller picture."
 )
@@ -52,7 +66,7 @@ def guarded(handler: Callable[..., Iterator[Shown]]) -> Callable[..., Iterator[S
             yield {"message": panels.message_html(str(error))}
         except Exception:
             _log.exception("An event of the page failed")
-            yield {"message": panels.message_html(_SORRY)}
+            yield {"message": panels.message_html(SORRY)}
 
     return run
 
@@ -66,22 +80,53 @@ class Handlers:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.guide = Guide(model, settings)
+        self.studies = Studies(model, settings)
         self.offered = examples.shipped()
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
+        self._finished: dict[tuple[str, str, Choices, int], Visit] = {}
+
+    def prepare(self) -> None:
+        """Finish each example at the start's settings, so that choosing one shows its results."""
+        settings = self.settings
+        supplies = self.model.supplies
+        first, last = (tuning.able(settings.methods[i], supplies) for i in (0, -1))
+        choices = Choices(first, last, settings.seed, self.model.aspect(None))
+        k = min(settings.budget, self.tokens)
+        for example in self.offered:
+            visit = self._look(example.path, example.question, choices, None, None)
+            for now in self.guide.answer(visit, k):
+                visit = now
+            self._finished[example.key, example.question, choices, k] = visit
 
     # What each step shows.
 
-    def pictures(self, visit: Visit, budget: int, layer: str) -> Shown:
+    def pictures(self, visit: Visit, budget: int) -> Shown:
         """What is kept, and room for the answers to come."""
         return {
             "visit": visit,
             "message": panels.message_html(),
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
-            "stage": stage_html(visit, budget, layer),
+            "stage": payload(visit, budget, self._link(visit)),
             "answers": self.answers(visit, budget),
             "cost": panels.cost_html(visit),
         }
+
+    def _link(self, visit: Visit) -> str:
+        """The query of an address that opens this visit's settings; the page adds the budget."""
+        number, choices = visit.example, visit.choices
+        state = State(
+            method_a=choices.method_a,
+            method_b=choices.method_b,
+            question=visit.exploration.view.question or None,
+            example=None if number is None else Path(self.offered[number].path).name,
+            seed=choices.seed,
+            aspect=visit.key[1],
+            relevance_layer=choices.relevance.layer,
+            relevance_text=choices.relevance.text,
+            model=f"{self.model.name}@{self.model.revision}",
+        )
+        return encode(state)
 
     def finished(self, visit: Visit, budget: int) -> Shown:
         return {
@@ -94,7 +139,10 @@ class Handlers:
     def answers(self, visit: Visit, budget: int) -> str:
         # The built-in model's own warning, where the picture is not of the world it knows.
         strange = self.model.name == "built-in" and not visit.drawn
-        return panels.answers_html(visit, budget, self.model.description if strange else "")
+        about = self.model.description if strange else ""
+        ordered = {label: visit.answers[label] for label in LABELS if label in visit.answers}
+        candidates = first_words(ordered, self.model.tokenizer.decode)
+        return panels.answers_html(visit, budget, about, candidates)
 
     def curve(self, visit: Visit, budget: int) -> Shown:
         curves = visit.exploration.curves
@@ -121,35 +169,57 @@ class Handlers:
         tower_layer: int,
         text: TextPieces,
         budget: object,
-        layer: str,
         example: examples.Example | None,
         before: Visit | None,
     ) -> Iterator[Shown]:
         """Look, show the pictures, answer word by word."""
         k = read_budget(budget, self.tokens)
         relevance = RelevanceOptions(tower_layer, text)
-        choices = Choices(method_a, method_b, _read_seed(seed), aspect, relevance)
+        choices = Choices(method_a, method_b, read_seed(seed), aspect, relevance)
+        ready = self._ready(path, question, choices, k)
+        visit = ready or self._look(path, question, choices, example, before)
+        # From here on all of the page is about this picture and question.
+        looked = f'<i data-look="{next(_looks)}"></i>'
+        yield self.pictures(visit, k) | {"looked": looked}
+        if ready:
+            yield self.finished(ready, k)
+        else:
+            yield from self._answer(visit, k)
+
+    def _ready(self, path: str | None, question: str, choices: Choices, k: int) -> Visit | None:
+        """An example's finished comparison, where exactly that is asked for."""
+        if not path or not self._finished or not Path(path).is_file():
+            return None
+        if Path(path).stat().st_size > self.settings.max_upload_bytes:
+            return None
+        return self._finished.get((digest(path), question.strip(), choices, k))
+
+    def _look(
+        self,
+        path: str | None,
+        question: str,
+        choices: Choices,
+        example: examples.Example | None,
+        before: Visit | None,
+    ) -> Visit:
         visit = self.guide.look(path, question, choices, before)
         known = [*self.offered, *([example] if example else [])]
         drawn, truth = examples.find(known, visit.key[0], question)
-        visit = dataclasses.replace(visit, drawn=drawn, truth=truth)
-        # From here on all of the page is about this picture and question.
-        looked = f'<i data-look="{next(_looks)}"></i>'
-        yield self.pictures(visit, k, layer) | {"looked": looked}
-        yield from self._answer(visit, k)
+        number = examples.number(self.offered, visit.key[0])
+        return dataclasses.replace(visit, drawn=drawn, truth=truth, example=number)
 
     def change_methods(
-        self, method_a: str, method_b: str, seed: object, budget: object, layer: str, visit: Visit
+        self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit
     ) -> Iterator[Shown]:
         """Other methods on the same picture and question."""
         k = read_budget(budget, self.tokens)
-        choices = Choices(method_a, method_b, _read_seed(seed))
+        choices = Choices(method_a, method_b, read_seed(seed))
         visit = self.guide.change_methods(visit, choices)
-        yield self.pictures(visit, k, layer)
+        yield self.pictures(visit, k)
         yield from self._answer(visit, k)
 
-    def redraw(self, budget: object, layer: str, visit: Visit) -> Iterator[Shown]:
-        """All that needs no language model, at the slider's budget."""
+    def redraw(self, budget: object, visit: Visit) -> Iterator[Shown]:
+        """What the page does not draw by itself at the slider's budget, and needs no model."""
         try:
             k = read_budget(budget, self.tokens)
         except ValueError as error:
@@ -157,20 +227,71 @@ class Handlers:
             return
         yield {
             "budget_message": panels.message_html(),
-            "stage": stage_html(visit, k, layer),
             "answers": self.answers(visit, k),
             **self.curve(visit, k),
         }
 
-    def settle(self, budget: object, layer: str, visit: Visit) -> Iterator[Shown]:
+    def settle(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """The slider stands still: redraw, and answer at its budget unless that would take long."""
-        yield from self.redraw(budget, layer, visit)
+        yield from self.redraw(budget, visit)
         try:
             k = read_budget(budget, self.tokens)
         except ValueError:  # the page says so by now
             return
         if visit.answered_budget != k and visit.answer_seconds < _QUICK:
             yield from self._answer(visit, k)
+
+    def answer_now(self, budget: object, visit: Visit) -> Iterator[Shown]:
+        """Answer at the slider's budget, however long it takes."""
+        yield from self._answer(visit, read_budget(budget, self.tokens))
+
+    def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+        """What a method that is not nested keeps at a budget the browser has not seen."""
+        k = read_budget(asked.get("budget"), self.tokens)
+        yield {"mail": picks_mail(visit, _read_slot(asked), k)}
+
+    def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+        """Leftover shares, for pictures of which the browser did not get the features."""
+        k = read_budget(asked.get("budget"), self.tokens)
+        yield {"mail": leftover_mail(visit, _read_slot(asked), k)}
+
+    def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+        """Why a patch was kept or lost, likewise."""
+        k, patch = read_budget(asked.get("budget"), self.tokens), asked.get("patch")
+        if type(patch) is not int:
+            raise ValueError("Choose a patch on the picture.")
+        yield {"mail": why_mail(visit, patch, k, str(asked.get("step")))}
+
+    def ask_own(self, picks: str | None, visit: Visit) -> Iterator[Shown]:
+        """Answer from a set made by hand, and compare with the unpruned answer."""
+        try:
+            (selection,) = read_pick_lists(picks or "[]", "mine").values()
+            selection.check(visit.exploration.n)
+        except ValueError as error:
+            yield {"own_answer": panels.message_html(str(error))}
+            return
+        whole, view = visit.answers.get(UNPRUNED), visit.exploration.view
+        kept, text = len(selection), ""
+        pieces = self.model.stream(view, selection, self.settings.max_new_tokens)
+        while True:
+            yield {"own_answer": panels.own_html(text, kept, None, whole, None)}
+            try:
+                text += next(pieces)
+            except StopIteration as end:
+                answer = end.value
+                break
+        moved = change(self.model, view, selection, whole) if whole else None
+        yield {
+            "own_answer": panels.own_html(answer.text, kept, answer, whole, moved),
+            "visit": dataclasses.replace(visit, own=(selection, answer)),
+        }
+
+    def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+        """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
+        chosen = [str(name) for name in asked.get("panels") or []]
+        link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
+        data = cite(comparison_of(visit, self.model, self.settings), chosen, link)
+        yield {"mail": zip_mail(data), "message": panels.message_html()}
 
     def stop(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """What there is of the answers when the visitor has heard enough."""
@@ -183,38 +304,36 @@ class Handlers:
             yield {"visit": visit, "answers": self.answers(visit, budget)}
         yield self.finished(visit, budget)
 
+    def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+        """The settings that a link names, in the page's controls; what it cannot open is said."""
+        said = asked.get("query")
+        names = [Path(example.path).name for example in self.offered]
+        found, stale = decode(
+            {str(key): str(value) for key, value in said.items()} if isinstance(said, dict) else {},
+            tokens=self.tokens,
+            question=self.settings.check_question,
+            examples=names,
+            aspects=list(self.model.aspects),
+            model=f"{self.model.name}@{self.model.revision}",
+        )
+        values = {part: getattr(found, name) for name, part in _CONTROLS.items()}
+        shown: Shown = {part: value for part, value in values.items() if value is not None}
+        for part in ("method_a", "method_b"):
+            if ":" in shown.get(part, ""):  # with settings, which the menu does not list
+                told = shown[part]
+                menu = tuning.menu(self.model.supplies, told)
+                shown[part] = gr.update(choices=menu, value=told)
+        if found.example:
+            example = self.offered[names.index(found.example)]
+            shown = {"image": example.path, "question": example.question} | shown
+        elif found.question:
+            shown["image"] = None
+            stale.append("A link carries no picture. Choose one and press Ask.")
+        yield shown | {"notice": panels.message_html(" ".join(stale))}
+
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)
         return example.path, example.question, example
-
-    def compare(
-        self,
-        image: str,
-        question: str,
-        method_a: str = "spare",
-        method_b: str = "cdpruner",
-        budget: float = 64,
-        seed: float = 0,
-    ) -> dict[str, Any]:
-        """Everything of one comparison: what both methods keep of a picture, and three answers.
-
-        The same as `spare_demo.compare`; the result is what the command line writes to result.json.
-        """
-        try:
-            asked = self.settings.check_question(question)
-            if not image:
-                raise PictureError("There is no picture. Send one.")
-            self.guide.check_size(image)
-            k = read_budget(budget, self.tokens)
-            photo = open_picture(image, max_pixels=self.settings.max_pixels)
-            chosen, longest = (method_a, method_b), self.settings.max_new_tokens
-            done = compare(self.model, photo, asked, chosen, k, longest, _read_seed(seed))
-        except ValueError as error:  # a PictureError is one
-            raise gr.Error(str(error)) from None
-        except Exception:
-            _log.exception("A comparison failed")
-            raise gr.Error(_SORRY) from None
-        return record(done)
 
     @property
     def tokens(self) -> int:
@@ -222,7 +341,7 @@ class Handlers:
         return self.model.most_tokens
 
 
-def _read_seed(value: object) -> int:
+def read_seed(value: object) -> int:
     """What a number field sends -> a seed; empty is 0."""
     if value is None or value == "":
         return 0
@@ -231,3 +350,11 @@ def _read_seed(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value < 2**32:
         raise ValueError("The seed must be a whole number from 0 to 4294967295.")
     return value
+
+
+def _read_slot(asked: Mapping[str, Any]) -> str:
+    """The slot that an event of the viewer names."""
+    slot = asked.get("slot")
+    if slot not in SLOTS:
+        raise ValueError("There are two methods, A and B. Choose one of them.")
+    return str(slot)

@@ -12,7 +12,7 @@ from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
-from spare_demo.ui.stage import LAYERS, OVERVIEW
+from spare_demo.ui.viewer import ANSWERS_ON_LOAD, scripted
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
@@ -48,6 +48,7 @@ def number_as_sent(component: gr.Number | gr.Slider) -> Any:
 class Parts:
     """The components that events read or change."""
 
+    notice: gr.HTML
     visit: gr.State
     example: gr.State
     image: gr.Image
@@ -67,8 +68,12 @@ class Parts:
     tower_layer: gr.Radio
     text: gr.Radio
     seed: gr.Number
-    layer: gr.Radio
     stage: gr.HTML
+    mail: gr.HTML
+    why: gr.HTML
+    own: gr.HTML
+    own_answer: gr.HTML
+    cite: gr.HTML
     budget: gr.Slider
     budget_message: gr.HTML
     marks: tuple[tuple[int, gr.Button], ...]
@@ -77,6 +82,14 @@ class Parts:
     curve: gr.Plot
     curve_words: gr.HTML
     cost: gr.HTML
+    find_enough: gr.Button
+    enough: gr.HTML
+    measure: gr.Button
+    kl: gr.Plot
+    kl_words: gr.HTML
+    other: gr.Textbox
+    compare_questions: gr.Button
+    second: gr.HTML
 
 
 def lay_out(
@@ -98,6 +111,7 @@ def lay_out(
     """
     parts: dict[str, Any] = {}
     gr.HTML(panels.header_html(model))
+    parts["notice"] = gr.HTML(elem_id="notice", elem_classes="message-place")
     parts["visit"] = gr.State(shown["visit"])
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
@@ -106,16 +120,42 @@ def lay_out(
         with gr.Column(scale=6, min_width=320, elem_id="kept"):
             parts |= _kept(settings, tokens, shown)
         with gr.Column(scale=4, min_width=300, elem_id="answered"):
-            parts["answers"] = gr.HTML(shown["answers"], elem_id="answers")
+            parts["answers"] = gr.HTML(
+                shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers"
+            )
             parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
+            parts["why"] = scripted("why", "reason")
+    with gr.Row(elem_id="change"):
+        with gr.Column(scale=2, min_width=320):
+            parts["own"] = scripted("edit", "edit")
+        with gr.Column(scale=1, min_width=300):
+            parts["own_answer"] = gr.HTML(elem_id="own-answer")
+            parts["cite"] = scripted("cite", "cite")
     with gr.Row(elem_id="why"):
-        with gr.Column(min_width=320):
+        with gr.Column(min_width=300):
             gr.HTML("<h2>What is lost: reconstruction error against k</h2>")
             parts["curve"] = gr.Plot(shown["curve"], show_label=False, elem_id="curve")
             parts["curve_words"] = gr.HTML(shown["curve_words"])
+        with gr.Column(min_width=300):
+            gr.HTML("<h2>What changes: KL to the unpruned model against k</h2>")
+            parts["measure"] = gr.Button("Measure it", size="sm", elem_id="measure")
+            parts["kl"] = gr.Plot(show_label=False, visible=False, elem_id="kl")
+            parts["kl_words"] = gr.HTML(_KL_WORDS)
+    with gr.Row(elem_id="against"), gr.Column():
+        gr.HTML("<h2>Question against question</h2>")
+        with gr.Row():
+            parts["other"] = gr.Textbox(
+                label="A second question on the same picture", scale=4, elem_id="other"
+            )
+            parts["compare_questions"] = gr.Button(
+                "Compare", scale=1, min_width=100, elem_id="compare-questions"
+            )
+        parts["second"] = gr.HTML(elem_id="second")
+    with gr.Row(elem_id="price"):
         with gr.Column(min_width=320):
             gr.HTML("<h2>What it costs: measured in this run</h2>")
             parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
+        with gr.Column(min_width=320):
             gr.HTML(panels.GLOSSARY)
     return Parts(**parts)
 
@@ -173,12 +213,16 @@ def _asked(
     return parts
 
 
+_KL_WORDS = panels.words_html(
+    "How far the probabilities of the first word are from the unpruned model's, for A, B and "
+    "random picks. Measuring runs the model some fifty times."
+)
+
+
 def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    parts["layer"] = gr.Radio(
-        list(LAYERS), value=OVERVIEW, label="Show", show_label=False, container=False,
-        elem_id="layers",
-    )  # fmt: skip
+    parts["stage"] = scripted("viewer", "stage", shown["stage"])
+    parts["mail"] = scripted("mail", "mail")
     parts["budget"] = number_as_sent(
         gr.Slider(
             1,
@@ -197,5 +241,8 @@ def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, A
             for mark in settings.marks
             if mark <= tokens
         )
-    parts["stage"] = gr.HTML(shown["stage"], elem_id="stage")
+        parts["find_enough"] = gr.Button(
+            "How few are enough?", size="sm", min_width=150, elem_id="find-enough"
+        )
+    parts["enough"] = gr.HTML(elem_id="enough")
     return parts

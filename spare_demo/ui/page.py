@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import tuning
+from spare_demo.ui.api import Api, offer
 from spare_demo.ui.handlers import Handlers, Shown, guarded
-from spare_demo.ui.layout import Parts, lay_out, number_as_sent, photo_input
-from spare_demo.ui.stage import OVERVIEW
+from spare_demo.ui.layout import Parts, lay_out
+from spare_demo.ui.viewer import scripts
 
 _CSS = Path(__file__).with_name("style.css")
 
@@ -23,27 +25,27 @@ _CSS = Path(__file__).with_name("style.css")
 _STALE = "() => { document.body.classList.add('asked-anew') }"
 _FRESH = "() => { document.body.classList.remove('asked-anew') }"
 
-# The thumbnails come without a name for those who do not see them, and the slider tells when a
-# pointer lets go of it, but not when a key does.
+# The thumbnails come without a name for those who do not see them.
 _ON_LOAD = """() => {
   const questions = QUESTIONS;
   document.querySelectorAll('#examples button').forEach((button, i) => {
     button.setAttribute('aria-label', 'Example: ' + questions[i]);
     button.title = questions[i];
   });
-  const slider = document.querySelector('#budget input[type=range]');
-  slider.addEventListener('keyup', (event) => {
-    if (event.key !== 'Tab') slider.dispatchEvent(new Event('pointerup', {bubbles: true}));
-  });
 }"""
+
+_TELL = "(budget) => { SPARE.tellBudget?.(budget) }"
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # One turn at the model for whatever makes it answer; the rest queue and see their place.
 _ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 
 
-def build(model: Model, settings: Settings) -> gr.Blocks:
-    """The page for a loaded model. It opens on a finished comparison, made here and now."""
+def build(model: Model, settings: Settings, prepare: bool = False) -> gr.Blocks:
+    """The page for a loaded model. It opens on a finished comparison, made here and now.
+
+    prepare: whether to finish the other examples too, in the background.
+    """
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
     names = (tuning.able(first, model.supplies), tuning.able(last, model.supplies))
@@ -54,7 +56,9 @@ def build(model: Model, settings: Settings) -> gr.Blocks:
     ) as demo:
         parts = lay_out(demo, model, settings, handlers.tokens, names, handlers.offered, shown)
         _wire(demo, parts, handlers)
-        _offer_compare(handlers)
+        offer(Api(model, settings), _ANSWERING)
+    if prepare:
+        threading.Thread(target=handlers.prepare, daemon=True).start()
     return demo.queue(max_size=settings.queue_size)
 
 
@@ -66,7 +70,7 @@ def _opening(handlers: Handlers, names: tuple[str, str]) -> Shown:
     shown: Shown = {}
     for values in handlers.ask(
         first.path, first.question, *names, settings.seed, aspect, -2, "stretches",
-        budget, OVERVIEW, None, None,
+        budget, None, None,
     ):  # fmt: skip
         shown |= values
     return shown
@@ -79,9 +83,11 @@ def launch_options(settings: Settings) -> dict[str, Any]:
             primary_hue="slate", neutral_hue="slate", font=["system-ui", "sans-serif"]
         ),
         "css_paths": [_CSS],
+        "head": scripts(),
         "server_name": settings.host,
         "server_port": settings.port,
         "share": settings.share,
+        "mcp_server": settings.mcp,
         "max_file_size": settings.max_upload_bytes,
         "show_error": False,  # no traceback; sentences raised as gr.Error are still shown
         "enable_monitoring": False,
@@ -94,7 +100,8 @@ def launch_options(settings: Settings) -> dict[str, Any]:
 def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     changed = (
         *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
-        *("curve", "curve_words", "budget_message", "ask", "stop"),
+        *("curve", "curve_words", "budget_message", "ask", "stop", "mail", "own_answer"),
+        *("enough", "kl", "kl_words", "second"),
     )
     outputs = [getattr(parts, name) for name in changed]
 
@@ -133,7 +140,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
         running.append(run)
 
     asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
-    asked += [p.budget, p.layer, p.example, p.visit]
+    asked += [p.budget, p.example, p.visit]
 
     def load(index: int) -> tuple[str, str]:
         return handlers.offered[index].path, handlers.offered[index].question
@@ -145,14 +152,29 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     for event in (p.aspect.input, p.tower_layer.input, p.text.input, p.seed.submit):
         answering(event, handlers.ask, asked)
 
-    others = [p.method_a, p.method_b, p.seed, p.budget, p.layer, p.visit]
+    others = [p.method_a, p.method_b, p.seed, p.budget, p.visit]
     for event in (p.method_a.input, p.method_b.input):
         answering(event, handlers.change_methods, others)
 
-    redrawn = [p.budget, p.layer, p.visit]
+    redrawn = [p.budget, p.visit]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
-    for event in (p.budget.input, p.layer.input):
-        event(once(handlers.redraw), redrawn, outputs, **moving)
+    p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
+    studies = handlers.studies
+    answering(p.find_enough.click, studies.enough, [p.visit])
+    answering(p.measure.click, studies.measure, redrawn)
+    for event in (p.compare_questions.click, p.other.submit):
+        answering(event, studies.second, [p.other, p.budget, p.visit])
+    words = _of_event(once(studies.words))
+    p.stage.words(words, p.visit, [p.mail, p.message], **moving)
+    for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
+        told = _of_event(once(getattr(handlers, name)))
+        getattr(part, name)(told, p.visit, [p.mail, p.message], **moving)
+    controls = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer]
+    controls += [p.text, p.budget, p.notice]
+    linked = p.stage.reopen(_of_event(once(handlers.reopen)), p.visit, controls, **_QUIET)
+    answering(linked.then, handlers.ask, asked)
+    answering(p.answers.answer_now, handlers.answer_now, redrawn)
+    answering(p.own.ask_own, handlers.ask_own, [p.own, p.visit])
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         moved = button.click(lambda mark=mark: mark, None, p.budget, queue=False, **_QUIET)
@@ -173,16 +195,10 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
 
 
-def _offer_compare(handlers: Handlers) -> None:
-    """The endpoint `/compare`, for programs; its inputs are nowhere on the page."""
-    inputs = [
-        photo_input(label="image", visible=False),
-        gr.Textbox(label="question", visible=False),
-        gr.Textbox("spare", label="method_a", visible=False),
-        gr.Textbox("cdpruner", label="method_b", visible=False),
-        number_as_sent(gr.Number(64, label="budget", visible=False)),
-        number_as_sent(gr.Number(0, label="seed", visible=False)),
-    ]
-    done = gr.JSON(label="comparison", visible=False)
-    button = gr.Button(visible=False)
-    button.click(handlers.compare, inputs, done, api_name="compare", **_ANSWERING)
+def _of_event(handler: Callable[..., dict]) -> Callable[..., dict]:
+    """The handler with what the event itself says as its first input."""
+
+    def run(visit: Any, event: gr.EventData) -> dict:
+        return handler(event._data or {}, visit)
+
+    return run

@@ -21,6 +21,7 @@ from spare_demo.pruners.options import title_of
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
+from spare_demo.tokens import Selection
 
 SLOTS = ("A", "B")
 
@@ -43,22 +44,28 @@ class Visit:
     Attributes:
         key: what was looked at: the file's digest and the way it was fitted.
         exploration: the picks of slots "A" and "B" at every budget.
+        choices: what the controls said.
+        example: its number among the shipped examples, None for any other picture.
         drawn: whether this is one of the scenes drawn here; `truth` the answer to its own question.
         answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
         writing: the label being answered and its text so far; ("", "") between answers.
         stopped: whether the visitor ended the answering.
+        own: the set made by hand that was asked with last, and its answer.
     """
 
     key: tuple[str, Aspect]
     picture: Picture
     canvas: Canvas
     exploration: Exploration
+    choices: Choices
     drawn: bool = False
+    example: int | None = None
     truth: str | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
     answered_budget: int = 0
     writing: tuple[str, str] = ("", "")
     stopped: bool = False
+    own: tuple[Selection, Answer] | None = None
 
     def __deepcopy__(self, memo: dict) -> Visit:
         return self  # nothing in it changes, so visitors may start from the same one
@@ -112,7 +119,7 @@ class Guide:
             picture = self.model.look(photo, key[1])
             canvas = Canvas(picture.photo, picture.grid)
         view = self.model.ask(picture, question, choices.relevance)
-        return Visit(key, picture, canvas, explore(view, self._methods(choices)))
+        return Visit(key, picture, canvas, explore(view, self._methods(choices)), choices)
 
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""
@@ -133,8 +140,14 @@ class Guide:
             if label == UNPRUNED or visit.exploration.methods[label] == methods[label]
         }
         again = explore(visit.exploration.view, methods)
+        now = dataclasses.replace(
+            visit.choices,
+            method_a=choices.method_a,
+            method_b=choices.method_b,
+            seed=choices.seed,
+        )
         return dataclasses.replace(
-            visit, exploration=again, answers=kept, writing=("", ""), stopped=False
+            visit, exploration=again, choices=now, answers=kept, writing=("", ""), stopped=False
         )
 
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:

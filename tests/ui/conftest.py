@@ -6,9 +6,11 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
@@ -106,3 +108,45 @@ def served() -> Iterator[Served]:
     demo.launch(**launch_options(settings), prevent_thread_lock=True)
     yield Served(f"http://127.0.0.1:{port}", model, settings)
     demo.close(verbose=False)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from browsing import CHROMIUM, sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--disable-dev-shm-usage"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def visitor(browser: Any, served: Served) -> Iterator[Any]:
+    """A visitor on the opened page. Of every test: nothing broke, no request left the machine."""
+    from browsing import PATIENCE, Visitor, sync_api
+
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    sync_api.expect.set_options(timeout=PATIENCE)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    visitor = Visitor(page)
+    page.on("pageerror", lambda error: visitor.errors.append(str(error)))
+    page.on(
+        "console",
+        lambda said: visitor.errors.append(said.text) if said.type == "error" else None,
+    )
+    page.on("request", lambda request: visitor.hosts.add(urlsplit(request.url).netloc))
+    yield visitor.open(served.url)
+    context.close()
+    assert visitor.errors == []
+    assert visitor.hosts - {""} == {urlsplit(served.url).netloc}  # "" is data: and blob:
+
+
+@pytest.fixture
+def wide_picture(tmp_path: Path) -> Path:
+    picture = Image.new("RGB", (640, 160), "khaki")
+    ImageDraw.Draw(picture).rectangle((40, 40, 120, 120), fill="navy")
+    picture.save(tmp_path / "wide.png")
+    return tmp_path / "wide.png"

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from gradio_client import Client, handle_file
+from gradio_client.exceptions import AppError
 from PIL import Image, ImageDraw
 
 from spare_demo import compare
@@ -80,12 +81,54 @@ def raw(served, data: list[Any]) -> tuple[str, str]:
     return event.removeprefix("event: "), told.removeprefix("data: ")
 
 
-def test_compare_is_the_only_public_endpoint(client) -> None:
+def test_four_endpoints_are_public_with_their_inputs(client) -> None:
     listed = client.view_api(return_format="dict", print_info=False)
-    assert list(listed["named_endpoints"]) == ["/compare"]
+    inputs = {
+        name: [p["parameter_name"] for p in about["parameters"]]
+        for name, about in listed["named_endpoints"].items()
+    }
+    assert inputs == {
+        "/compare": ["image", "question", "method_a", "method_b", "budget", "seed"],
+        "/select": ["image", "question", "method", "budget", "seed"],
+        "/relevance": ["image", "question", "words"],
+        "/answer": ["image", "question", "tokens"],
+    }
     assert not listed["unnamed_endpoints"]
-    names = [p["parameter_name"] for p in listed["named_endpoints"]["/compare"]["parameters"]]
-    assert names == ["image", "question", "method_a", "method_b", "budget", "seed"]
+
+
+def test_select_gives_the_picks_and_where_they_lie(served, client, pictures) -> None:
+    told = client.predict(handle_file(pictures[0]), QUESTION, "cdpruner", 20, api_name="/select")
+    view = served.model.encode(pictures[0], QUESTION)
+    assert told["order"] == PRUNERS["cdpruner"].select(view.tokens, 20).order.tolist()
+    assert told["boxes"][25] == pytest.approx(view.grid.boxes[25].tolist())
+    assert (told["rows"], told["columns"], told["visual_tokens"]) == (24, 24, 576)
+
+
+def test_relevance_gives_a_number_per_patch_and_per_word(client, pictures) -> None:
+    told = client.predict(handle_file(pictures[0]), "red circle?", True, api_name="/relevance")
+    assert len(told["cosine"]) == 576
+    assert [word["word"] for word in told["words"]] == ["red", "circle", "?"]
+    assert all(-1 <= value <= 1 for word in told["words"] for value in word["cosine"])
+
+
+def test_answer_from_chosen_tokens_is_compared_with_the_whole(served, client, pictures) -> None:
+    image = handle_file(pictures[0])
+    whole = client.predict(image, QUESTION, api_name="/answer")
+    few = client.predict(image, QUESTION, "[3, 17, 240]", api_name="/answer")
+    assert (whole["visual_tokens"], few["visual_tokens"]) == (576, 3)
+    assert few["unpruned"] == whole["text"] and "kl" not in whole
+    assert few["kl"] >= 0 and 0 <= few["probability"] <= 1
+    every = client.predict(image, QUESTION, str(list(range(576))), api_name="/answer")
+    assert every["text"] == whole["text"] and every["kl"] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sentence"),
+    [("[]", "empty"), ("[3, 3]", "more than once"), ("[576]", "numbered 0 to 575"), ("x", "list")],
+)
+def test_bad_picks_are_refused_in_a_sentence(client, pictures, tokens: str, sentence: str) -> None:
+    with pytest.raises(AppError, match=sentence):
+        client.predict(handle_file(pictures[0]), QUESTION, tokens, api_name="/answer")
 
 
 def test_compare_finds_what_the_package_finds(served, client, pictures) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from spare_demo.settings import Settings
 from spare_demo.ui import examples
+from spare_demo.ui.api import Api
 from spare_demo.ui.handlers import Handlers, guarded
-from spare_demo.ui.stage import OVERVIEW
 
 QUESTION = "Which number is written on the small triangle?"
 
@@ -22,7 +22,7 @@ def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other:
     """All that pressing Ask changes, step by step, as the page gets it."""
     given: dict[str, Any] = {
         "path": path, "question": question, "method_a": "spare", "method_b": "cdpruner", "seed": 0,
-        "aspect": "pad", "tower_layer": -2, "text": "stretches", "budget": 5, "layer": OVERVIEW,
+        "aspect": "pad", "tower_layer": -2, "text": "stretches", "budget": 5,
         "example": None, "before": None,
     } | other  # fmt: skip
     return list(guarded(handlers.ask)(*given.values()))
@@ -34,12 +34,11 @@ def merged(steps: list[dict]) -> dict:
 
 def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
     running = handlers.ask(
-        photo_file, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", 5, OVERVIEW, None,
-        None,
+        photo_file, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", 5, None, None,
     )  # fmt: skip
     first = next(running)
     assert passes == ["look"]
-    assert "<img" in first["stage"]
+    assert first["stage"]["picture"].startswith("data:image/png")
     assert first["answers"].count("waits for its turn") == 3
     running.close()
 
@@ -116,14 +115,14 @@ def test_a_breakdown_while_answering_leaves_what_was_shown(
 
     monkeypatch.setattr(handlers.model, "stream", break_down)
     shown = merged(ask(handlers, photo_file))
-    assert "<img" in shown["stage"]
+    assert shown["stage"]["picture"]
     assert "ask again" in shown["message"]
 
 
 def test_no_question_is_answered_and_said(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file, ""))
     assert shown["notes"].count("Without a question") == 2
-    assert "there is no question" in shown["stage"]
+    assert shown["stage"]["cosine"] is None
     assert shown["answers"].count("prefill") == 3
 
 
@@ -136,45 +135,44 @@ def test_what_a_visitor_typed_stays_text(handlers, photo_file, field: str) -> No
 def test_redraw_runs_no_model(handlers, passes, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
     passes.clear()
-    shown = merged(list(handlers.redraw(8, OVERVIEW, visit)))
+    shown = merged(list(handlers.redraw(8, visit)))
     assert passes == []
-    assert "kept 8 of 16" in shown["stage"]
-    assert "Answers are for budget 5. Ask gives them at 8." in shown["answers"]
+    assert "Answers are for budget 5." in shown["answers"]
+    assert 'stale-note" hidden' not in shown["answers"]
     assert "from 8 tokens" in shown["curve_words"]
     assert "visit" not in shown
 
 
 def test_redraw_back_at_the_answers_budget_shows_them_in_full(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file))
-    again = merged(list(handlers.redraw(5, OVERVIEW, shown["visit"])))
+    again = merged(list(handlers.redraw(5, shown["visit"])))
     assert again["answers"] == shown["answers"]
-    assert again["stage"] == shown["stage"]
 
 
 @pytest.mark.parametrize("budget", [0, -1, 17, None, "x", 3.5])
 def test_an_impossible_budget_is_told_beside_the_slider(handlers, photo_file, budget) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
     for event in (handlers.redraw, handlers.settle):
-        steps = list(event(budget, OVERVIEW, visit))
+        steps = list(event(budget, visit))
         assert [set(step) for step in steps] == [{"budget_message"}]
         assert "Choose a whole number from 1 to 16." in steps[0]["budget_message"]
-    assert merged(list(handlers.redraw(4, OVERVIEW, visit)))["budget_message"] == ""
+    assert merged(list(handlers.redraw(4, visit)))["budget_message"] == ""
 
 
 def test_a_slider_at_rest_asks_again(handlers, passes, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
     passes.clear()
-    shown = merged(list(handlers.settle(9, OVERVIEW, visit)))
+    shown = merged(list(handlers.settle(9, visit)))
     assert shown["visit"].answered_budget == 9
     assert passes == ["answer", "answer"]
-    assert "Answers are for" not in shown["answers"]
+    assert 'stale-note" hidden' in shown["answers"]
 
 
 def test_a_slow_model_is_not_asked_by_the_slider(handlers, passes, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
     slow = {name: dataclasses.replace(a, decode_seconds=9.0) for name, a in visit.answers.items()}
     passes.clear()
-    shown = merged(list(handlers.settle(9, OVERVIEW, dataclasses.replace(visit, answers=slow))))
+    shown = merged(list(handlers.settle(9, dataclasses.replace(visit, answers=slow))))
     assert passes == []
     assert "Answers are for budget 5" in shown["answers"]
 
@@ -182,9 +180,9 @@ def test_a_slow_model_is_not_asked_by_the_slider(handlers, passes, photo_file) -
 def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
     passes.clear()
-    shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, OVERVIEW, visit)))
+    shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, visit)))
     assert passes == ["answer"]
-    assert shown["visit"].titles["B"] in shown["stage"]
+    assert shown["visit"].titles["B"] in shown["stage"]["methods"]["B"]["label"]
     assert "looked" not in shown, "a question that was typed but not asked is still not asked"
 
 
@@ -204,7 +202,7 @@ def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, photo_fil
     half = next(step["visit"] for step in steps if step["visit"].writing[0] == "A")
     stopped = merged(list(handlers.stop(5, half)))["visit"]
     passes.clear()
-    shown = merged(list(handlers.settle(6, OVERVIEW, stopped)))
+    shown = merged(list(handlers.settle(6, stopped)))
     assert passes == ["answer", "answer"]
     assert "not asked" not in shown["answers"]
 
@@ -242,12 +240,13 @@ def test_every_shipped_example_has_a_picture_a_question_and_an_answer(handlers) 
 
 
 def test_compare_refuses_in_sentences(handlers: Handlers, photo_file: str) -> None:
+    api = Api(handlers.model, handlers.settings)
     with pytest.raises(gr.Error, match="no picture"):
-        handlers.compare("", QUESTION)
+        api.compare("", QUESTION)
     with pytest.raises(gr.Error, match="from 1 to 16"):
-        handlers.compare(photo_file, QUESTION, budget=17)
+        api.compare(photo_file, QUESTION, budget=17)
     with pytest.raises(gr.Error, match="cdpruner"):
-        handlers.compare(photo_file, QUESTION, "sparse", budget=5)
+        api.compare(photo_file, QUESTION, "sparse", budget=5)
 
 
 def test_the_built_in_model_introduces_itself_on_pictures_it_was_not_made_for(
@@ -260,5 +259,5 @@ def test_the_built_in_model_introduces_itself_on_pictures_it_was_not_made_for(
     assert "drawn scenes only" in merged(ask(handlers, photo_file))["answers"]
     assert "drawn scenes only" not in merged(ask(handlers, scene.path, "Mine?"))["answers"]
     visit = merged(ask(handlers, photo_file))["visit"]
-    moved = merged(list(handlers.redraw(3, OVERVIEW, visit)))
+    moved = merged(list(handlers.redraw(3, visit)))
     assert "drawn scenes only" in moved["answers"], "the line stays when the slider moves"

@@ -63,7 +63,8 @@ def test_answers_say_which_budget_they_are_for(visit) -> None:
     assert 'class="answers stale"' in html
     assert "Answers are for budget 5." in html
     assert "A SPARE · 5" in html
-    assert "stale" not in panels.answers_html(visit, 5)
+    fresh = panels.answers_html(visit, 5)
+    assert 'class="answers stale"' not in fresh and 'stale-note" hidden' in fresh
 
 
 def test_what_is_being_written_is_told_from_what_waits(visit) -> None:

@@ -1,0 +1,42 @@
+"""The first word of several answers: how likely each model run held the likeliest candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spare_demo.models import Answer
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A first token and its probability, 0 to 1, under each answer's label."""
+
+    token: int
+    text: str
+    probabilities: Mapping[str, float]
+
+
+def first_words(
+    answers: Mapping[str, Answer], decode: Callable[[Sequence[int]], str], most: int = 3
+) -> list[Candidate]:
+    """The `most` likeliest first tokens of each answer, likeliest under the first answer first.
+
+    answers: those that were not stopped before their prefill count. decode: token ids -> text.
+    """
+    shares = {
+        label: answer.first_logits.double().softmax(dim=-1)
+        for label, answer in answers.items()
+        if len(answer.first_logits)
+    }
+    chosen: list[int] = []
+    for share in shares.values():
+        for token in share.topk(min(most, len(share))).indices.tolist():
+            if token not in chosen:
+                chosen.append(token)
+    found = [
+        Candidate(token, decode([token]).strip() or decode([token]), probabilities)
+        for token in chosen
+        for probabilities in [{label: float(share[token]) for label, share in shares.items()}]
+    ]
+    return sorted(found, key=lambda candidate: -max(candidate.probabilities.values()))

@@ -1,0 +1,251 @@
+"""What programs can call: `compare`, `select`, `relevance` and `answer`, through `gradio_client`,
+plain HTTP, or MCP where the server offers it. Their inputs are nowhere on the page.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.change import change, word_maps
+from spare_demo.comparison import choose, compare, explore, read_budget
+from spare_demo.models import Model, Picture, View
+from spare_demo.pictures import PictureError, open_picture
+from spare_demo.record import read_pick_lists, record
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.settings import Settings
+from spare_demo.ui.handlers import SORRY, read_seed
+from spare_demo.ui.layout import number_as_sent, photo_input
+from spare_demo.ui.visit import Guide
+
+_log = logging.getLogger(__name__)
+
+
+def _refusing(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What it returns; what goes wrong reaches the caller as a sentence, the rest the log."""
+    try:
+        return run()
+    except ValueError as error:  # a PictureError is one
+        raise gr.Error(str(error)) from None
+    except Exception:
+        _log.exception("A call of the API failed")
+        raise gr.Error(SORRY) from None
+
+
+class Api:
+    """The operations, with the limits of this server."""
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+        self.guide = Guide(model, settings)
+
+    def compare(
+        self,
+        image: str,
+        question: str,
+        method_a: str = "spare",
+        method_b: str = "cdpruner",
+        budget: float = 64,
+        seed: float = 0,
+    ) -> dict[str, Any]:
+        """Everything of one comparison: what both methods keep of a picture, and three answers.
+
+        The same as `spare_demo.compare`; the result is what the command line writes to result.json.
+
+        Args:
+            image: a picture file.
+            question: what to ask about it; empty for none.
+            method_a: a pruning method, as `python -m spare_demo methods` lists them.
+            method_b: another, or the same.
+            budget: visual tokens kept, from 1 to all of the picture's.
+            seed: whole number, for methods that draw at random.
+
+        Returns:
+            the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
+        """
+
+        def run() -> dict[str, Any]:
+            asked, photo = self.settings.check_question(question), self._open(image)
+            k, chosen = read_budget(budget, self.model.most_tokens), (method_a, method_b)
+            longest = self.settings.max_new_tokens
+            return record(compare(self.model, photo, asked, chosen, k, longest, read_seed(seed)))
+
+        return _refusing(run)
+
+    def select(
+        self,
+        image: str,
+        question: str = "",
+        method: str = "spare",
+        budget: float = 64,
+        seed: float = 0,
+    ) -> dict[str, Any]:
+        """Which visual tokens a pruning method keeps. The language model does not run.
+
+        Args:
+            image: a picture file.
+            question: the text that guides the choice; empty for none.
+            method: a pruning method, as `python -m spare_demo methods` lists them.
+            budget: visual tokens kept, from 1 to all of the picture's.
+            seed: whole number, for methods that draw at random.
+
+        Returns:
+            method, visual_tokens, rows and columns of the grid, order (patch indices as picked),
+            gain (the criterion at each pick, or null), weight (text weight per patch, or null),
+            boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
+        """
+
+        def run() -> dict[str, Any]:
+            view = self._view(image, question)
+            k = read_budget(budget, view.tokens.n)
+            explored = explore(view, choose((method,), read_seed(seed)))
+            selection, weight = explored.selections(k)[method], explored.weights[method]
+            return {
+                "method": getattr(explored.methods[method], "name", method),
+                "visual_tokens": explored.n,
+                "rows": view.grid.rows,
+                "columns": view.grid.cols,
+                "order": selection.order.tolist(),
+                "gain": None if selection.gain is None else selection.gain.tolist(),
+                "weight": None if weight is None else weight.tolist(),
+                "boxes": view.grid.boxes.tolist(),
+                "notes": list(explored.notes),
+            }
+
+        return _refusing(run)
+
+    def relevance(self, image: str, question: str, words: bool = False) -> dict[str, Any]:
+        """How like the question each patch is: raw cosine in CLIP's space, high means similar.
+
+        Args:
+            image: a picture file.
+            question: the text to compare with.
+            words: whether to give a map for every word of the question as well.
+
+        Returns:
+            rows and columns of the grid, cosine (one number per patch, row by row) and, if asked
+            for, words: a list of {word, cosine}.
+        """
+
+        def run() -> dict[str, Any]:
+            if not (question or "").strip():
+                raise ValueError("There is no question to compare the patches with. Send one.")
+            view = self._view(image, question)
+            cosine = explore(view, choose(("random",))).relevance
+            if cosine is None:
+                raise ValueError("This model has no CLIP text side, so there is no relevance.")
+            told = {
+                "visual_tokens": view.tokens.n,
+                "rows": view.grid.rows,
+                "columns": view.grid.cols,
+                "cosine": cosine.tolist(),
+            }
+            if words:
+                options = RelevanceOptions(text="tokens")
+                names, maps = word_maps(self.model.ask(view.picture, view.question, options))
+                told["words"] = [
+                    {"word": name, "cosine": column.tolist()}
+                    for name, column in zip(names, maps.T, strict=True)
+                ]
+            return told
+
+        return _refusing(run)
+
+    def answer(self, image: str, question: str, tokens: str = "") -> dict[str, Any]:
+        """The model's answer from chosen visual tokens, and how far it is from the unpruned one.
+
+        Args:
+            image: a picture file.
+            question: what to ask.
+            tokens: patch indices to keep as a JSON list, such as "[3, 17, 240]"; empty for all.
+
+        Returns:
+            text, visual_tokens, prompt_tokens, prefill_seconds, decode_seconds, kv_cache_bytes,
+            and with chosen tokens unpruned (its text), kl (of the first token, in nats) and
+            probability (of the unpruned answer's words with only these tokens).
+        """
+
+        def run() -> dict[str, Any]:
+            view, longest = self._view(image, question), self.settings.max_new_tokens
+            chosen = None
+            if (tokens or "").strip():
+                (chosen,) = read_pick_lists(tokens, "mine").values()
+                chosen.check(view.tokens.n)
+            answer = self.model.answer(view, chosen, longest)
+            told = {
+                "text": answer.text,
+                "visual_tokens": answer.visual_tokens,
+                "prompt_tokens": answer.prompt_tokens,
+                "prefill_seconds": answer.prefill_seconds,
+                "decode_seconds": answer.decode_seconds,
+                "kv_cache_bytes": answer.kv_cache_bytes,
+            }
+            if chosen is not None:
+                whole = self.model.answer(view, None, longest)
+                moved = change(self.model, view, chosen, whole)
+                told |= {
+                    "unpruned": whole.text,
+                    "kl": None if moved is None else moved.kl,
+                    "probability": None if moved is None else moved.probability,
+                }
+            return told
+
+        return _refusing(run)
+
+    def _open(self, image: str) -> Any:
+        if not image:
+            raise PictureError("There is no picture. Send one.")
+        self.guide.check_size(image)
+        return open_picture(image, max_pixels=self.settings.max_pixels)
+
+    def _view(self, image: str, question: str) -> View:
+        asked = self.settings.check_question(question)
+        picture: Picture = self.model.look(self._open(image))
+        return self.model.ask(picture, asked)
+
+
+def offer(api: Api, answering: dict[str, Any]) -> None:
+    """Adds the endpoints to the current `gr.Blocks`.
+
+    answering: options of events that run the model (one turn at it, the rest queue).
+    """
+
+    def text(label: str, value: str = "") -> gr.Textbox:
+        return gr.Textbox(value, label=label, visible=False)
+
+    def number(label: str, value: int) -> Any:
+        return number_as_sent(gr.Number(value, label=label, visible=False))
+
+    def picture() -> gr.Image:
+        return photo_input(label="image", visible=False)
+
+    inputs: dict[str, list[Any]] = {
+        "compare": [
+            picture(),
+            text("question"),
+            text("method_a", "spare"),
+            text("method_b", "cdpruner"),
+            number("budget", 64),
+            number("seed", 0),
+        ],
+        "select": [
+            picture(),
+            text("question"),
+            text("method", "spare"),
+            number("budget", 64),
+            number("seed", 0),
+        ],
+        "relevance": [
+            picture(),
+            text("question"),
+            gr.Checkbox(False, label="words", visible=False),
+        ],
+        "answer": [picture(), text("question"), text("tokens")],
+    }
+    for name, components in inputs.items():
+        button = gr.Button(visible=False)
+        result = gr.JSON(label=name, visible=False)
+        button.click(getattr(api, name), components, result, api_name=name, **answering)

@@ -1,0 +1,32 @@
+// One file to cite a comparison by, made at the server and handed over here.
+'use strict';
+SPARE.cite = (element, trigger) => {
+  const button = element.querySelector('.zip'), message = element.querySelector('.message-place');
+  const said = button.textContent;
+
+  button.addEventListener('click', () => {
+    const panels = [...element.querySelectorAll('.ticks input:checked')].map((box) => box.value);
+    message.innerHTML = panels.length ? ''
+      : '<p class="message" role="alert">Choose at least one picture for the zip.</p>';
+    if (!panels.length) return;
+    button.textContent = 'Making it …';
+    button.disabled = true;
+    setTimeout(ready, 60000);  // a refusal is said elsewhere, and the button must come back
+    trigger('cite', {panels, link: SPARE.link.make()});
+  });
+
+  function ready() {
+    button.textContent = said;
+    button.disabled = false;
+  }
+
+  SPARE.on('refused', ready);
+  SPARE.on('mail', (mail) => {
+    if (mail.kind !== 'zip') return;
+    ready();
+    const bytes = Uint8Array.from(atob(mail.data), (letter) => letter.charCodeAt(0));
+    SPARE.save(new Blob([bytes], {type: 'application/zip'}), 'spare-comparison.zip');
+  });
+  element.querySelector('.copy-link').addEventListener(
+    'click', (event) => SPARE.link.copy(event.target));
+};

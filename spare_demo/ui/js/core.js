@@ -1,0 +1,71 @@
+// What all of the page's own JavaScript shares: a tiny bus, unpacking, and how numbers are written.
+'use strict';
+window.SPARE = (() => {
+  const listeners = {};
+
+  function on(name, heard) {
+    (listeners[name] ??= []).push(heard);
+  }
+
+  function emit(name, ...what) {
+    for (const heard of listeners[name] ?? []) heard(...what);
+  }
+
+  const hear = (mail) => emit('mail', JSON.parse(mail));
+
+  const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
+
+  // {type, data} as compact.py packs it -> a typed array; null stays null.
+  function unpack(sent) {
+    if (!sent) return null;
+    const bytes = Uint8Array.from(atob(sent.data), (letter) => letter.charCodeAt(0));
+    return new kinds[sent.type](bytes.buffer);
+  }
+
+  // Three significant digits of `scale` (of the value itself without one), as render/base.py.
+  function number(value, signed = false, scale = null) {
+    const size = Math.abs(scale ?? value);
+    if (!size || !value) return '0';
+    const digits = 2 - Math.floor(Math.log10(size));
+    const plain = digits >= -4 && digits <= 6;
+    const text = plain ? value.toFixed(Math.max(digits, 0)) : value.toExponential(2);
+    return signed && value > 0 ? '+' + text : text;
+  }
+
+  const percent = (share) => (share > 0 && share < 0.0005 ? 'less than 0.1 %'
+    : (100 * share).toFixed(share < 0.1 ? 1 : 0) + ' %');
+  const tokensWord = (count) => (count === 1 ? '1 token' : `${count} tokens`);
+
+  function escape(text) {
+    const names = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;'};
+    return String(text).replace(/[&<>"']/g, (letter) => names[letter]);
+  }
+
+  // Mean Jaccard index of two random sets of these sizes: exact, by the hypergeometric law.
+  function expectedJaccard(n, ka, kb) {
+    if (ka + kb === 0) return 1;
+    const least = Math.max(0, ka + kb - n), most = Math.min(ka, kb);
+    let weight = 1, total = 0, sum = 0;  // weights relative to the first; rescaled when large
+    for (let both = least; both <= most; both++) {
+      total += weight;
+      sum += weight * both / (ka + kb - both);
+      weight *= ((ka - both) * (kb - both)) / ((both + 1) * (n - ka - kb + both + 1));
+      if (total > 1e200) { total /= 1e200; sum /= 1e200; weight /= 1e200; }
+    }
+    return sum / total;
+  }
+
+  // Hands a file over to the visitor.
+  function save(blob, name) {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(blob);
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+
+  return {on, emit, hear, unpack, number, percent, tokensWord, escape,
+          expectedJaccard, save, calm};
+})();

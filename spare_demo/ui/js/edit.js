@@ -1,0 +1,196 @@
+// Change the kept set and ask again: a set of one's own, drawn on the viewer.
+'use strict';
+SPARE.edit = (element, props, trigger) => {
+  const {state, escape} = SPARE;
+  const $ = (selector) => element.querySelector(selector);
+  const message = $('.message-place');
+  let past = [], future = [], stroke = null;
+
+  SPARE.layers.extra = {own: (data) => {
+    const own = state.own;
+    return SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.css(SPARE.colours.named.H),
+      (i) => own[i] === 1, count());
+  }};
+
+  const count = () => state.own?.reduce((sum, flag) => sum + flag, 0) ?? 0;
+  const tokens = () => [...state.own].flatMap((flag, token) => (flag ? [token] : []));
+
+  function say(sentence = '') {
+    message.innerHTML = sentence ? `<p class="message" role="alert">${escape(sentence)}</p>` : '';
+  }
+
+  function tell() {
+    const n = state.data?.n ?? 0;
+    $('.count').textContent = `${SPARE.tokensWord(count())} of ${n} kept`;
+    $('.undo').disabled = !past.length;
+    $('.redo').disabled = !future.length;
+    SPARE.emit('repaint');
+  }
+
+  function remember() {
+    past.push(state.own.slice());
+    if (past.length > 200) past.shift();
+    future = [];
+  }
+
+  function replace(flags) {
+    remember();
+    state.own = flags;
+    say();
+    tell();
+  }
+
+  function enter() {
+    state.mode = 'edit';
+    document.body.classList.add('editing');
+    SPARE.emit('layer', 'own');
+  }
+
+  // The classes of the difference picture, and either method's picks.
+  const starts = {
+    a: (a) => a, b: (a, b) => b, 'only-a': (a, b) => a && !b, 'only-b': (a, b) => b && !a,
+    both: (a, b) => a && b, neither: (a, b) => !a && !b, all: () => true, none: () => false,
+  };
+
+  function start(kind) {
+    const {data, k} = state, a = data.picks('A', k), b = data.picks('B', k);
+    if (!a || !b) return say('The picks of this budget are still on their way. Try again.');
+    const chosen = starts[kind];
+    replace(Uint8Array.from({length: data.n}, (_, i) => chosen(a.rank[i] >= 0, b.rank[i] >= 0)));
+    enter();
+  }
+
+  const chosen = (name) => $(`input[name="${name}"]:checked`).value;
+  const editing = () => state.mode === 'edit' && state.layer === 'own' && state.own;
+
+  function aim(token) {  // what the stroke does to the patches it meets
+    const how = chosen('effect');
+    return how === 'flip' ? 1 - state.own[token] : Number(how === 'add');
+  }
+
+  function inside(from, to) {
+    const {data} = state, p = data.place(from), q = data.place(to), found = [];
+    for (let row = Math.min(p.row, q.row); row <= Math.max(p.row, q.row); row++) {
+      for (let col = Math.min(p.col, q.col); col <= Math.max(p.col, q.col); col++) {
+        found.push(data.at(row, col));
+      }
+    }
+    return found.filter((token) => token >= 0);
+  }
+
+  SPARE.on('press', (token) => {
+    if (!editing()) return;
+    remember();
+    stroke = {from: token, last: token, before: state.own.slice(), value: aim(token)};
+    paint(token);
+  });
+
+  function paint(token) {
+    if (chosen('tool') === 'rectangle') {
+      state.own = stroke.before.slice();
+      for (const i of inside(stroke.from, token)) state.own[i] = stroke.value;
+    } else {
+      for (const i of line(stroke.last, token)) state.own[i] = stroke.value;
+    }
+    stroke.last = token;
+    say();
+    tell();
+  }
+
+  function line(from, to) {  // a fast pointer skips patches
+    const {data} = state, p = data.place(from), q = data.place(to);
+    const steps = Math.max(Math.abs(q.row - p.row), Math.abs(q.col - p.col), 1);
+    return Array.from({length: steps + 1}, (_, i) => data.at(
+      Math.round(p.row + (q.row - p.row) * i / steps),
+      Math.round(p.col + (q.col - p.col) * i / steps))).filter((token) => token >= 0);
+  }
+
+  SPARE.on('stroke', (token) => { if (stroke && token !== stroke.last) paint(token); });
+  SPARE.on('lift', () => { stroke = null; });
+  SPARE.on('toggle', (token) => {
+    if (!editing() || token === null) return;
+    remember();
+    state.own[token] = aim(token);
+    tell();
+  });
+
+  function back(from, to) {
+    if (!from.length) return;
+    to.push(state.own);
+    state.own = from.pop();
+    tell();
+  }
+  $('.undo').addEventListener('click', () => back(past, future));
+  $('.redo').addEventListener('click', () => back(future, past));
+  document.addEventListener('keydown', (event) => {
+    if (!editing() || !event.target.closest?.('.board') || !(event.ctrlKey || event.metaKey)) return;
+    const key = event.key.toLowerCase();
+    if (key === 'z' || key === 'y') {
+      event.preventDefault();
+      if (key === 'y' || event.shiftKey) back(future, past); else back(past, future);
+    }
+  });
+  for (const button of element.querySelectorAll('[data-start]')) {
+    button.addEventListener('click', () => start(button.dataset.start));
+  }
+
+  $('.again').addEventListener('click', () => {
+    if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
+    say();
+    props.value = JSON.stringify(tokens());
+    trigger('ask_own');
+  });
+
+  $('.export').addEventListener('click', () => {
+    if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
+    SPARE.save(new Blob([JSON.stringify({mine: tokens()})], {type: 'application/json'}), 'picks.json');
+  });
+
+  // A list, {label: list}, a whole result.json, or just numbers -> indices; throws a sentence.
+  function read(text) {
+    let found;
+    try {
+      found = JSON.parse(text);
+    } catch {
+      found = text.trim().split(/[\s,;]+/).map(Number);
+    }
+    if (found?.selections) found = found.selections;
+    if (found && typeof found === 'object' && !Array.isArray(found)) [found] = Object.values(found);
+    found = found?.order ?? found;
+    const n = state.data.n;
+    if (!Array.isArray(found) || !found.length || !found.every(Number.isInteger)) {
+      throw new Error('These picks could not be read. Give patch indices as whole numbers, such as 3, 17, 240.');
+    }
+    if (found.some((token) => token < 0 || token >= n)) {
+      throw new Error(`This picture has ${n} visual tokens, numbered 0 to ${n - 1}. Use indices made for it.`);
+    }
+    return found;
+  }
+
+  function take(text) {
+    try {
+      const flags = new Uint8Array(state.data.n);
+      for (const token of read(text)) flags[token] = 1;
+      replace(flags);
+      enter();
+    } catch (error) {
+      say(error.message);
+    }
+  }
+  $('.take').addEventListener('click', () => take($('.list').value));
+  $('.file').addEventListener('change', async (event) => {
+    const [file] = event.target.files;
+    if (file) take(await file.text());
+    event.target.value = '';
+  });
+
+  SPARE.on('data', (data) => {
+    if (state.own?.length !== data.n) state.own = null;
+    if (!state.own) {
+      state.own = new Uint8Array(data.n);
+      past = [];
+      future = [];
+    }
+    tell();
+  });
+};

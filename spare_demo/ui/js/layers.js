@@ -1,0 +1,203 @@
+// What each layer paints, its sentence (also its accessible name) and its key, at one budget.
+'use strict';
+SPARE.layers = (() => {
+  const {number, tokensWord, escape, colours, expectedJaccard} = SPARE;
+  const {css, named} = colours;
+
+  // Bits of the neighbours (up, down, left, right) for which `same` holds.
+  function neighbours(token, {rows, cols, cells, tokens}, same) {
+    const cell = cells ? cells[token] : token, row = Math.floor(cell / cols), col = cell % cols;
+    const there = (other) => tokens[other] >= 0 && same(tokens[other]);
+    return (row > 0 && there(cell - cols) ? 1 : 0) | (row < rows - 1 && there(cell + cols) ? 2 : 0) |
+      (col > 0 && there(cell - 1) ? 4 : 0) | (col < cols - 1 && there(cell + 1) ? 8 : 0);
+  }
+
+  function waiting(what, title, k) {
+    return {
+      name: 'photo', base: 'photo', key: () => 0, cell: () => {},
+      legend: '', asks: what,
+      sentence: `${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
+        `Asking the server for them.`,
+    };
+  }
+
+  function swatch(kind, text) {
+    return `<span class="key ${kind}">${escape(text)}</span>`;
+  }
+
+  function ground(data) {
+    return (data.hasPadding ? swatch('padding', 'padding') : '') +
+      (data.cropped ? swatch('cropped', 'cropped away') : '');
+  }
+
+  function difference(data, k) {
+    for (const name of ['A', 'B']) {
+      if (!data.picks(name, k)) return waiting(name, data.slots[name].label, k);
+    }
+    const {rank: a} = data.picks('A', k), {rank: b} = data.picks('B', k);
+    const kind = (i) => (a[i] >= 0 ? 1 : 0) | (b[i] >= 0 ? 2 : 0);
+    const near = (i) => {
+      const own = kind(i);
+      return own ? neighbours(i, data.grid, (j) => kind(j) === own) : 0;
+    };
+    const labels = [data.slots.A.label, data.slots.B.label], c = data.counts(k);
+    const share = `Jaccard ${c.jaccard.toFixed(2)} (two random picks: ` +
+      `${expectedJaccard(data.n, c.a, c.b).toFixed(2)})`;
+    return {
+      name: 'difference', base: 'dim',
+      key: (i) => kind(i) | (near(i) << 2),
+      cell(paint, i) {
+        const own = kind(i), bits = near(i), w = paint.line;
+        paint.copy(i, own ? 'photo' : 'dim');
+        if (own === 3) {
+          paint.outline(i, '#000', w + 1, bits);
+          paint.outline(i, '#fff', Math.max(1, w - 1), bits, 1);
+        } else if (own) {
+          const colour = css(named[own === 1 ? 'A' : 'B']);
+          if (own === 2) paint.hatch(i, colour);
+          paint.outline(i, colour, w, bits);
+        }
+      },
+      legend: swatch('both', `both ${c.both}`) + swatch('a', `only ${labels[0]} ${c.onlyA}`) +
+        swatch('b', `only ${labels[1]} ${c.onlyB}`) + swatch('none', `neither ${c.neither}`) +
+        ground(data),
+      sentence: `${labels[0]} kept ${c.a} of ${tokensWord(data.n)}; ${c.both} of them ` +
+        `${labels[1]} kept too` + (c.a !== c.b ? ` (of its ${c.b}).` : '.') +
+        (data.hasPadding ? ` ${c.padA} of ${labels[0]}'s and ${c.padB} of ${labels[1]}'s lie in padding.` : '') +
+        ` ${share}.`,
+    };
+  }
+
+  // A set on the dimmed photo. flags(i) -> kept; `name` tells sets apart whose colours differ.
+  function set(data, name, label, colour, flag, count) {
+    const near = (i) => (flag(i) ? neighbours(i, data.grid, flag) : 0);
+    let padded = 0;
+    for (let i = 0; i < data.n; i++) if (data.padding[i] && flag(i)) padded++;
+    return {
+      name, base: 'dim',
+      key: (i) => (flag(i) ? 1 : 0) | (near(i) << 1),
+      cell(paint, i) {
+        paint.copy(i, flag(i) ? 'photo' : 'dim');
+        if (flag(i)) paint.outline(i, colour, paint.line, near(i));
+      },
+      legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} kept ${count}</span>` +
+        swatch('none', `dropped ${data.n - count}`) + ground(data),
+      sentence: `${label} kept ${count} of ${tokensWord(data.n)}` + (data.hasPadding
+        ? `; ${padded} of them ${padded === 1 ? 'lies' : 'lie'} in padding.` : '.'),
+    };
+  }
+
+  function kept(data, k, slot) {
+    const picks = data.picks(slot, k), label = data.slots[slot].label;
+    if (!picks) return waiting(slot, label, k);
+    return set(data, `kept ${slot}`, label, css(named[slot]), (i) => picks.rank[i] >= 0, picks.count);
+  }
+
+  function order(data, k, slot) {
+    const picks = data.picks(slot, k), {label} = data.slots[slot];
+    if (!picks) return waiting(slot, label, k);
+    const {rank, count} = picks, flag = (i) => rank[i] >= 0;
+    const near = (i) => neighbours(i, data.grid, flag);
+    const first = data.where(picks.order[0]);
+    let sentence = `${label} picked ${count} of ${tokensWord(data.n)}, dark first and light last; ` +
+      `the first is ${first}`;
+    if (data.hasPadding) {
+      const at = picks.order.findIndex((token) => data.padding[token]);
+      sentence += at >= 0 ? `; padding is first picked at rank ${at + 1}` : '; none lies in padding';
+    }
+    return {
+      name: `order ${slot}`, base: 'dim',
+      key: (i) => (flag(i) ? ((count * data.n + rank[i]) * 16 + near(i)) * 2 + 1 : 0),
+      cell(paint, i) {
+        if (!flag(i)) return paint.copy(i, 'dim');
+        const shade = colours.ramp(named[slot], rank[i] / Math.max(1, count - 1));
+        paint.copy(i, 'grey');
+        paint.fill(i, css(shade), 0.8);
+        paint.outline(i, '#fff', Math.max(1, Math.floor(paint.line / 2)), near(i));
+        if (count > 64) return;
+        const light = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2];
+        paint.write(i, String(rank[i] + 1), light < 128 ? '#fff' : '#000');
+      },
+      legend: `<span class="bar"><b>first (1)</b><span style="background:` +
+        `${colours.gradient((t) => colours.ramp(named[slot], t))}"></span><b>last (${count})</b></span>`,
+      sentence: sentence + '.',
+    };
+  }
+
+  // A map of raw values over the grey photo. range: shared ends, or null for the map's own.
+  function map(data, name, values, label, meaning, range = null, more = '') {
+    let least = Infinity, most = -Infinity, mean = 0;
+    for (const value of values) {
+      least = Math.min(least, value); most = Math.max(most, value); mean += value / values.length;
+    }
+    const [low, high] = range ?? [least, most];
+    const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
+    const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
+    const shown = [least, most, mean].map((value) => number(value, signed, scale));
+    const ends = [low, high].map((value) => number(value, signed, scale));
+    const tick = (value, text) =>
+      `<i style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
+    const colour = (i) => colours.cividis(share(values[i]));
+    return {
+      name, base: 'grey',
+      key: (i) => { const [r, g, b] = colour(i); return (r << 16) | (g << 8) | b; },
+      cell(paint, i) {
+        paint.copy(i, 'grey');
+        paint.fill(i, css(colour(i)), 0.55);
+      },
+      legend: `<span class="bar"><b>${ends[0]}</b><span style="background:` +
+        `${colours.gradient(colours.cividis)}">${tick(mean, `mean ${shown[2]}`)}` +
+        `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${ends[1]}</b></span>`,
+      sentence: `${label}: from ${shown[0]} to ${shown[1]}, mean ${shown[2]}. ${meaning}` +
+        (range ? ` The colours run from ${ends[0]} to ${ends[1]}.` : '') + (more && ` ${more}`),
+    };
+  }
+
+  const nothing = (sentence) => (
+    {name: 'photo', base: 'photo', key: () => 0, cell: () => {}, legend: '', sentence});
+
+  function relevance(data) {
+    if (!data.relevance) {
+      return nothing('No relevance: there is no question, or this model has no CLIP text side.');
+    }
+    const word = data.words?.chosen ?? -1;
+    if (word >= 0) {
+      const {names, values, range} = data.words;
+      return map(data, `relevance ${word}`, values.subarray(word * data.n, (word + 1) * data.n),
+        `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
+        'High means similar.', range, `All ${names.length} words share this scale.`);
+    }
+    return map(data, 'relevance', data.relevance,
+      "Raw cosine between each patch and the question, in CLIP's space",
+      'High means similar. SPARE and CDPruner, as released, favour low.');
+  }
+
+  function weight(data, k, slot) {
+    const {label, weight: values} = data.slots[slot];
+    if (!values) return nothing(`${label} uses no text weight.`);
+    const top = data.where(values.reduce((best, v, i) => (v > values[best] ? i : best), 0));
+    return map(data, `weight ${slot}`, values, `Text weight that ${label} gave each patch`,
+      'The higher, the sooner it is picked, other things equal.', null,
+      `The highest is at ${top}.`);
+  }
+
+  function leftover(data, k, slot) {
+    const {label} = data.slots[slot];
+    if (!data.picks(slot, k)) return waiting(slot, label, k);
+    const residual = data.residual(slot, k), told = data.leftovers.get(`${slot} ${k}`);
+    const values = residual ? residual.share(k) : told;
+    if (!values) {
+      return {...nothing('This needs more than was sent for so many tokens. Asking the server.'), wants: slot};
+    }
+    const half = values.reduce((sum, share) => sum + (share > 0.5), 0);
+    const words = half === 0 ? 'No patch is' : half === 1 ? '1 patch is' : `${half} patches are`;
+    return map(data, `leftover ${slot}`, values, `Share of each patch that ${label}'s ` +
+      `${tokensWord(data.picks(slot, k).count)} cannot reconstruct`,
+      '0 means that the kept ones make it up wholly, 1 that they hold nothing of it.', [0, 1],
+      `${words} more than half left over.`);
+  }
+
+  const drawn = {difference, order, relevance, weight, leftover,
+    A: (data, k) => kept(data, k, 'A'), B: (data, k) => kept(data, k, 'B')};
+  return {drawn, map, set, kept, nothing};
+})();

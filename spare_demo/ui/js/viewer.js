@@ -1,0 +1,260 @@
+// The patch viewer: draws the layers, follows pointer, keys and the budget slider. No round trip.
+'use strict';
+SPARE.state = {data: null, k: 1, cursor: null, layer: 'difference', slot: 'A', mode: 'look'};
+
+SPARE.viewer = (element, props, trigger, watch) => {
+  const {state} = SPARE;
+  const $ = (selector) => element.querySelector(selector);
+  const panes = [...element.querySelectorAll('figure')].map((figure) => new SPARE.Pane(figure));
+  const overview = ['relevance', 'difference', 'A', 'B'];
+  const ofSlot = ['order', 'weight', 'leftover'];
+  const grounds = new Map();  // the pictures of the last comparisons, by key
+  const words = SPARE.words($('.words-of'), trigger);
+  let frame = 0, asked = '';
+
+  async function show(sent) {
+    if (!sent?.key) return;
+    const data = new SPARE.Comparison(sent);
+    if (sent.picture && !grounds.has(sent.key)) {
+      const photo = new Image();
+      photo.src = sent.picture;
+      await photo.decode();
+      grounds.set(sent.key, new SPARE.Ground(photo, data.grid));
+      if (grounds.size > 3) grounds.delete(grounds.keys().next().value);
+    }
+    if (sent !== latest) return;  // another one came while the photo was read
+    state.data = data;
+    state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
+    asked = '';
+    state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
+    for (const pane of panes) {
+      pane.painter.set(grounds.get(sent.key));
+      pane.board.style.setProperty('--aspect', data.grid.width / data.grid.height);
+    }
+    SPARE.emit('data', data);
+    paint();
+    ahead();
+  }
+
+  // Leftovers of later budgets, while nobody waits.
+  function ahead() {
+    const {data, k} = state;
+    if (!data?.directions || state.layer !== 'leftover') return;
+    const residual = data.residual(state.slot, k);
+    if (residual && !residual.ahead(6)) setTimeout(ahead, 12);
+  }
+
+  function layerOf(name) {
+    const {data, k, slot} = state;
+    const own = SPARE.layers.extra?.[name];
+    return own ? own(data, k, slot) : SPARE.layers.drawn[name](data, k, slot);
+  }
+
+  function paint() {
+    frame = 0;
+    const {data, k, layer} = state;
+    if (!data) return;
+    const all = layer === 'all';
+    element.firstElementChild.classList.toggle('four', all);
+    panes.forEach((pane, i) => {
+      pane.figure.hidden = i > 0 && !all;
+      if (pane.figure.hidden) return;
+      const drawn = layerOf(all ? overview[i] : layer);
+      pane.show(drawn);
+      const wants = drawn.asks ?? drawn.wants;
+      if (wants && asked !== `${wants} ${k} ${layer}`) {
+        asked = `${wants} ${k} ${layer}`;
+        trigger(drawn.asks ? 'picks' : 'leftover', {slot: wants, budget: k});
+      }
+    });
+    mark();
+    state.painted = true;
+    SPARE.emit('painted', k);
+  }
+
+  function soon() {
+    frame ||= requestAnimationFrame(paint);
+  }
+
+  function mark() {
+    for (const pane of panes) if (!pane.figure.hidden) pane.mark(state);
+  }
+
+  // From a cell some cells on, as far as there are any; cells without a token are stepped over.
+  function walk({row, col}, down, right) {
+    const {data} = state, by = [Math.sign(down), Math.sign(right)];
+    let found = data.at(row, col);
+    for (let left = Math.abs(down + right); left > 0;) {
+      [row, col] = [row + by[0], col + by[1]];
+      if (row < 0 || col < 0 || row >= data.grid.rows || col >= data.grid.cols) break;
+      const token = data.at(row, col);
+      if (token >= 0) { found = token; left--; }
+    }
+    return found;
+  }
+
+  function moveTo(token) {
+    if (token === state.cursor) return;
+    state.cursor = token;
+    SPARE.emit('cursor', token);
+    mark();
+  }
+
+  for (const pane of panes) {
+    const {over, board} = pane;
+    const at = (event) => (state.data ? pane.token(event) : null);
+    over.addEventListener('pointermove', (event) => {
+      const token = at(event);
+      if (token !== null) moveTo(token);
+      if (token !== null) SPARE.emit('stroke', token, event);
+    });
+    over.addEventListener('pointerdown', (event) => {
+      const token = at(event);
+      if (token === null) return;
+      moveTo(token);
+      if (state.mode === 'edit') {
+        over.setPointerCapture(event.pointerId);
+        event.preventDefault();
+        board.focus({preventScroll: true});
+      }
+      SPARE.emit('press', token, event);
+    });
+    for (const end of ['pointerup', 'pointercancel']) {
+      over.addEventListener(end, (event) => SPARE.emit('lift', event));
+    }
+    board.addEventListener('keydown', (event) => {
+      if (!state.data) return;
+      const {data} = state, {rows, cols} = data.grid;
+      const from = data.place(state.cursor ?? Math.floor(data.n / 2));
+      const step = event.shiftKey ? 5 : 1;
+      const [down, right] = {
+        ArrowUp: [-step, 0], ArrowDown: [step, 0], ArrowLeft: [0, -step], ArrowRight: [0, step],
+        Home: [0, -cols], End: [0, cols], PageUp: [-rows, 0], PageDown: [rows, 0],
+      }[event.key] ?? [0, 0];
+      if (down || right) {
+        event.preventDefault();
+        moveTo(walk(from, down, right));
+      } else if (event.key === 'Enter' || event.key === ' ') {
+        event.preventDefault();
+        SPARE.emit('toggle', state.cursor);
+      }
+    });
+  }
+
+  function choose() {
+    state.layer = $('.layers input:checked').value;
+    state.slot = $('.of input:checked').value;
+    $('.of').hidden = !ofSlot.includes(state.layer);
+    words.show(state.layer === 'relevance');
+    soon();
+    ahead();
+  }
+  $('.layers').addEventListener('change', choose);
+  $('.of').addEventListener('change', choose);
+  SPARE.on('layer', (name) => {
+    const input = $(`.layers input[value="${CSS.escape(name)}"]`);
+    if (input) { input.checked = true; choose(); }
+  });
+  SPARE.on('repaint', soon);
+  SPARE.on('remark', mark);
+  SPARE.on('budget', (k) => { state.k = k; soon(); });
+  SPARE.on('mail', (mail) => {
+    if (mail.kind === 'words') words.learn(mail);
+    if (mail.kind === 'picks') state.data.learn(mail.slot, mail.budget, mail.order);
+    if (mail.kind === 'leftover') {
+      state.data.leftovers.set(`${mail.slot} ${mail.budget}`, SPARE.unpack(mail.values));
+    }
+    soon();
+  });
+  SPARE.scrub(element);
+
+  const linked = SPARE.link.read();
+  if (linked) {
+    const side = $(`.of input[value="${CSS.escape(linked.of ?? 'A')}"]`);
+    if (side) side.checked = true;
+    SPARE.emit('layer', linked.show ?? 'difference');
+    trigger('reopen', {query: linked});
+  } else {
+    setTimeout(SPARE.tour.begin, 1200);
+  }
+
+  let latest = props.value;
+  SPARE.show = (sent) => show(latest = sent);  // for programs that bring their own comparison
+  watch('value', () => { latest = props.value; show(latest); });
+  choose();
+  show(latest);
+};
+
+// One picture of the viewer: canvas, cursor above it, legend and sentence below it.
+SPARE.Pane = class {
+  constructor(figure) {
+    this.figure = figure;
+    this.board = figure.querySelector('.board');
+    this.canvas = figure.querySelector('canvas');
+    this.over = figure.querySelector('canvas.over');
+    this.legend = figure.querySelector('.legend');
+    this.words = figure.querySelector('figcaption');
+    this.painter = new SPARE.Painter(this.canvas);
+  }
+
+  show(layer) {
+    this.painter.paint(layer);
+    if (this.words.textContent !== layer.sentence) {
+      this.words.textContent = layer.sentence;
+      this.canvas.setAttribute('aria-label', layer.sentence);
+    }
+    if (this.shownLegend !== layer.legend) {
+      this.legend.innerHTML = layer.legend;
+      this.shownLegend = layer.legend;
+    }
+  }
+
+  // The token under a pointer, null beside the grid.
+  token(event) {
+    const box = this.over.getBoundingClientRect(), grid = SPARE.state.data.grid;
+    const col = Math.floor(((event.clientX - box.left) * grid.width / box.width - grid.x) / grid.patch);
+    const row = Math.floor(((event.clientY - box.top) * grid.height / box.height - grid.y) / grid.patch);
+    const token = SPARE.state.data.at(row, col);
+    return token < 0 ? null : token;
+  }
+
+  // The cursor's frame and the lines to those who stand in for its patch.
+  mark({data, cursor}) {
+    const {grid} = data, ctx = this.over.getContext('2d');
+    if (this.over.width !== grid.width || this.over.height !== grid.height) {
+      Object.assign(this.over, {width: grid.width, height: grid.height});
+    }
+    ctx.clearRect(0, 0, grid.width, grid.height);
+    const middle = (token) => this.painter.corner(token).map((c) => c + grid.patch / 2);
+    for (const {from, to, width, colour} of SPARE.state.lines ?? []) {
+      for (const [style, wide] of [['#fff', width + 3], [colour, width]]) {
+        ctx.strokeStyle = style;
+        ctx.lineWidth = wide;
+        ctx.lineCap = 'round';
+        ctx.beginPath();
+        ctx.moveTo(...middle(from));
+        ctx.lineTo(...middle(to));
+        ctx.stroke();
+      }
+      ctx.fillStyle = colour;
+      ctx.beginPath();
+      ctx.arc(...middle(to), 2 + width, 0, 7);
+      ctx.fill();
+    }
+    if (cursor !== null) {
+      const [x, y] = this.painter.corner(cursor);
+      for (const [style, wide] of [['#000', 6], ['#ffd400', 3]]) {
+        ctx.strokeStyle = style;
+        ctx.lineWidth = wide;
+        ctx.strokeRect(x - 1, y - 1, grid.patch + 2, grid.patch + 2);
+      }
+    }
+    for (const [x0, y0, x1, y1] of SPARE.state.frame ?? []) {
+      ctx.setLineDash([8, 6]);
+      ctx.strokeStyle = '#ffd400';
+      ctx.lineWidth = 3;
+      ctx.strokeRect(x0, y0, x1 - x0, y1 - y0);
+      ctx.setLineDash([]);
+    }
+  }
+};

@@ -1,0 +1,149 @@
+// Why kept, why lost: the patch under the cursor, in both methods side by side.
+'use strict';
+SPARE.why = (element, trigger) => {
+  const {state, number, percent, escape} = SPARE;
+  const body = element.querySelector('.reasons'), choice = element.querySelector('.when');
+  let told = new Map(), asked = 0, frame = 0;
+
+  const step = () => choice.querySelector('input:checked').value;
+
+  // At which pick to look: its own, the last one within the budget, or the very first.
+  function stepOf(slot, picks, k) {
+    const {data, cursor} = state, rank = picks.rank[cursor];
+    if (step() === 'first') return 0;
+    if (step() === 'last' || rank < 0) return picks.count - 1;
+    return rank;
+  }
+
+  // {rank, step, factors, winner, leftover, parts} of the patch under the cursor, from here.
+  function reason(slot) {
+    const {data, cursor, k} = state, method = data.slots[slot], picks = data.picks(slot, k);
+    if (!picks) return null;
+    const residual = data.residual(slot, k);
+    if (!residual) return told.get(`${slot} ${cursor} ${k} ${step()}`) ?? null;
+    const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
+    const at = stepOf(slot, picks, k);
+    const u = residual.share(at), winner = picks.order[at];
+    const of = (token) => {
+      if (!method.factors || picks.merged) return null;
+      const before = picks.rank[token] >= 0 && picks.rank[token] < at;
+      const parts = {novelty: before ? 0 : u[token],
+                     magnitude: method.factors.magnitude?.[token] ?? 1,
+                     text: method.factors.text[token]};
+      return {...parts, value: parts.novelty * parts.magnitude * parts.text};
+    };
+    const lost = rank === null ? residual.standIns(cursor, k) : null;
+    const size = (token) => Math.sqrt(data.squares[token]);
+    const parts = lost && lost.parts
+      .map(({token, coefficient}) => ({token, share: Math.abs(coefficient),
+        coefficient: coefficient * size(cursor) / size(token)}))
+      .sort((a, b) => Math.abs(b.coefficient) - Math.abs(a.coefficient)).slice(0, 8);
+    return {rank, step: at, factors: of(cursor), winner, winning: of(winner),
+            leftover: lost ? lost.left : 0, parts};
+  }
+
+  const name = (token) => state.data.where(token);
+
+  function bar(label, value, most, text, winner) {
+    const wide = (v) => `${(100 * Math.min(1, most ? v / most : 0)).toFixed(1)}%`;
+    return `<tr><th scope="row">${label}</th><td class="track"><span style="width:${wide(value)}">` +
+      `</span>${winner === null ? '' : `<i style="left:${wide(winner)}"></i>`}</td><td>${text}</td></tr>`;
+  }
+
+  const greatest = (values) => values.reduce((most, value) => Math.max(most, value), 0);
+
+  function factors(slot, found) {
+    const {data} = state, method = data.slots[slot];
+    if (!found.factors) return `<p>${escape(method.title)} is not a product of these three factors.</p>`;
+    const own = found.factors, won = found.winning;
+    const most = {magnitude: method.factors.magnitude ? greatest(method.factors.magnitude) : 1,
+                  text: greatest(method.factors.text)};
+    const same = found.winner === state.cursor;
+    const versus = (key) => (same || !won ? null : won[key]);
+    return '<table class="factors"><tbody>' +
+      bar('novelty', own.novelty, 1, number(own.novelty), versus('novelty')) +
+      bar('× magnitude', own.magnitude, most.magnitude, number(own.magnitude), versus('magnitude')) +
+      bar('× text weight', own.text, most.text, number(own.text), versus('text')) +
+      bar('= product', own.value, won ? Math.max(won.value, own.value) : own.value,
+        number(own.value), versus('value')) + '</tbody></table>' +
+      `<p>At pick ${found.step + 1}. ` + (same ? 'It was picked then, with the largest product.'
+        : `Picked then: ${name(found.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
+  }
+
+  function column(slot) {
+    const {data, k} = state, method = data.slots[slot], found = reason(slot);
+    let inside;
+    if (!found) {
+      inside = '<p>Asking the server …</p>';
+    } else {
+      const rank = found.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
+        : `<b>rank ${found.rank}</b> of ${data.picks(slot, k).count}`;
+      inside = `<p class="rank">${rank}</p>${factors(slot, found)}`;
+      if (found.rank === null && found.parts) {
+        const [first] = found.parts;
+        inside += `<p>Left over: <b>${percent(found.leftover)}</b> of it. ` + (first
+          ? `Stood in for by ${found.parts.slice(0, 3).map(({token, coefficient}) =>
+              `${name(token)} (${number(coefficient, true)})`).join('; ')}.`
+          : 'Nothing stands in for it.') + '</p>';
+      } else if (found.rank !== null) {
+        inside += '<p>Kept, so nothing of it is left over.</p>';
+      }
+    }
+    return `<section class="reason ${slot.toLowerCase()}"><h4>${escape(method.label)}</h4>${inside}</section>`;
+  }
+
+  function lines() {
+    const {cursor, layer, slot} = state, found = [];
+    if (cursor === null) return found;
+    const shown = {A: ['A'], B: ['B'], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
+    for (const of of shown) {
+      const parts = reason(of)?.parts;
+      for (const {token, share} of parts ?? []) {
+        if (share < 0.05) continue;
+        found.push({from: cursor, to: token, width: Math.min(9, 1 + 8 * share),
+                    colour: SPARE.colours.css(SPARE.colours.named[of])});
+      }
+    }
+    return found;
+  }
+
+  function draw() {
+    frame = 0;
+    const {data, cursor} = state;
+    if (!data || cursor === null) return;
+    for (const slot of ['A', 'B']) {
+      const key = `${slot} ${cursor} ${state.k} ${step()}`;
+      if (data.picks(slot, state.k) && !data.residual(slot, state.k) && !told.has(key)) ask();
+    }
+    const cosine = data.relevance
+      ? `raw cosine <b>${number(data.relevance[cursor], true)}</b> (mean ` +
+        `${number(data.relevance.reduce((sum, v) => sum + v, 0) / data.n, true)})`
+      : 'no relevance: there is no question';
+    body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
+      `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
+      `<div class="both">${column('A')}${column('B')}</div>`;
+    state.lines = lines();
+    SPARE.emit('remark');
+  }
+
+  function ask() {  // once the pointer rests
+    clearTimeout(asked);
+    asked = setTimeout(() => {
+      trigger('why', {patch: state.cursor, budget: state.k, step: step()});
+    }, 150);
+  }
+
+  const soon = () => { frame ||= requestAnimationFrame(draw); };
+  for (const event of ['cursor', 'budget', 'repaint']) SPARE.on(event, soon);
+  SPARE.on('data', () => { told = new Map(); soon(); });
+  SPARE.on('painted', () => soon());
+  SPARE.on('mail', (mail) => {
+    if (mail.kind === 'why') {
+      for (const [slot, found] of Object.entries(mail.reasons)) {
+        told.set(`${slot} ${mail.patch} ${mail.budget} ${mail.step}`, found);
+      }
+    }
+    soon();
+  });
+  choice.addEventListener('change', soon);
+};

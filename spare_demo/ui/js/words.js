@@ -1,0 +1,37 @@
+// Relevance word by word: a row of choices above the relevance layer, all maps on one scale.
+'use strict';
+SPARE.words = (row, trigger) => {
+  const {state, escape} = SPARE;
+
+  function draw() {
+    const words = state.data?.words;
+    const names = words ? ['whole question', ...words.names] : [];
+    row.innerHTML = words
+      ? names.map((name, i) => `<label><input type="radio" name="word" value="${i - 1}"` +
+          `${i - 1 === words.chosen ? ' checked' : ''}><span>${escape(name)}</span></label>`).join('')
+      : '<button type="button">Word by word</button>';
+  }
+
+  row.addEventListener('click', (event) => {
+    if (event.target.matches('button')) {
+      event.target.textContent = 'Asking the server …';
+      trigger('words', {});
+    }
+  });
+  row.addEventListener('change', (event) => {
+    state.data.words.chosen = Number(event.target.value);
+    SPARE.emit('repaint');
+  });
+  SPARE.on('data', draw);
+
+  return {
+    show: (wanted) => { row.hidden = !wanted || (state.data && !state.data.relevance); },
+    learn(mail) {
+      const values = SPARE.unpack(mail.values);
+      let low = Infinity, high = -Infinity;
+      for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }
+      state.data.words = {names: mail.words, values, range: [low, high], chosen: 0};
+      draw();
+    },
+  };
+};

@@ -1,0 +1,123 @@
+"""What the browser needs of one comparison to draw every layer at every budget by itself."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import io
+import json
+from typing import Any
+
+from PIL import Image
+
+from spare_demo.compact import compact, packed
+from spare_demo.explain import Factors, Reason, leftover, why
+from spare_demo.pruners import Pruner
+from spare_demo.ui.visit import SLOTS, Visit
+
+
+def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
+    """The comparison as JSON-ready values: what `compact` gives, and what it lies on.
+
+    js/data.js reads it. `budget` matters to methods that are not nested: their picks are those of
+    this budget, and the browser asks the server for others. `link`: the query of an address that
+    opens these settings, without what the browser knows better.
+    """
+    canvas, exploration = visit.canvas, visit.exploration
+    told = compact(exploration)
+    for slot in SLOTS:
+        method, sent = exploration.methods[slot], told["methods"][slot]
+        assert isinstance(method, Pruner)
+        sent["label"] = f"{slot} {visit.titles[slot]}"
+        if not method.nested:
+            sent["budget"] = budget
+            sent["order"] = packed(exploration.selections(budget)[slot].order, "u2")
+    return told | {
+        "shown": budget,
+        "key": "-".join(visit.key),
+        "picture": data_address(canvas.image),
+        "canvas": {
+            "patch": canvas.patch,
+            "x": canvas.origin[0],
+            "y": canvas.origin[1],
+            "width": canvas.size[0],
+            "height": canvas.size[1],
+            "photos": [list(box) for box in canvas.photos],
+            "cropped": canvas.cropped,
+        },
+        "parts": [
+            {"start": start, "rows": part.rows, "cols": part.cols}
+            for start, part in zip(canvas.grid.starts, canvas.grid.parts, strict=True)
+        ],
+        "padding": packed(canvas.grid.padding, "u1"),
+        "link": link,
+        "example": visit.example,
+    }
+
+
+def data_address(image: Image.Image) -> str:
+    """The picture itself, losslessly."""
+    file = io.BytesIO()
+    image.save(file, "PNG", compress_level=3)
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def picks_mail(visit: Visit, slot: str, budget: int) -> str:
+    """The picks of one slot at one budget, as the page reads its mail."""
+    order = visit.exploration.selections(budget)[slot].order
+    return _mail("picks", slot, budget, order=order.tolist())
+
+
+def leftover_mail(visit: Visit, slot: str, budget: int) -> str:
+    """(n,) leftover shares of one slot at one budget; null where rows are merged."""
+    exploration = visit.exploration
+    values = leftover(exploration.view.tokens, exploration.selections(budget)[slot])
+    return _mail("leftover", slot, budget, values=None if values is None else packed(values, "f4"))
+
+
+def zip_mail(data: bytes) -> str:
+    """A file for the browser to hand over."""
+    return json.dumps({"kind": "zip", "data": base64.b64encode(data).decode()})
+
+
+def why_mail(visit: Visit, patch: int, budget: int, when: str) -> str:
+    """Why each method keeps or loses a patch; `when`: "own" pick, "last" in the budget, "first"."""
+    exploration = visit.exploration
+    picks = exploration.selections(budget)
+    steps = {"first": 0, "last": None, "own": None}
+    reasons = {}
+    for slot in SLOTS:
+        step = len(picks[slot]) - 1 if when == "last" else steps.get(when)
+        reasons[slot] = _reason(why(exploration, slot, patch, budget, step))
+    return json.dumps(
+        {"kind": "why", "patch": patch, "budget": budget, "step": when, "reasons": reasons}
+    )
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    """What js/why.js works out itself where it has the features."""
+    ins = reason.stand_ins
+    return {
+        "rank": reason.rank,
+        "step": reason.step,
+        "factors": _factors(reason.factors),
+        "winner": reason.winner,
+        "winning": _factors(reason.winning),
+        "leftover": reason.leftover,
+        "parts": None
+        if ins is None
+        else [
+            {"token": token, "coefficient": coefficient, "share": share}
+            for token, coefficient, share in zip(
+                ins.tokens, ins.coefficients, ins.shares, strict=True
+            )
+        ],
+    }
+
+
+def _factors(factors: Factors | None) -> dict[str, float] | None:
+    return None if factors is None else dataclasses.asdict(factors)
+
+
+def _mail(kind: str, slot: str, budget: int, **rest: Any) -> str:
+    return json.dumps({"kind": kind, "slot": slot, "budget": budget, **rest})

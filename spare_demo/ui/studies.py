@@ -1,0 +1,118 @@
+"""What a visitor can have measured beyond one comparison; each runs the model again.
+
+Generators of what changes on the page, by the name of the part, as the handlers are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.change import KlCurves, against, kl_curves, word_maps
+from spare_demo.compact import packed
+from spare_demo.comparison import explore, read_budget
+from spare_demo.cost import UNPRUNED
+from spare_demo.models import Answer, Model
+from spare_demo.render import kl_figure, question_difference, relevance_change_map
+from spare_demo.settings import Settings
+from spare_demo.sufficiency import Sufficiency, find_sufficient
+from spare_demo.ui import panels
+from spare_demo.ui.payload import data_address
+from spare_demo.ui.visit import SLOTS, Visit
+
+Shown = dict[str, Any]
+
+
+class Studies:
+    """They hold the model and the settings, and nothing of any visitor."""
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+
+    def enough(self, visit: Visit) -> Iterator[Shown]:
+        """The smallest budget that keeps the unpruned answer, for both methods."""
+        found: dict[str, Sufficiency] = {}
+        whole = _whole(visit)
+        for slot in SLOTS:
+            if not panels.is_nested(visit, slot):
+                continue
+            picks = visit.exploration.full[slot]
+            for known in find_sufficient(
+                self.model, visit.exploration.view, picks, whole, self.settings.max_new_tokens
+            ):
+                found[slot] = known
+                yield {"enough": panels.enough_html(visit, found), "mail": _marks(found)}
+        if not found:
+            raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")
+
+    def measure(self, budget: object, visit: Visit) -> Iterator[Shown]:
+        """KL of the first token to the unpruned model against k, for A, B and random picks."""
+        k = read_budget(budget, visit.exploration.n)
+        for curves in kl_curves(self.model, visit.exploration, _whole(visit)):
+            if curves.done < 1 and len(curves.budgets) < 2:
+                continue  # one point is no curve
+            yield self.kl(curves, k, visit)
+
+    def kl(self, curves: KlCurves, budget: int, visit: Visit) -> Shown:
+        """The curves so far, as the page shows them."""
+        series = {f"{slot} {visit.titles[slot]}": curves.series[slot] for slot in SLOTS}
+        figure = kl_figure(curves.budgets, series, curves.random, budget)
+        shown = gr.update(value=figure.image, visible=True)
+        return {"kl": shown, "kl_words": panels.words_html(figure.sentence)}
+
+    def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+        """Each word of the question with a relevance map of its own."""
+        view = visit.exploration.view
+        options = dataclasses.replace(visit.choices.relevance, text="tokens")
+        words, maps = word_maps(self.model.ask(visit.picture, view.question, options))
+        yield {
+            "mail": json.dumps(
+                {"kind": "words", "words": list(words), "values": packed(maps.T, "f4")}
+            )
+        }
+
+    def second(self, question: str, budget: object, visit: Visit) -> Iterator[Shown]:
+        """Another question on the same picture: how far relevance and picks moved."""
+        asked = self.settings.check_question(question)
+        if not asked or not visit.exploration.view.question.strip():
+            raise ValueError("Two questions are compared. Ask one above and type the other here.")
+        k = read_budget(budget, visit.exploration.n)
+        view = self.model.ask(visit.picture, asked, visit.choices.relevance)
+        other = explore(view, visit.exploration.methods)
+        moved = against(visit.exploration, other, k)
+        drawn = []
+        if moved.relevance is not None:
+            drawn.append(relevance_change_map(visit.canvas, moved.relevance))
+        one, two = (e.selections(k) for e in (visit.exploration, other))
+        for slot in SLOTS:
+            picks, title = moved.picks[slot], f"{slot} {visit.titles[slot]}"
+            drawn.append(
+                question_difference(
+                    visit.canvas,
+                    one[slot].kept,
+                    two[slot].kept,
+                    title,
+                    picks.jaccard,
+                    picks.chance,
+                )
+            )
+        figures = [(data_address(picture), sentence) for picture, sentence in drawn]
+        correlation = moved.correlation
+        words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
+        yield {"second": panels.figures_html(figures, words)}
+
+
+def _whole(visit: Visit) -> Answer:
+    answer = visit.answers.get(UNPRUNED)
+    if answer is None or answer.stopped:
+        raise ValueError("There is no finished answer from all tokens yet. Ask first.")
+    return answer
+
+
+def _marks(found: Mapping[str, Sufficiency]) -> str:
+    marks = {slot: known.smallest for slot, known in found.items() if known.done}
+    return json.dumps({"kind": "marks", "marks": marks})

@@ -1,0 +1,98 @@
+"""A visitor in headless Chromium, for the tests that drive the real page."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import playwright.sync_api as sync_api
+import pytest
+from PIL import Image
+
+CHROMIUM = Path("/usr/bin/chromium")
+PATIENCE = 120_000  # milliseconds; a busy machine is no failure
+MARKS = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not CHROMIUM.exists(),
+        reason=f"no browser at {CHROMIUM}; install Debian's package chromium",
+    ),
+]
+
+expect = sync_api.expect
+
+
+@dataclass
+class Visitor:
+    """A browser tab on the app, with what it complained of and whom it called."""
+
+    page: sync_api.Page
+    errors: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+    def find(self, selector: str) -> sync_api.Locator:
+        return self.page.locator(selector)
+
+    def open(self, url: str, toured: bool = True) -> Visitor:
+        """Opens the page; `toured` as one who was here before."""
+        if toured:
+            self.page.add_init_script("localStorage.setItem('spare-tour', 'done')")
+        self.page.goto(url)
+        expect(self.find("#stage figcaption").first).to_contain_text("tokens")
+        # The last thing to come; from then on the page listens.
+        expect(self.find("#examples button").first).to_have_attribute("aria-label", re.compile("."))
+        return self
+
+    def upload(self, path: Path) -> None:
+        clear = self.page.get_by_label("Remove Image")
+        if clear.count():
+            clear.click()
+        self.find("#picture input[type=file]").set_input_files(path)
+        expect(self.find("#picture .image-frame img")).to_be_visible()
+
+    def ask(self, question: str) -> None:
+        self.find("#question textarea").fill(question)
+        self.find("#ask").click()
+
+    def layer(self, name: str) -> None:
+        """Shows a layer of the viewer and waits until it is painted."""
+        self.find(f".layers input[value={name}]").check(force=True)
+        self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => "
+                           "requestAnimationFrame(done)))")  # fmt: skip
+
+    def picture(self, pane: int = 0) -> Image.Image:
+        """What a pane of the viewer shows, pixel by pixel."""
+        data = self.find("#stage canvas[role=img]").nth(pane).evaluate("c => c.toDataURL()")
+        return Image.open(io.BytesIO(base64.b64decode(data.split(",", 1)[1]))).convert("RGB")
+
+    def sentence(self, pane: int = 0) -> str:
+        return self.find("#stage figcaption").nth(pane).inner_text()
+
+    def point(self, token: int) -> None:
+        """Moves the pointer onto a patch."""
+        where = """token => {
+            const grid = SPARE.state.data.grid, over = document.querySelector('#stage canvas.over');
+            const box = over.getBoundingClientRect(), scale = box.width / grid.width;
+            const {row, col} = SPARE.state.data.place(token);
+            return [box.x + (grid.x + (col + .5) * grid.patch) * scale,
+                    box.y + (grid.y + (row + .5) * grid.patch) * scale];
+        }"""
+        self.find("#stage canvas.over").first.scroll_into_view_if_needed()
+        self.page.mouse.move(*self.page.evaluate(where, token))
+        self.page.wait_for_function("token => SPARE.state.cursor === token", arg=token)
+
+    def expect_answers(self, *budgets: int) -> None:
+        """Three finished answers, with these numbers of tokens."""
+        heads = self.find("#answers h3")
+        expect(self.find("#answers .card h3")).to_have_text(
+            [re.compile(rf"\b{k}\b") for k in budgets]
+        )
+        expect(self.find("#answers .figures")).to_have_text([re.compile("^prefill")] * 3)
+        expect(heads.first).to_be_visible()
+        expect(self.find("#ask")).to_be_visible()
+
+    def wide(self) -> tuple[int, int]:
+        return tuple(self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]"))

@@ -1,0 +1,70 @@
+"""The page for everyone: axe-core's checks, three widths, both themes, keyboard, calm."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+AXE = files(axe.__name__).joinpath("axe.min.js")
+
+
+def grave(page) -> list[str]:
+    """Serious and critical findings, one line each."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{v['id']}: {node['html'][:120]} {node['failureSummary'][:160]}"
+        for v in found["violations"]
+        if v["impact"] in ("serious", "critical")
+        for node in v["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+    )
+    page = context.new_page()
+    visitor = browsing.Visitor(page).open(f"{served.url}/?__theme={theme}")
+    visitor.find("[data-start=a]").click()
+    visitor.point(100)
+    visitor.find("#settings button").first.click()
+    for layer in ("difference", "relevance", "order", "all"):
+        visitor.layer(layer)
+        assert grave(page) == []
+    context.close()
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_nothing_scrolls_sideways_whatever_is_open(visitor, width: int) -> None:
+    visitor.page.set_viewport_size({"width": width, "height": 844})
+    visitor.find("[data-start=both]").click()
+    visitor.point(40)
+    for layer in ("order", "relevance", "all"):
+        visitor.layer(layer)
+        assert visitor.wide() == (width, width)
+    assert visitor.find("#stage").bounding_box()["width"] >= 320
+
+
+def test_reduced_motion_plays_in_few_steps(browser, served) -> None:
+    context = browser.new_context(reduced_motion="reduce")
+    visitor = browsing.Visitor(context.new_page()).open(served.url)
+    steps = visitor.page.evaluate(
+        """() => new Promise(done => {
+            const seen = [];
+            SPARE.on('budget', k => { seen.push(k); if (k === 576) done(seen); });
+            SPARE.setBudget(300);
+            document.querySelector('.play').click();
+        })"""
+    )
+    assert len(steps) <= 4
+    context.close()

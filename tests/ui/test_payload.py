@@ -1,0 +1,62 @@
+"""What the browser is sent, read back as it reads it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
+from spare_demo.ui.visit import Choices, Guide, Visit
+
+
+@pytest.fixture
+def visit(guide: Guide, photo_file: str) -> Visit:
+    return guide.look(photo_file, "What is <it>?", Choices("spare", "uniform"), None)
+
+
+def unpacked(sent: dict) -> list:
+    return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
+
+
+def test_it_is_json_with_the_picture_and_where_its_tokens_lie(visit) -> None:
+    sent = json.loads(json.dumps(payload(visit, 5)))
+    picture = Image.open(io.BytesIO(base64.b64decode(sent["picture"].split(",", 1)[1])))
+    assert picture.tobytes() == visit.canvas.image.tobytes()
+    canvas = sent["canvas"]
+    assert (canvas["x"], canvas["y"]) == visit.canvas.rectangle(0)[:2]
+    assert (canvas["width"], canvas["height"]) == picture.size
+    assert unpacked(sent["padding"]) == visit.picture.grid.padding.tolist()
+
+
+def test_nested_picks_come_whole_and_others_for_the_budget(visit) -> None:
+    methods = payload(visit, 5)["methods"]
+    assert unpacked(methods["A"]["order"]) == visit.exploration.full["A"].order.tolist()
+    kept = visit.exploration.selections(5)["B"].order.tolist()
+    assert unpacked(methods["B"]["order"]) == kept
+    assert methods["B"]["budget"] == 5 and not methods["B"]["nested"]
+
+
+def test_the_mail_answers_what_the_browser_cannot_know(visit) -> None:
+    picks = json.loads(picks_mail(visit, "B", 7))
+    assert picks["order"] == visit.exploration.selections(7)["B"].order.tolist()
+    left = json.loads(leftover_mail(visit, "A", 7))
+    kept = visit.exploration.selections(7)["A"].order.tolist()
+    assert [unpacked(left["values"])[i] for i in kept] == pytest.approx([0] * 7, abs=1e-6)
+
+
+def test_reasons_by_mail(visit) -> None:
+    order = visit.exploration.full["A"].order.tolist()
+    kept, lost = (json.loads(why_mail(visit, order[i], 5, "own"))["reasons"]["A"] for i in (2, 9))
+    assert (kept["rank"], kept["step"], kept["winner"]) == (3, 2, order[2])
+    assert lost["rank"] is None and lost["step"] == 4
+    assert {part["token"] for part in lost["parts"]} <= set(order[:5])
+    factors = lost["factors"]
+    product = factors["novelty"] * factors["magnitude"] * factors["text"]
+    assert factors["value"] == pytest.approx(product)
+    first = json.loads(why_mail(visit, order[9], 5, "first"))["reasons"]["A"]
+    assert first["winner"] == order[0] and first["factors"]["novelty"] == pytest.approx(1)

@@ -1,0 +1,169 @@
+"""What can be measured beyond one comparison, on the tiny model."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+
+from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.visit import Choices, Visit
+
+
+@pytest.fixture
+def visit(handlers: Handlers, photo_file: str) -> Visit:
+    """A finished comparison at budget 5."""
+    guide = handlers.guide
+    for now in guide.answer(guide.look(photo_file, "What is it?", CHOSEN, None), 5):
+        visit = now
+    return visit
+
+
+CHOSEN = Choices("spare", "cdpruner")
+
+
+def merged(steps: Any) -> dict:
+    return {name: value for step in steps for name, value in step.items()}
+
+
+def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:
+    steps = list(handlers.ask_own(json.dumps([1, 4, 9]), visit))
+    assert "answering" in steps[0]["own_answer"]
+    last = steps[-1]["own_answer"]
+    assert "Your set · 3" in last and "KL of the first token" in last
+    assert "Probability of the unpruned answer" in last
+
+
+def test_an_own_set_of_all_tokens_changes_nothing(handlers, visit) -> None:
+    last = merged(handlers.ask_own(json.dumps(list(range(16))), visit))["own_answer"]
+    assert "same as all tokens" in last and "KL of the first token: 0" in last
+
+
+@pytest.mark.parametrize(
+    ("picks", "sentence"),
+    [("[]", "Keep at least one"), ("", "Keep at least one"), ("[16]", "numbered 0 to 15"),
+     ("[1, 1]", "more than once"), ('["x"]', "whole numbers"), ("<b>", "whole numbers")],
+)  # fmt: skip
+def test_a_set_that_cannot_be_is_a_sentence(handlers, passes, visit, picks, sentence) -> None:
+    passes.clear()
+    (step,) = guarded(handlers.ask_own)(picks, visit)
+    assert sentence in step["own_answer"] and "<b>" not in step["own_answer"]
+    assert passes == []
+
+
+def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
+    steps = list(handlers.studies.enough(visit))
+    marks = json.loads(steps[-1]["mail"])
+    assert marks["kind"] == "marks" and set(marks["marks"]) == {"A", "B"}
+    k = marks["marks"]["A"]
+    whole = visit.answers["unpruned"].text
+    kept = visit.exploration.full["A"].prefix(k)
+    longest = handlers.settings.max_new_tokens
+    assert handlers.model.answer(visit.exploration.view, kept, longest).text == whole
+    assert steps[-1]["enough"].count("<table") == 2
+    assert json.loads(steps[0]["mail"])["marks"] == {} or len(steps) == 2
+
+
+def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, photo_file) -> None:
+    unasked = handlers.guide.look(photo_file, "What is it?", CHOSEN, None)
+    (step,) = guarded(handlers.studies.enough)(unasked)
+    assert "Ask first" in step["message"]
+    other = handlers.guide.change_methods(visit, Choices("uniform", "uniform"))
+    (step,) = guarded(handlers.studies.enough)(other)
+    assert "nested" in step["message"]
+
+
+def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
+    shown = merged(handlers.studies.measure(5, visit))
+    names = {trace.name for trace in shown["kl"]["value"].data if trace.name}
+    assert names >= {"A SPARE", "B CDPruner", "random"}
+    assert "A SPARE" in shown["kl_words"]
+
+
+def test_words_share_one_mail(handlers, visit) -> None:
+    (step,) = handlers.studies.words({}, visit)
+    mail = json.loads(step["mail"])
+    assert mail["kind"] == "words" and len(mail["words"]) > 1
+
+
+def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
+    html = merged(handlers.studies.second("Is it <red>?", 5, visit))["second"]
+    assert html.count("<img") == html.count("<figcaption>") == 3
+    assert "correlate with" in html
+    (step,) = guarded(handlers.studies.second)(" ", 5, visit)
+    assert "Two questions are compared" in step["message"]
+
+
+def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> None:
+    second = handlers.offered[1]
+    said = {"scene": Path(second.path).name, "a": "random", "k": "99", "show": "order"}
+    (shown,) = handlers.reopen({"query": said}, visit)
+    assert (shown["image"], shown["question"]) == (second.path, second.question)
+    assert shown["method_a"] == "random" and "budget" not in shown
+    assert "99" in shown["notice"]
+    (shown,) = handlers.reopen({"query": {"q": "Red?"}}, visit)
+    assert shown["image"] is None and "carries no picture" in shown["notice"]
+    for nonsense in ({}, {"query": None}, {"query": "a=1"}):
+        (shown,) = handlers.reopen(nonsense, visit)
+        assert shown == {"notice": ""}
+
+
+def test_the_link_of_a_comparison_opens_it_again(handlers) -> None:
+    example = handlers.offered[1]
+    given = ("random", "uniform", 7, handlers.model.aspect(None), -1, "tokens", 5, None, None)
+    sent = merged(handlers.ask(example.path, example.question, *given))
+    (shown,) = handlers.reopen({"query": dict(parse_qsl(sent["stage"]["link"]))}, sent["visit"])
+    assert shown == {
+        "image": example.path, "question": example.question, "method_a": "random",
+        "method_b": "uniform", "seed": 7, "aspect": given[3], "tower_layer": -1, "text": "tokens",
+        "notice": "",
+    }  # fmt: skip
+
+
+def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, photo_file) -> None:
+    handlers.prepare()
+    passes.clear()
+    example = handlers.offered[2]
+    aspect = handlers.model.aspect(None)
+    given = ("spare", "cdpruner", 0, aspect, -2, "stretches", 5, None, None)
+    shown = merged(handlers.ask(example.path, example.question, *given))
+    assert passes == []
+    assert shown["answers"].count("prefill") == 3 and shown["stage"]["example"] == 2
+    merged(handlers.ask(photo_file, example.question, *given))
+    assert passes.looks() == 1, "the same question of another picture is asked anew"
+
+
+def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> None:
+    own = merged(handlers.ask_own("[1, 4, 9]", visit))["visit"]
+    asked = {"panels": ["kept", "difference"], "link": "http://here/?a=spare"}
+    mail = json.loads(merged(handlers.cite(asked, own))["mail"])
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(mail["data"]))) as zipped:
+        result = json.loads(zipped.read("result.json"))
+        readme = zipped.read("README.txt").decode()
+        names = zipped.namelist()
+    assert set(result["selections"]) == {"spare", "cdpruner", "mine"}
+    assert result["selections"]["mine"]["order"] == [1, 4, 9]
+    assert result["settings"]["budget"] == 5
+    assert "http://here/?a=spare" in readme and "picture.png" in names
+    assert {"difference.png", "difference.svg"} <= set(names)
+
+
+def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None:
+    twice = handlers.guide.change_methods(visit, Choices("spare", "spare"))
+    for now in handlers.guide.answer(twice, 5):
+        twice = now
+    done = comparison_of(twice, handlers.model, handlers.settings)
+    assert list(done.selections) == ["spare", "spare (2)"]
+
+
+def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
+    unasked = handlers.guide.look(photo_file, "What is it?", CHOSEN, None)
+    (step,) = guarded(handlers.cite)({"panels": ["kept"]}, unasked)
+    assert "let all of them end" in step["message"]

@@ -1,0 +1,339 @@
+"""The patch viewer in headless Chromium: pixels and numbers read back against Python's."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spare_demo import measures
+from spare_demo.explain import why
+from spare_demo.render import (
+    BLUE,
+    VERMILION,
+    difference,
+    kept_overlay,
+    leftover_map,
+    pick_order,
+    relevance_map,
+    weight_map,
+)
+from spare_demo.ui import examples
+from spare_demo.ui.visit import Choices, Guide, Visit
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+
+@pytest.fixture(scope="module")
+def opened(served) -> Visit:
+    """What the page opens on, worked out once more."""
+    first = examples.shipped()[0]
+    guide = Guide(served.model, served.settings)
+    return guide.look(first.path, first.question, Choices("spare", "cdpruner"), None)
+
+
+def drawn(visit: Visit, layer: str, budget: int):
+    """Python's picture and sentence of a layer, without its legend."""
+    chosen = visit.exploration.selections(budget)
+    a, b = chosen["A"], chosen["B"]
+    names = [f"{slot} {visit.titles[slot]}" for slot in "AB"]
+    if layer == "difference":
+        shared = measures.overlap(a.kept, b.kept, visit.exploration.n).jaccard
+        chance = measures.expected_jaccard(visit.exploration.n, len(a), len(b))
+        found = difference(visit.canvas, a.kept, b.kept, *names, shared, chance)
+    elif layer == "relevance":
+        found = relevance_map(visit.canvas, visit.exploration.relevance)
+    elif layer == "order":
+        found = pick_order(visit.canvas, a.order, BLUE, names[0])
+    else:
+        slot, colour = (a, BLUE) if layer == "A" else (b, VERMILION)
+        found = kept_overlay(visit.canvas, slot.kept, colour, names["AB".index(layer)])
+    return found.image.crop((0, 0, *visit.canvas.size)), found.sentence
+
+
+def apart(shown, reference) -> float:
+    """Share of pixels more than three grey levels off."""
+    gap = np.abs(np.asarray(shown, int) - np.asarray(reference, int)).max(axis=2)
+    return float((gap > 3).mean())
+
+
+@pytest.mark.parametrize("budget", [7, 64, 200])
+def test_the_browser_draws_what_python_draws(visitor, opened: Visit, budget: int) -> None:
+    visitor.page.evaluate("k => SPARE.setBudget(k)", budget)
+    visitor.page.wait_for_function("k => SPARE.state.k === k", arg=budget)
+    for layer in ("difference", "A", "B", "order", "relevance"):
+        visitor.layer(layer)
+        reference, sentence = drawn(opened, layer, budget)
+        assert visitor.sentence() == sentence
+        assert visitor.picture().size == reference.size
+        # The numbers on the first 64 picks are in the browser's own font.
+        allowed = 0.03 if layer == "order" and budget <= 64 else 0.002
+        assert apart(visitor.picture(), reference) < allowed, layer
+
+
+def test_a_wide_photo_lies_where_python_puts_it(visitor, wide_picture: Path, served) -> None:
+    visitor.upload(wide_picture)
+    visitor.ask("Where is the square?")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("lie in padding")
+    visit = Guide(served.model, served.settings).look(
+        str(wide_picture), "Where is the square?", Choices("spare", "cdpruner"), None
+    )
+    for layer in ("difference", "relevance"):
+        visitor.layer(layer)
+        reference, sentence = drawn(visit, layer, 64)
+        assert visitor.sentence() == sentence
+        assert apart(visitor.picture(), reference) < 0.002
+
+
+@pytest.mark.parametrize("slot", ["A", "B"])
+def test_leftover_shares_are_those_of_python(visitor, opened: Visit, slot: str) -> None:
+    order = opened.exploration.full[slot].order
+    for k in (1, 16, 64, 180):
+        told = visitor.page.evaluate(
+            "([slot, k]) => Array.from(SPARE.state.data.residual(slot, k).share(k))", [slot, k]
+        )
+        exact = measures.leftover_share(opened.exploration.view.tokens.features, order[:k])
+        assert (torch.tensor(told, dtype=torch.float64) - exact).abs().max() < 1e-3
+
+
+def test_weights_and_leftovers_have_their_layers(visitor, opened: Visit) -> None:
+    for layer, words in (("weight", "Text weight that"), ("leftover", "cannot reconstruct")):
+        visitor.layer(layer)
+        assert words in visitor.sentence() and "A SPARE" in visitor.sentence()
+        seen = visitor.picture().tobytes()
+        visitor.find(".of input[value=B]").check(force=True)
+        expect(visitor.find("#stage figcaption").first).to_contain_text("B CDPruner")
+        assert visitor.picture().tobytes() != seen
+        visitor.find(".of input[value=A]").check(force=True)
+    explored, canvas = opened.exploration, opened.canvas
+    left = measures.leftover_share(explored.view.tokens.features, explored.full["A"].order[:64])
+    visitor.layer("leftover")
+    assert visitor.sentence() == leftover_map(canvas, left, "A SPARE", 64).sentence
+    visitor.layer("weight")
+    reference = weight_map(canvas, explored.weights["A"], "A SPARE")
+    assert visitor.sentence() == reference.sentence
+    assert apart(visitor.picture(), reference.image.crop((0, 0, *canvas.size))) < 0.002
+
+
+def test_a_method_that_is_not_nested_asks_the_server(visitor, opened: Visit) -> None:
+    visitor.find("#method-b input").click()
+    visitor.page.get_by_role("option", name="Uniform grid", exact=True).click()
+    expect(visitor.find("#stage figcaption").first).to_contain_text("Uniform grid kept too")
+    slider = visitor.find("#budget input[type=range]")
+    visitor.page.evaluate("k => SPARE.setBudget(k)", 36)
+    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 36 of 576")
+    slider.focus()
+    asked = visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]")
+    from spare_demo.pruners import PRUNERS
+
+    kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
+    assert asked == kept
+
+
+def test_pointer_and_arrows_move_one_cursor(visitor) -> None:
+    visitor.point(100)
+    expect(visitor.find(".reasons")).to_contain_text("row 5, column 5")
+    board = visitor.find("#stage .board").first
+    board.focus()
+    for key, token in (("ArrowRight", 101), ("ArrowDown", 125), ("Shift+ArrowLeft", 120)):
+        board.press(key)
+        assert visitor.page.evaluate("SPARE.state.cursor") == token
+    board.press("Home")
+    board.press("PageUp")
+    board.press("ArrowUp")  # the edge holds
+    assert visitor.page.evaluate("SPARE.state.cursor") == 0
+    expect(visitor.find(".reasons")).to_contain_text("row 1, column 1")
+
+
+def test_the_reasons_are_those_of_python(visitor, opened: Visit) -> None:
+    explored = opened.exploration
+    kept = int(explored.full["A"].order[5])
+    lost = next(i for i in range(576) if i not in set(explored.full["A"].order[:64].tolist()))
+    for token in (kept, lost):
+        visitor.point(token)
+        expect(visitor.find(".reasons")).to_contain_text(f"index {token}")
+        for slot in "AB":
+            reason = why(explored, slot, token, 64)
+            column = visitor.find(f".reason.{slot.lower()}")
+            text = column.inner_text()
+            assert (f"rank {reason.rank}" in text) == (reason.rank is not None)
+            assert ("not picked" in text) == (reason.rank is None)
+            numbers = column.locator(".factors td:last-child").all_inner_texts()
+            exact = [reason.factors.novelty, reason.factors.magnitude, reason.factors.text,
+                     reason.factors.value]  # fmt: skip
+            assert [float(number) for number in numbers] == pytest.approx(exact, rel=0.02, abs=2e-3)
+            if reason.stand_ins:
+                first = reason.stand_ins
+                row, col = divmod(first.tokens[0], 24)
+                assert f"row {row + 1}, column {col + 1} ({first.coefficients[0]:+.3f}" in text
+    assert len(visitor.page.evaluate("SPARE.state.lines")) > 0
+
+
+def test_play_walks_through_the_picks(visitor) -> None:
+    visitor.page.evaluate("SPARE.setBudget(570)")
+    visitor.find(".play").click()
+    visitor.page.wait_for_function("SPARE.state.k === 576")
+    expect(visitor.find(".play")).to_have_text("▶ Play")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 576 of 576")
+
+
+def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit) -> None:
+    count = visitor.find(".edit .count")
+    visitor.find("[data-start=a]").click()
+    expect(count).to_have_text("64 tokens of 576 kept")
+    kept = set(opened.exploration.full["A"].order[:64].tolist())
+    new = next(i for i in range(300, 576) if i not in kept and i + 1 not in kept)
+    visitor.point(new)
+    visitor.page.mouse.down()
+    visitor.point(new + 1)
+    visitor.page.mouse.up()
+    expect(count).to_have_text("66 tokens of 576 kept")
+    visitor.find(".undo").click()
+    expect(count).to_have_text("64 tokens of 576 kept")
+    visitor.find(".redo").click()
+    expect(count).to_have_text("66 tokens of 576 kept")
+    board = visitor.find("#stage .board").first
+    board.press(" ")  # the patch under the cursor is dropped again
+    expect(count).to_have_text("65 tokens of 576 kept")
+    visitor.find(".again").click()
+    expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
+    expect(visitor.find("#own-answer h3")).to_have_text("Your set · 65")
+    with visitor.page.expect_download() as saved:
+        visitor.find(".export").click()
+    mine = json.loads(Path(saved.value.path()).read_text())["mine"]
+    assert set(mine) == kept | {new}
+
+
+def test_a_rectangle_and_the_classes_of_the_difference(visitor, opened: Visit) -> None:
+    chosen = opened.exploration.selections(64)
+    a, b = (set(chosen[slot].order.tolist()) for slot in "AB")
+    count = visitor.find(".edit .count")
+    for kind, size in (("only-a", len(a - b)), ("both", len(a & b)), ("neither", 576 - len(a | b))):
+        visitor.find(f"[data-start={kind}]").click()
+        expect(count).to_have_text(re.compile(rf"^{size} token"))
+    visitor.find("[data-start=none]").click()
+    visitor.find("input[value=rectangle]").check(force=True)
+    visitor.point(0)
+    visitor.page.mouse.down()
+    visitor.point(24 * 2 + 3)
+    visitor.page.mouse.up()
+    expect(count).to_have_text("12 tokens of 576 kept")
+
+
+def test_an_empty_set_asks_for_a_token_and_a_bad_list_says_what_is_wrong(visitor) -> None:
+    visitor.find("[data-start=none]").click()
+    visitor.find(".again").click()
+    message = visitor.find(".edit .message")
+    expect(message).to_contain_text("Keep at least one visual token")
+    for words, sentence in (("3, x", "whole numbers"), ("[3, 576]", "numbered 0 to 575")):
+        visitor.find(".list").fill(words)
+        visitor.find(".take").click()
+        expect(message).to_contain_text(sentence)
+    visitor.find(".list").fill("3, 17 240")
+    visitor.find(".take").click()
+    expect(visitor.find(".edit .count")).to_have_text("3 tokens of 576 kept")
+    expect(message).to_have_count(0)
+
+
+def test_what_is_sent_beside_the_picture_is_small(served) -> None:
+    from spare_demo.ui.payload import payload
+
+    first = examples.shipped()[0]
+    visit = Guide(served.model, served.settings).look(
+        first.path, first.question, Choices("spare", "cdpruner"), None
+    )
+    sent = payload(visit, 64)
+    del sent["picture"]
+    assert len(json.dumps(sent)) < 400_000
+
+
+def test_how_few_are_enough_marks_the_slider(visitor) -> None:
+    visitor.find("#find-enough").click()
+    marks = visitor.find(".enough-marks button")
+    expect(marks).to_have_count(2)
+    expect(visitor.find("#enough")).to_contain_text("the unpruned answer")
+    k = int(marks.first.get_attribute("data-k"))
+    marks.first.click()
+    expect(visitor.find("#budget input[type=range]")).to_have_value(str(k))
+    visitor.expect_answers(576, k, k)
+    said = visitor.find("#answers .said")
+    assert said.nth(0).inner_text() == said.nth(1).inner_text()
+    rows = visitor.find("#enough .tried.a tbody tr")
+    assert rows.filter(has_text="another").count() + rows.filter(has_text="same").count() > 8
+
+
+def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
+    visitor.layer("relevance")
+    visitor.find(".words-of button").click()
+    words = visitor.find(".words-of label")
+    expect(words.nth(1)).to_be_visible()
+    scales = set()
+    for i in (1, 2, 3):
+        words.nth(i).click()
+        name = words.nth(i).inner_text()
+        expect(visitor.find("#stage figcaption").first).to_contain_text(f"patch and “{name}”")
+        scales.add(visitor.sentence().split("The colours run")[1])
+    assert len(scales) == 1
+    words.nth(0).click()
+    expect(visitor.find("#stage figcaption").first).to_have_text(drawn(opened, "relevance", 64)[1])
+
+
+def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
+    visitor.find("#other textarea").fill("How many arrows are there?")
+    visitor.find("#compare-questions").click()
+    expect(visitor.find("#second img")).to_have_count(3)
+    captions = visitor.find("#second figcaption").all_inner_texts()
+    assert captions == visitor.find("#second img").evaluate_all("all => all.map(i => i.alt)")
+    assert "for the second too" in captions[1] and "Jaccard" in captions[1]
+
+
+def test_kl_is_measured_beside_the_error(visitor) -> None:
+    visitor.find("#measure").click()
+    expect(visitor.find("#why")).to_contain_text("KL of the first word")
+    expect(visitor.find("#kl .main-svg").first).to_be_visible()
+    expect(visitor.find("#ask")).to_be_visible()
+
+
+def test_a_link_opens_the_same_settings(visitor, served) -> None:
+    visitor.find("#examples button").nth(2).click()
+    visitor.expect_answers(576, 64, 64)
+    visitor.page.evaluate("SPARE.setBudget(40, true)")
+    visitor.expect_answers(576, 40, 40)
+    visitor.layer("order")
+    address, sentence = visitor.page.evaluate("SPARE.link.make()"), visitor.sentence()
+    second = browsing.Visitor(visitor.page.context.new_page()).open(address)
+    second.expect_answers(576, 40, 40)
+    expect(second.find("#stage figcaption").first).to_have_text(sentence)
+
+
+def test_a_stale_link_says_what_differs_and_opens_the_rest(visitor, served) -> None:
+    second = browsing.Visitor(visitor.page.context.new_page())
+    second.open(f"{served.url}/?scene=scene-1002.png&a=sparse&b=uniform&k=9999&q=Red%3F")
+    expect(second.find("#notice")).to_contain_text("no method 'sparse' here")
+    expect(second.find("#notice")).to_contain_text("A budget of '9999' does not fit")
+    expect(second.find("#answers h3").nth(2)).to_contain_text("Uniform grid")
+    expect(second.find("#question textarea")).to_have_value("Red?")
+
+
+def test_the_tour_has_five_stops_and_comes_once(visitor, served) -> None:
+    context = visitor.page.context.browser.new_context()
+    page = browsing.Visitor(context.new_page()).open(served.url, toured=False)
+    tour = page.find(".tour")
+    expect(tour).to_contain_text("1 of 5")
+    for stop in range(2, 6):
+        tour.locator(".next").click()
+        expect(tour).to_contain_text(f"{stop} of 5")
+    tour.locator(".skip").click()
+    expect(tour).to_have_count(0)
+    page.page.reload()
+    expect(page.find("#stage figcaption").first).to_contain_text("kept")
+    page.page.wait_for_timeout(2000)
+    expect(tour).to_have_count(0)
+    context.close()
