@@ -28,6 +28,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 from spare_demo.cost import bytes_text
 from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.decoding import cache_bytes
+from spare_demo.models.floor import measure_rates, prefill_bytes, prefill_floor
 
 TEXT = 120
 VISUAL = (576, 192, 128, 64)
@@ -74,47 +75,14 @@ def free_bytes(device: torch.device) -> int:
     return next(int(r.split()[1]) for r in lines if r.startswith("MemAvailable")) * 1024
 
 
-def rates(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
-    """Bytes per second of a copy (read and written), operations per second of a product."""
-    size = 8192 if device.type == "cuda" else 2048
-    memory = torch.empty(
-        2**28 if device.type == "cuda" else 2**26, dtype=torch.uint8, device=device
-    )
-    other = torch.empty_like(memory)
-    a = torch.randn(size, size, device=device, dtype=dtype)
-    best = {
-        name: min(seconds)
-        for name, seconds in in_turns(
-            10, device, copy=lambda: other.copy_(memory), product=lambda: a @ a
-        ).items()
-    }
-    return 2 * len(memory) / best["copy"], 2 * size**3 / best["product"]
-
-
-def operations(hf: Any, length: int) -> float:
-    """Of a causal pass over so many tokens: the matrices, the attention, the last token's head."""
-    text = hf.config.get_text_config()
-    decoder = hf.model.language_model if hasattr(hf.model, "language_model") else hf.model
-    matrices = sum(p.numel() for p in decoder.layers.parameters() if p.ndim == 2)
-    attention = 2 * length**2 * text.hidden_size * text.num_hidden_layers
-    return 2 * matrices * length + attention + 2 * text.hidden_size * text.vocab_size
-
-
-def weight_bytes(hf: Any) -> int:
-    """Of what a prefill reads: the decoder's layers and the head."""
-    decoder = hf.model.language_model if hasattr(hf.model, "language_model") else hf.model
-    parts = (decoder.layers, hf.lm_head)
-    return sum(p.numel() * p.element_size() for part in parts for p in part.parameters())
-
-
 def measure(
     name: str, hf: Any, device: torch.device, runs: int, about: dict[str, Any]
 ) -> list[Figure]:
     """Eager, and on CUDA captured too, at every number of visual tokens."""
     dtype = hf.dtype
-    bandwidth, rate = rates(device, dtype)
-    about[f"{name}: copy"] = f"{bandwidth / 1e9:.1f} GB/s"
-    about[f"{name}: product"] = f"{rate / 1e12:.3f} Tflop/s in {dtype}"
+    rates = measure_rates(device, dtype)
+    about[f"{name}: copy"] = f"{rates.bandwidth / 1e9:.1f} GB/s"
+    about[f"{name}: product"] = f"{rates.product / 1e12:.3f} Tflop/s in {dtype}"
     width = hf.config.get_text_config().hidden_size
     captured = CapturedPrefill(hf)
     steps: dict[str, Callable[[], Any]] = {}
@@ -136,8 +104,9 @@ def measure(
     figures = []
     for step, times in seconds.items():
         kind, visual = step.split()
-        length = int(visual) + TEXT
-        read, computed = weight_bytes(hf) / bandwidth, operations(hf, length) / rate
+        lengths = [int(visual) + TEXT] * hf.config.get_text_config().num_hidden_layers
+        floor = prefill_floor(hf, rates, lengths)
+        reading = floor == prefill_bytes(hf) / rates.bandwidth
         figures.append(
             Figure(
                 f"{name}, {kind}",
@@ -145,14 +114,13 @@ def measure(
                 str(dtype).removeprefix("torch."),
                 f"{visual} visual + {TEXT} text",
                 times,
-                "weights read" if read > computed else "operations",
-                [max(read, computed)],
+                "weights read" if reading else "operations",
+                [floor],
                 f"KV cache {caches[int(visual)]} bytes",
             )
         )
     whole, few = caches[VISUAL[0]], caches[VISUAL[-1]]
-    lengths = VISUAL[0] + TEXT, VISUAL[-1] + TEXT
-    if whole * lengths[1] != few * lengths[0]:
+    if whole * (VISUAL[-1] + TEXT) != few * (VISUAL[0] + TEXT):
         raise AssertionError("The caches are not as large as their tokens.")
     about[f"{name}: KV cache"] = f"{whole} to {few} bytes, {whole / few:.2f} × smaller"
     for kind in dict.fromkeys(step.split()[0] for step in seconds):

@@ -24,6 +24,7 @@ from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.batch import Prompt, Said, decode_batch
 from spare_demo.models.clip_reads import remembered
 from spare_demo.models.decoding import decode
+from spare_demo.models.floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.passes import Passes
 from spare_demo.models.prompt import build_prompt
 from spare_demo.models.rows import Rows, kept_rows
@@ -80,6 +81,7 @@ class Model(ABC):
         self._config: Any = hf.config
         self._check()
         self._passes = Passes(self.device)
+        self._rates: Rates | None = None
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
@@ -301,6 +303,17 @@ class Model(ABC):
         """One whole round on a grey square, so that later timings are of a warmed model."""
         grey = Image.new("RGB", (336, 336), (128, 128, 128))
         self.answer(self.encode(grey, "What is this?"), max_new_tokens=2)
+        self._rates = self._passes.run(lambda: measure_rates(self.device, self.dtype))[0]
+
+    def prefill_floor(self, answer: Answer) -> float | None:
+        """Seconds: the least this device could have taken for the answer's prefill (floor.py).
+
+        None before `warm_up`, which measures the device.
+        """
+        if self._rates is None:
+            return None
+        others = answer.prompt_tokens - answer.visual_tokens
+        return prefill_floor(self.hf, self._rates, [others + k for k in answer.kept_per_layer])
 
     @abstractmethod
     def _check(self) -> None:

@@ -109,7 +109,7 @@ class Handlers:
             "truth": panels.truth_html(visit.truth),
             "stage": payload(visit, budget, self._link(visit)),
             "answers": self.answers(visit, budget),
-            "cost": panels.cost_html(visit),
+            "cost": panels.cost_html(visit, self.model.prefill_floor),
         }
 
     def _link(self, visit: Visit) -> str:
@@ -132,7 +132,7 @@ class Handlers:
         return {
             "visit": visit,
             "answers": self.answers(visit, budget),
-            "cost": panels.cost_html(visit),
+            "cost": panels.cost_html(visit, self.model.prefill_floor),
             **self.curve(visit, budget),
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from spare_demo.change import Change, first_difference
@@ -194,25 +194,34 @@ def own_html(
     )
 
 
-def cost_html(visit: Visit) -> str:
-    """What each answer cost, measured in this run, and what pruning brought."""
+def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
+    """What each answer cost, measured in this run, and what pruning brought.
+
+    floor: the least time this device could take for an answer's prefill, where that is known.
+    """
     if set(visit.answers) != {UNPRUNED, *SLOTS}:
         return '<p class="note">Measured once all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **{s: f"{s} {visit.titles[s]}" for s in SLOTS}}
     rows = cost_rows(visit.answers)
+    floors = {label: floor(answer) for label, answer in visit.answers.items()}
     body = "".join(
         f"<tr><th scope='row'>{escape(names[row.label])}</th>"
         f"<td>{row.prompt_tokens}</td><td>{row.visual_tokens}</td>"
-        f"<td>{seconds_text(row.prefill_seconds)}</td><td>{seconds_text(row.decode_seconds)}</td>"
-        f"<td>{row.new_tokens}</td><td>{bytes_text(row.kv_cache_bytes)}</td></tr>"
+        f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
+        f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"
+        f"<td>{bytes_text(row.kv_cache_bytes)}</td></tr>"
         for row in rows
     )
-    heads = ("", "tokens in", "of them visual", "prefill", "decode", "tokens out", "KV cache")
+    heads = ["", "tokens in", "of them visual", "prefill", "its floor"]
+    heads += ["decode", "tokens out", "KV cache"]
     head = "".join(f"<th scope='col'>{name}</th>" for name in heads)
     picture, view = visit.picture, visit.exploration.view
+    by_time: dict[float, list[str]] = {}  # methods that ran as one carry one time
+    for slot, seconds in visit.exploration.select_seconds.items():
+        by_time.setdefault(seconds, []).append(slot)
     select = " · ".join(
-        f"{slot} {seconds_text(seconds)}"
-        for slot, seconds in visit.exploration.select_seconds.items()
+        f"{' and '.join(slots)} {'together ' if len(slots) > 1 else ''}{seconds_text(seconds)}"
+        for seconds, slots in by_time.items()
     )
     once = (
         f"Once for this picture: encode {seconds_text(picture.encode_seconds)}. "
@@ -220,11 +229,20 @@ def cost_html(visit: Visit) -> str:
         f"all {visit.exploration.n} picks: {select or 'made anew at each budget'}."
     )
     sentence = cost_sentence(rows, names)
+    if any(floors.values()):
+        once += (
+            " Floor: the least this device could take for the prefill, from its memory's speed and "
+            "its rate of arithmetic, both measured at start."
+        )
     return (
         f"<div class='scroll'><table class='cost'><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
         f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>"
     )
+
+
+def _floor_text(seconds: float | None) -> str:
+    return "not known" if seconds is None else seconds_text(seconds)
 
 
 GLOSSARY = """<dl class="glossary">

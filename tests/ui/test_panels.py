@@ -102,24 +102,26 @@ def test_nothing_that_was_said_becomes_markup(visit) -> None:
 
 
 def test_the_cost_table_shows_what_was_measured(visit) -> None:
-    rows = re.findall(r"<tr>(.*?)</tr>", panels.cost_html(visit))[1:]
+    rows = re.findall(r"<tr>(.*?)</tr>", panels.cost_html(visit, lambda answer: 0.0123))[1:]
     assert [re.sub("<.*?>", " ", row).split()[0] for row in rows] == ["All", "A", "B"]
     for row, label in zip(rows, ("unpruned", "A", "B"), strict=True):
         answer: Answer = visit.answers[label]
         cells = re.findall("<td>(.*?)</td>", row)
         assert cells[:2] == [str(answer.prompt_tokens), str(answer.visual_tokens)]
-        assert cells[4] == str(len(answer.token_ids))
+        assert cells[3] == "12 ms"
+        assert cells[5] == str(len(answer.token_ids))
 
 
 def test_no_gain_is_said_plainly(visit) -> None:
     same = dict.fromkeys(("unpruned", "A", "B"), visit.answers["unpruned"])
-    html = panels.cost_html(dataclasses.replace(visit, answers=same))
+    html = panels.cost_html(dataclasses.replace(visit, answers=same), lambda answer: None)
+    assert "not known" in html and "Floor:" not in html
     assert html.count("no gain in prefill time") == 2
 
 
 def test_costs_wait_for_all_three_answers(visit) -> None:
     part = dataclasses.replace(visit, answers={"unpruned": visit.answers["unpruned"]})
-    assert "<table" not in panels.cost_html(part)
+    assert "<table" not in panels.cost_html(part, lambda answer: None)
 
 
 def test_notes_say_when_the_text_was_cut_into_stretches(visit) -> None:

@@ -1,0 +1,76 @@
+"""The least time a prefill could take on this device: what it must read, and what it must compute.
+
+Of the two the larger: the weights read once at the bandwidth of a copy, and the operations of a
+causal pass at the rate of a square matrix product. Both rates are measured here and now.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Rates:
+    """bandwidth: bytes per second, read and written, of a copy.
+    product: operations per second of a square matrix product in the model's dtype.
+    """
+
+    bandwidth: float
+    product: float
+
+
+def measure_rates(device: torch.device, dtype: torch.dtype) -> Rates:
+    """The best of several runs; a fraction of a second on a CPU."""
+    fast = device.type == "cuda"
+    source = torch.zeros(2**28 if fast else 2**26, dtype=torch.uint8, device=device)
+    copy = torch.empty_like(source)
+    size = 8192 if fast else 1024
+    factor = torch.ones(size, size, device=device, dtype=dtype)
+    into = torch.empty_like(factor)
+
+    def best(step: Callable[[], object]) -> float:
+        seconds = []
+        for _ in range(6):
+            start = time.perf_counter()
+            step()
+            if fast:
+                torch.cuda.synchronize(device)
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    return Rates(
+        2 * len(source) / best(lambda: copy.copy_(source)),
+        2 * size**3 / best(lambda: torch.matmul(factor, factor, out=into)),
+    )
+
+
+def prefill_operations(hf: Any, lengths: Sequence[int]) -> float:
+    """Of a causal pass over so many tokens in each layer: the matrices, the attention, the head."""
+    text = hf.config.get_text_config()
+    attention = sum(2 * length**2 * text.hidden_size for length in lengths)
+    matrices = sum(
+        2 * length * sum(p.numel() for p in layer.parameters() if p.ndim == 2)
+        for length, layer in zip(lengths, _decoder(hf).layers, strict=True)
+    )
+    return matrices + attention + 2 * text.hidden_size * text.vocab_size
+
+
+def prefill_bytes(hf: Any) -> int:
+    """Of what a prefill must read: the layers' weights and the head's."""
+    parts = (_decoder(hf).layers, hf.lm_head)
+    return sum(p.numel() * p.element_size() for part in parts for p in part.parameters())
+
+
+def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:
+    """Seconds. lengths: the tokens in each layer."""
+    reading = prefill_bytes(hf) / rates.bandwidth
+    return max(reading, prefill_operations(hf, lengths) / rates.product)
+
+
+def _decoder(hf: Any) -> Any:
+    return getattr(hf.model, "language_model", hf.model)
