@@ -79,9 +79,9 @@ class Handlers:
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
-        self.guide = Guide(model, settings)
         self.studies = Studies(model, settings)
         self.offered = examples.shipped()
+        self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[tuple[str, str, Choices, int], Visit] = {}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +22,11 @@ from spare_demo.relevance import RelevanceOptions
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
+from spare_demo.ui.seen import Seen
 
 SLOTS = ("A", "B")
+
+_KEPT_FOR_ALL = 12  # encoded pictures; there are about half as many examples
 
 
 @dataclass(frozen=True)
@@ -94,15 +97,20 @@ def digest(path: str | Path) -> str:
 class Guide:
     """Leads a visitor through the steps, with the model and the limits of this server."""
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings, public: Collection[str] = ()) -> None:
+        """public: digests of files that are no visitor's own; what they hold is kept for all."""
         self.model, self.settings = model, settings
+        self._seen: Seen[tuple[str, Aspect], tuple[Picture, Canvas]] = Seen(
+            lambda key: key[0] in public, most=_KEPT_FOR_ALL
+        )
 
     def look(
         self, path: str | None, question: str, choices: Choices, before: Visit | None
     ) -> Visit:
         """Picture and question as the model sees them, and what is kept. No answer yet.
 
-        The picture is not encoded again where `before` holds it already.
+        The picture is not encoded again where `before` holds it already, nor a public one that
+        somebody has asked about.
 
         Raises:
             PictureError, ValueError: with a sentence for the visitor.
@@ -115,11 +123,14 @@ class Guide:
         if before is not None and before.key == key:
             picture, canvas = before.picture, before.canvas
         else:
-            photo = open_picture(path, max_pixels=self.settings.max_pixels)
-            picture = self.model.look(photo, key[1])
-            canvas = Canvas(picture.photo, picture.grid)
+            picture, canvas = self._seen.get(key, lambda: self._see(path, key[1]))
         view = self.model.ask(picture, question, choices.relevance)
         return Visit(key, picture, canvas, explore(view, self._methods(choices)), choices)
+
+    def _see(self, path: str, aspect: Aspect) -> tuple[Picture, Canvas]:
+        photo = open_picture(path, max_pixels=self.settings.max_pixels)
+        picture = self.model.look(photo, aspect)
+        return picture, Canvas(picture.photo, picture.grid)
 
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""

@@ -13,7 +13,7 @@ from PIL import Image
 
 from spare_demo.pictures import PictureError
 from spare_demo.pruners import PRUNERS
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.visit import Choices, Guide, Visit, digest
 
 QUESTION = "Which number is written on the small triangle?"
 PAIR = Choices("spare", "cdpruner")
@@ -239,3 +239,16 @@ def test_a_question_of_ten_thousand_characters_is_refused(guide, passes, photo_f
 def test_an_unknown_method_lists_the_known_ones(guide, photo_file) -> None:
     with pytest.raises(ValueError, match=r"spare.*cdpruner"):
         guide.look(photo_file, QUESTION, Choices("spare", "sparse"), None)
+
+
+def test_a_public_picture_is_encoded_once_for_all_visitors_and_a_private_one_is_not(
+    tiny_model, small_settings, passes, photo_file
+) -> None:
+    public = Guide(tiny_model, small_settings, {digest(photo_file)})
+    first = public.look(photo_file, QUESTION, PAIR, None)
+    assert public.look(photo_file, QUESTION, PAIR, None).picture is first.picture
+    assert passes.looks() == 1
+    private = Guide(tiny_model, small_settings)
+    for _ in range(2):
+        private.look(photo_file, QUESTION, PAIR, None)
+    assert passes.looks() == 3
