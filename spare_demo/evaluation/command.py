@@ -7,13 +7,13 @@ import dataclasses
 import json
 import shlex
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from spare_demo.comparison import choose
 from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.progress import Bar
 from spare_demo.evaluation.report import about_built_in, main_budget, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Plan, expected, run
@@ -148,42 +148,6 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     _, rows, places = load(arguments.out)
     found = summarise(rows, places, arguments.reference, arguments.resamples)
     _write(arguments, model, record, found)
-
-
-class Bar:
-    """One line with the time left: overwritten on a terminal, else at every twentieth."""
-
-    def __init__(self, total: int, before: int = 0) -> None:
-        self.total, self.done, self.before = total, before, before
-        self.started = time.monotonic()
-        self.shown = -1
-
-    def show(self, more: int) -> None:
-        """So many questions more are done."""
-        self.done += more
-        terminal, twentieth = sys.stderr.isatty(), 20 * self.done // self.total
-        if not terminal and twentieth == self.shown:
-            return
-        self.shown = twentieth
-        text = f"[{'#' * twentieth:<20}] {self.done} of {self.total} questions, {self._left()}"
-        end = "\r" if terminal and self.done < self.total else "\n"
-        print(f"{text:<72}", end=end, file=sys.stderr, flush=True)
-
-    def _left(self) -> str:
-        spent = time.monotonic() - self.started
-        if self.done >= self.total:
-            return f"done in {duration(spent)}"
-        return f"{duration(spent / (self.done - self.before) * (self.total - self.done))} left"
-
-
-def duration(seconds: float) -> str:
-    """ "42 s", "3 min 5 s", "2 h 10 min"."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _tell(sentence: object) -> None:

@@ -197,12 +197,17 @@ class _Picks:
         return measures.reconstruction_error(self.x, selection.order, relative=True)
 
 
+def picture_seed(seed: int, which: str, picture: str) -> int:
+    """The seed, from 0 to 2^32 - 1, of methods that draw at random on one picture of a set."""
+    return zlib.crc32(f"{seed} {which} {picture}".encode())
+
+
 def _drawing_anew(methods: Mapping[str, Pruner], sheet: Sheet) -> dict[str, Pruner]:
     """Methods that draw at random draw other tokens on every picture, the same in every run."""
     found: dict[str, Any] = dict(methods)
     for label, method in found.items():
         if method.seeded:
-            seed = zlib.crc32(f"{method.seed} {sheet.set} {sheet.picture}".encode())
+            seed = picture_seed(method.seed, sheet.set, sheet.picture)
             found[label] = dataclasses.replace(method, seed=seed)
     return found
 

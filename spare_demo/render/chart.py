@@ -113,7 +113,7 @@ def plotly_figure(chart: Chart) -> go.Figure:
         margin={"l": 56, "r": 40, "t": 24, "b": 48},
         height=420,
         barmode="group",
-        legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
+        legend={"orientation": "h", "x": 0, "y": 1.04, "yanchor": "bottom"},
         xaxis=xaxis,
         yaxis={**axis, "rangemode": "tozero", "title": {"text": chart.y_title}},
     )

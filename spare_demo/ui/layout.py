@@ -110,7 +110,6 @@ def lay_out(
         shown: the values of the finished comparison that it opens on, by part.
     """
     parts: dict[str, Any] = {}
-    gr.HTML(panels.header_html(model))
     parts["notice"] = gr.HTML(elem_id="notice", elem_classes="message-place")
     parts["visit"] = gr.State(shown["visit"])
     parts["example"] = gr.State()

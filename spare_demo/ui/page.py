@@ -13,9 +13,11 @@ import gradio as gr
 
 from spare_demo.models import Model
 from spare_demo.settings import Settings
-from spare_demo.ui import tuning
+from spare_demo.ui import panels, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.handlers import Handlers, Shown, guarded
+from spare_demo.ui.lab import Lab
+from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Parts, lay_out
 from spare_demo.ui.viewer import scripts
 
@@ -54,8 +56,18 @@ def build(model: Model, settings: Settings, prepare: bool = False) -> gr.Blocks:
     with gr.Blocks(
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
-        parts = lay_out(demo, model, settings, handlers.tokens, names, handlers.offered, shown)
-        _wire(demo, parts, handlers)
+        gr.HTML(panels.header_html(model))
+        with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
+            with gr.Tab("Compare", id="compare"):
+                parts = lay_out(
+                    demo, model, settings, handlers.tokens, names, handlers.offered, shown
+                )
+            with gr.Tab("Lab", id="lab"):
+                lab = Lab(model, settings)
+                lab_parts = lay_out_lab(lab)
+        opening = {name: getattr(parts, name) for name in OPENED}
+        opened = wire_lab(lab, lab_parts, opening, tabs)
+        _wire(demo, parts, handlers, opened)
         offer(Api(model, settings), _ANSWERING)
     if prepare:
         threading.Thread(target=handlers.prepare, daemon=True).start()
@@ -82,7 +94,7 @@ def launch_options(settings: Settings) -> dict[str, Any]:
         "theme": gr.themes.Default(
             primary_hue="slate", neutral_hue="slate", font=["system-ui", "sans-serif"]
         ),
-        "css_paths": [_CSS],
+        "css_paths": [_CSS, LAB_CSS],
         "head": scripts(),
         "server_name": settings.host,
         "server_port": settings.port,
@@ -97,7 +109,8 @@ def launch_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
+def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> None:
+    """opened: the event after which another tab has put a picture and a question here."""
     changed = (
         *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "mail", "own_answer"),
@@ -147,7 +160,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers) -> None:
 
     chosen = p.offered.click(load, p.offered, [p.image, p.question], **_QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
-    for event in (p.ask.click, p.question.submit, chosen.then, drawn.then):
+    for event in (p.ask.click, p.question.submit, chosen.then, drawn.then, opened.then):
         answering(event, handlers.ask, asked)
     for event in (p.aspect.input, p.tower_layer.input, p.text.input, p.seed.submit):
         answering(event, handlers.ask, asked)

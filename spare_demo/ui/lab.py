@@ -1,0 +1,265 @@
+"""The Lab's steps: a measuring run that can be watched, stopped and looked into. No components."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from spare_demo.comparison import choose
+from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.progress import duration, seconds_left
+from spare_demo.evaluation.results import UNPRUNED, Row, csv_text
+from spare_demo.evaluation.run import Plan, picture_seed, run
+from spare_demo.evaluation.sheets import Sheet, drawn
+from spare_demo.evaluation.summary import Summary, summarise
+from spare_demo.models import Model
+from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.render.chart import plotly_figure
+from spare_demo.settings import Settings
+from spare_demo.ui import panels
+from spare_demo.ui.examples import Example
+from spare_demo.ui.visit import digest
+
+BUDGETS = (16, 32, 64, 128, 192)
+METHODS = ("spare", "cdpruner", "random", "uniform")
+SETS = {
+    "held-out": "held-out scenes",
+    "unseen-pairs": "scenes of pairs never shown in training",
+}
+MOST_SCENES = 200
+_RESAMPLES = 400  # for intervals that are drawn again after every scene
+_CASES = 12
+_FILES = 200  # of all visitors; older ones are of no use
+
+Shown = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """What a visitor's run has found so far. Never changed, only replaced.
+
+    Attributes:
+        plan: methods and budgets.
+        rows: of the scenes that are done; `sheets` those scenes, by their seed.
+        scenes: how many were asked for.
+        seconds: since the start.
+        seed: of the methods that draw at random.
+    """
+
+    plan: Plan
+    scenes: int
+    rows: tuple[Row, ...] = ()
+    sheets: tuple[Sheet, ...] = ()
+    seconds: float = 0.0
+    seed: int = 0
+
+    def __deepcopy__(self, memo: dict) -> Bench:
+        return self
+
+    def summary(self) -> Summary:
+        """The figures of all rows; there must be some."""
+        return next(iter(summarise(self.rows, resamples=_RESAMPLES).values()))
+
+
+class Lab:
+    """Holds the model and the settings, and nothing of any visitor."""
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self.model, self.settings = model, settings
+        self.folder = Path(tempfile.mkdtemp(prefix="spare-lab-"))
+        self._numbers = itertools.count()
+
+    @property
+    def methods(self) -> dict[str, str]:
+        """Name and title of every method that this model can run."""
+        able = self.model.supplies
+        return {name: m.title for name, m in PRUNERS.items() if m.reason_against(able) is None}
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """The budgets offered: those of the papers that a picture has tokens for."""
+        most = self.model.most_tokens
+        return tuple(k for k in BUDGETS if k < most) or (most,)
+
+    def measure(
+        self,
+        methods: Sequence[str],
+        budgets: Sequence[int],
+        scenes: object,
+        which: str,
+        seed: object,
+    ) -> Iterator[Shown]:
+        """Scene by scene; after each, all that is known."""
+        chosen = [name for name in self.methods if name in methods]
+        if not chosen or not budgets:
+            raise ValueError("Choose at least one method and one budget, then press Run.")
+        start = _read_seed(seed)
+        plan = Plan(
+            {k: m for k, m in choose(chosen, start).items() if isinstance(m, Pruner)},
+            tuple(sorted({int(k) for k in budgets})),
+            blank=False,
+            aspect=self.model.aspect(None),
+        )
+        bench = Bench(plan, _read_scenes(scenes), seed=start)
+        yield {"bench": bench, "message": "", "progress": _progress(bench), **self._pickers(bench)}
+        started = time.monotonic()
+        sheets = itertools.islice(drawn(which, 10**6), bench.scenes)
+        for sheet in sheets:
+            (measured,) = run(self.model, [sheet], plan)
+            bench = replace(
+                bench,
+                rows=(*bench.rows, *measured.rows),
+                sheets=(*bench.sheets, sheet),
+                seconds=time.monotonic() - started,
+            )
+            yield {"bench": bench, "progress": _progress(bench), **self._curves(bench)}
+        yield self.finished(bench)
+
+    def finished(self, bench: Bench | None) -> Shown:
+        """The end of a run, by itself or by Stop: the rows as a file."""
+        if bench is None or not bench.rows:
+            return {"progress": _progress(bench, ended=True) if bench else ""}
+        file = self.folder / f"lab-{next(self._numbers)}.csv"
+        file.write_bytes(csv_text(bench.rows).encode())
+        self._tidy()
+        return {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
+
+    def skills(self, bench: Bench | None, budget: object) -> str:
+        """The table of skills at one budget, as HTML."""
+        if bench is None or not bench.rows:
+            return ""
+        summary = bench.summary()
+        k = _read_choice(budget, bench.plan.budgets)
+        found = [tables.by_skill(summary, k), tables.by_number(summary, k)]
+        return "".join(_table_html(table) for table in found if table)
+
+    def cases(
+        self, bench: Bench | None, a: str, b: str, budget: object
+    ) -> tuple[list[tuple[str, str]], list[Row], str]:
+        """Where A is right and B is wrong: pictures with captions, A's rows, a sentence."""
+        if bench is None or not bench.rows:
+            return [], [], ""
+        k = _read_choice(budget, bench.plan.budgets)
+        found = [
+            (one, other)
+            for one, other in zip(_rows_of(bench, a, k), _rows_of(bench, b, k), strict=True)
+            if one.right and not other.right
+        ]
+        names = f"{_name(a)} is right and {_name(b)} is wrong"
+        sentence = (
+            f"{names} on {len(found)} of {len(_rows_of(bench, a, k))} questions at {k} tokens."
+        )
+        if found:
+            shown = found[:_CASES]
+            more = f" The first {_CASES} are shown." if len(found) > _CASES else ""
+            sentence += f"{more} Choose one to open it in the comparison."
+            pictures = [(self._picture(bench, one), _caption(one, other)) for one, other in shown]
+            return pictures, [one for one, _ in shown], sentence
+        return [], [], sentence
+
+    def case(self, bench: Bench, row: Row) -> tuple[Example, int]:
+        """A case as the comparison takes it, and the seed that draws there what was drawn here."""
+        path = self._picture(bench, row)
+        seed = picture_seed(bench.seed, row.set, row.picture)
+        return Example(path, row.question, row.truth, digest(path)), seed
+
+    def _picture(self, bench: Bench, row: Row) -> str:
+        path = self.folder / f"{row.set}-{row.picture}.png"
+        if not path.exists():
+            sheet = next(s for s in bench.sheets if s.picture == row.picture)
+            sheet.open().save(path)
+            self._tidy()
+        return str(path)
+
+    def _tidy(self) -> None:
+        files = sorted(self.folder.iterdir(), key=lambda file: file.stat().st_mtime)
+        for old in files[:-_FILES]:
+            old.unlink(missing_ok=True)
+
+    def _pickers(self, bench: Bench) -> Shown:
+        """The choices of A, B and the budget that this run has."""
+        labels = [*bench.plan.methods, UNPRUNED]
+        middle = min(bench.plan.budgets, key=lambda k: (abs(k - 64), k))
+        return {
+            "compared": [(_name(label), label) for label in labels],
+            "at": (bench.plan.budgets, middle),
+        }
+
+    def _curves(self, bench: Bench) -> Shown:
+        figure = figures.accuracy(bench.summary())
+        return {"curve": plotly_figure(figure.chart), "curve_words": figure.sentence}
+
+
+def _rows_of(bench: Bench, label: str, budget: int) -> list[Row]:
+    """The rows of one method, in the order asked; "unpruned" has one budget only."""
+    if label not in (*bench.plan.methods, UNPRUNED):
+        raise ValueError("Choose A and B among the methods of this run.")
+    whole = label == UNPRUNED
+    return [row for row in bench.rows if row.method == label and (whole or row.budget == budget)]
+
+
+def _name(label: str) -> str:
+    return tables.title_of(label)
+
+
+def _caption(one: Row, other: Row) -> str:
+    said = other.prediction or "(nothing)"
+    return f"{one.question} A: {one.prediction} · B: {said}"
+
+
+def _progress(bench: Bench, ended: bool = False) -> str:
+    """A bar with words: how far, how long still, how many answers."""
+    done = len(bench.sheets)
+    if ended:
+        verb = "Done" if done == bench.scenes else "Stopped"
+        words = f"{verb}: {done} of {bench.scenes} scenes in {duration(bench.seconds)}"
+    elif done:
+        left = seconds_left(bench.seconds, done, bench.scenes - done)
+        words = f"{done} of {bench.scenes} scenes, {duration(left)} left"
+    else:
+        words = f"Measuring the first of {bench.scenes} scenes"
+    questions = len({(row.picture, row.number) for row in bench.rows})
+    words += f"; {questions} questions, {len(bench.rows)} answers."
+    return (
+        f'<p class="lab-progress" role="status"><progress max="{bench.scenes}" value="{done}">'
+        f"</progress> {escape(words)}</p>"
+    )
+
+
+def _table_html(table: tables.Table) -> str:
+    head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in table.head)
+    body = "".join(
+        f"<tr><th scope='row'>{escape(row[0])}</th>"
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+        + "</tr>"
+        for row in table.rows
+    )
+    return (
+        f"<h3>{escape(table.title)}</h3><div class='scroll' tabindex='0'><table class='cost'>"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{panels.words_html(table.note)}"
+    )
+
+
+def _read_seed(value: object) -> int:
+    """What a number field sends; the methods that draw refuse what is no seed."""
+    whole = isinstance(value, float) and value.is_integer()
+    return int(value) if whole else 0 if value is None else value  # type: ignore[call-overload,return-value]
+
+
+def _read_scenes(value: object) -> int:
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+    if not whole or not 1 <= int(value) <= MOST_SCENES:  # type: ignore[call-overload]
+        raise ValueError(f"The number of scenes must be a whole number from 1 to {MOST_SCENES}.")
+    return int(value)  # type: ignore[call-overload]
+
+
+def _read_choice(value: object, offered: Sequence[int]) -> int:
+    """The budget that is meant; where it is none of this run's, its first."""
+    return value if isinstance(value, int) and value in offered else offered[0]

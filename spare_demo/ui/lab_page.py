@@ -1,0 +1,238 @@
+"""The Lab's tab: what is where on it, and which event calls which step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.pruners import PRUNERS
+from spare_demo.ui import panels
+from spare_demo.ui.handlers import guarded
+from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, Shown
+from spare_demo.ui.layout import number_as_sent
+
+LAB_CSS = Path(__file__).with_name("lab.css")
+
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# A run takes minutes: it waits for other runs only, and shares the model with those who ask, since
+# the model takes turns pass by pass.
+_RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
+
+OPENED = (
+    *("image", "question", "method_a", "method_b", "budget", "example"),
+    *("seed", "aspect", "tower_layer", "text"),
+)
+"""The parts of the comparison that a case sets, by their names there."""
+
+_NO_FILE: Any = gr.update(value=None, interactive=False)
+
+_INTRO = (
+    "<p>Measure methods on drawn scenes whose answers are known. Every question is answered with "
+    "what each method keeps at each budget; the bars are 95 % intervals over scenes.</p>"
+)
+_CLI = (
+    "For longer runs, your own questions and every figure: "
+    "<code>python -m spare_demo evaluate --help</code>"
+)
+
+
+@dataclass(frozen=True)
+class LabParts:
+    """The components of the tab."""
+
+    bench: gr.State
+    rows: gr.State
+    methods: gr.CheckboxGroup
+    budgets: gr.CheckboxGroup
+    scenes: gr.Number
+    which: gr.Radio
+    seed: gr.Number
+    run: gr.Button
+    stop: gr.Button
+    message: gr.HTML
+    progress: gr.HTML
+    curve: gr.Plot
+    curve_words: gr.HTML
+    skills: gr.HTML
+    at: gr.Radio
+    a: gr.Dropdown
+    b: gr.Dropdown
+    cases_words: gr.HTML
+    cases: gr.Gallery
+    download: gr.DownloadButton
+
+
+def lay_out_lab(lab: Lab) -> LabParts:
+    """Builds the tab inside the current `gr.Tab`."""
+    titles, budgets = lab.methods, lab.budgets
+    names = [(title, name) for name, title in titles.items()]
+    chosen = [name for name in METHODS if name in titles]
+    middle = min(budgets, key=lambda k: (abs(k - 64), k))
+    parts: dict[str, Any] = {"bench": gr.State(), "rows": gr.State([])}
+    gr.HTML(_INTRO, elem_classes="lab-intro")
+    with gr.Row(elem_id="lab"):
+        with gr.Column(scale=3, min_width=280, elem_id="lab-plan"):
+            parts["methods"] = gr.CheckboxGroup(
+                names, value=chosen, label="Methods", elem_id="lab-methods"
+            )
+            parts["budgets"] = gr.CheckboxGroup(
+                list(budgets),
+                value=list(budgets),
+                label="Visual tokens kept",
+                elem_id="lab-budgets",
+            )
+            parts["which"] = gr.Radio(
+                [(words, name) for name, words in SETS.items()],
+                value="held-out",
+                label="Drawn scenes",
+            )
+            with gr.Row():
+                parts["scenes"] = number_as_sent(
+                    gr.Number(
+                        10,
+                        label=f"Scenes (up to {MOST_SCENES})",
+                        min_width=120,
+                        elem_id="lab-scenes",
+                    )
+                )
+                parts["seed"] = number_as_sent(gr.Number(0, label="Seed of random", min_width=120))
+            with gr.Row(elem_id="lab-actions"):
+                parts["run"] = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
+                parts["stop"] = gr.Button(
+                    "Stop", variant="stop", min_width=80, visible=False, elem_id="lab-stop"
+                )
+                parts["download"] = gr.DownloadButton(
+                    "Download CSV", min_width=80, interactive=False, elem_id="lab-download"
+                )
+            parts["message"] = gr.HTML(elem_id="lab-message", elem_classes="message-place")
+            parts["progress"] = gr.HTML(elem_id="lab-progress")
+            gr.HTML(f'<p class="note">{_CLI}</p>')
+        with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
+            gr.HTML("<h2>Right answers against tokens kept</h2>")
+            parts["curve"] = gr.Plot(show_label=False, elem_id="lab-curve")
+            parts["curve_words"] = gr.HTML(elem_id="lab-curve-words")
+            parts["skills"] = gr.HTML(elem_id="lab-skills")
+    gr.HTML("<h2>Where A is right and B is wrong</h2>")
+    with gr.Row(elem_id="lab-compared"):
+        parts["a"] = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
+        parts["b"] = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
+        parts["at"] = gr.Radio(list(budgets), value=middle, label="Tokens kept", elem_id="lab-at")
+    parts["cases_words"] = gr.HTML(elem_id="lab-cases-words")
+    parts["cases"] = gr.Gallery(
+        columns=4,
+        height="auto",
+        allow_preview=False,
+        interactive=False,
+        show_label=False,
+        buttons=[],
+        visible=False,
+        elem_id="lab-cases",
+    )
+    return LabParts(**parts)
+
+
+def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) -> Any:
+    """Connects the tab's events.
+
+    opening: the comparison's components named in `OPENED`.
+
+    Returns:
+        the event after which the comparison holds a case and is to be asked.
+    """
+    p = parts
+    changed = (
+        *("bench", "rows", "message", "progress", "curve", "curve_words", "skills", "at", "a", "b"),
+        *("cases", "cases_words", "download", "run", "stop"),
+    )
+    outputs = [getattr(p, name) for name in changed]
+    busy = {"run": gr.update(visible=False), "stop": gr.update(visible=True)}
+    idle = {"run": gr.update(visible=True), "stop": gr.update(visible=False)}
+
+    def put(values: Shown) -> dict:
+        return {getattr(p, name): value for name, value in values.items()}
+
+    def looked_into(bench: Bench | None, a: str, b: str, at: object) -> Shown:
+        pictures, rows, words = lab.cases(bench, a, b, at)
+        return {
+            "cases": gr.update(value=pictures, visible=bool(pictures)),
+            "rows": rows,
+            "cases_words": panels.words_html(words) if words else "",
+            "skills": lab.skills(bench, at),
+        }
+
+    def measure(
+        methods: list[str], budgets: list[int], scenes: object, which: str, seed: object
+    ) -> Iterator[Shown]:
+        a = b = ""
+        at: object = None
+        for shown in lab.measure(methods, budgets, scenes, which, seed):
+            if "compared" in shown:  # the run begins: what can be looked into is its own
+                names, (offered, at) = shown.pop("compared"), shown.pop("at")
+                a, b = names[0][1], names[1 if len(names) > 1 else 0][1]
+                shown["a"], shown["b"] = (gr.update(choices=names, value=v) for v in (a, b))
+                shown["at"] = gr.update(choices=list(offered), value=at)
+                shown |= {"curve": None, "curve_words": "", "download": _NO_FILE}
+                shown |= looked_into(None, a, b, at)
+            elif "curve" in shown:
+                shown["curve_words"] = panels.words_html(shown["curve_words"])
+                shown["skills"] = lab.skills(shown["bench"], at)
+            if "download" in shown and isinstance(shown["download"], str):
+                shown["download"] = gr.update(value=shown["download"], interactive=True)
+                shown |= looked_into(shown["bench"], a, b, at)
+            yield shown
+
+    def running(*inputs: Any) -> Iterator[dict]:
+        yield put(busy)
+        for values in guarded(measure)(*inputs):
+            yield put(values)
+        yield put(idle)
+
+    def stopped(bench: Bench | None, a: str, b: str, at: object) -> dict:
+        shown = lab.finished(bench)
+        if "download" in shown:
+            shown["download"] = gr.update(value=shown["download"], interactive=True)
+            shown |= looked_into(bench, a, b, at)
+        return put(shown | idle)
+
+    def looked(bench: Bench | None, a: str, b: str, at: object) -> dict:
+        changes = guarded(lambda *inputs: iter([looked_into(*inputs)]))(bench, a, b, at)
+        return put({name: value for change in changes for name, value in change.items()})
+
+    def opened(
+        bench: Bench, rows: list, a: str, b: str, at: object, event: gr.SelectData
+    ) -> dict[Any, Any]:
+        row = rows[event.index]
+        example, seed = lab.case(bench, row)
+        # All tokens stand on the comparison anyway; there the other method takes both places.
+        methods = [label for label in (a, b) if label in PRUNERS] or list(METHODS[:1])
+        values = {
+            "image": example.path,
+            "question": example.question,
+            "method_a": methods[0],
+            "method_b": methods[-1],
+            "budget": at,
+            "example": example,
+            # As the run had them, whatever the visitor tried there before.
+            "seed": seed,
+            "aspect": bench.plan.aspect,
+            "tower_layer": bench.plan.relevance.layer,
+            "text": bench.plan.relevance.text,
+        }
+        found: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
+        return found | {tabs: gr.Tabs(selected="compare")}
+
+    inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
+    run = p.run.click(running, inputs, outputs, **_RUNNING, **_QUIET)
+    ended = p.stop.click(None, None, None, cancels=[run], queue=False, **_QUIET)
+    compared = [p.bench, p.a, p.b, p.at]
+    ended.then(stopped, compared, outputs, queue=False, **_QUIET)
+    for choice in (p.a, p.b, p.at):
+        choice.input(looked, compared, outputs, trigger_mode="always_last", **_QUIET)
+    chosen = p.cases.select(
+        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **_QUIET
+    )
+    return chosen.then(None, None, None, js="() => { window.scrollTo(0, 0) }", **_QUIET)

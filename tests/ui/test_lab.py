@@ -1,0 +1,154 @@
+"""The Lab's steps without a browser: live figures, cases, the file, and bad input."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spare_demo.evaluation.results import Row
+from spare_demo.evaluation.run import Plan
+from spare_demo.evaluation.sheets import drawn
+from spare_demo.models import Model
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
+from spare_demo.ui.lab import Bench, Lab
+from spare_demo.ui.visit import digest
+
+
+@pytest.fixture
+def lab(tiny_model: Model) -> Lab:
+    return Lab(tiny_model, Settings())
+
+
+def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
+    shown = list(lab.measure(["random", "spare"], [8, 3], 3, "unseen-pairs", 0))
+    first, *scenes, last = shown
+    assert first["compared"][0] == ("SPARE", "spare")  # in the table's order
+    assert first["at"] == ((3, 8), 8)
+    assert [len(s["bench"].sheets) for s in scenes] == [1, 2, 3]
+    assert [sheet.picture for sheet in last["bench"].sheets] == [
+        sheet.picture for sheet in drawn("unseen-pairs", 18)
+    ][:3]
+    for s in scenes:
+        summary = s["bench"].summary()
+        (spare, *_) = s["curve"].data
+        assert list(spare.y) == [100 * summary.accuracy["spare", k].value for k in (3, 8)]
+        assert f"{len(s['bench'].sheets)} of 3 scenes" in s["progress"]
+        assert "SPARE" in s["curve_words"]
+    assert "Done: 3 of 3 scenes" in last["progress"]
+    lines = Path(last["download"]).read_bytes().decode().split("\r\n")
+    assert len(lines) - 2 == len(last["bench"].rows)
+    assert lines[0].startswith("set,picture,number,question")
+
+
+def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
+    measuring = lab.measure(["uniform"], [4], 50, "held-out", 0)
+    next(measuring)
+    bench = next(measuring)["bench"]
+    measuring.close()
+    shown = lab.finished(bench)
+    assert "Stopped: 1 of 50 scenes" in shown["progress"]
+    assert Path(shown["download"]).exists()
+    assert lab.finished(None) == {"progress": ""}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """Two methods and three questions: A alone is right on the first, B on the second."""
+    (sheet,) = drawn("held-out", 3)
+    rows = []
+    for number, (one, two) in enumerate([(True, False), (False, True), (True, True)]):
+        for method, right in (("spare", one), ("random", two), ("unpruned", True)):
+            for k in (3, 8) if method != "unpruned" else (16,):
+                said = "yes" if right else "<b>no</b>"
+                rows.append(
+                    Row(
+                        sheet.set, sheet.picture, number, f"q{number}?", "yes", said,
+                        right and k != 3, "ocr", method, k, 0.0, 0.0,
+                    )
+                )  # fmt: skip
+    return Bench(Plan({}, (3, 8)), 1, tuple(rows), (sheet,))
+
+
+@pytest.fixture
+def named(bench: Bench) -> Bench:
+    plan = Plan({name: PRUNERS[name] for name in ("spare", "random")}, (3, 8))
+    return replace(bench, plan=plan)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "k", "questions"),
+    [
+        ("spare", "random", 8, ["q0?"]),
+        ("random", "spare", 8, ["q1?"]),
+        ("spare", "random", 3, []),
+        ("unpruned", "spare", 3, ["q0?", "q1?", "q2?"]),
+        ("unpruned", "random", 8, ["q0?"]),
+        ("spare", "spare", 8, []),
+    ],
+)
+def test_cases_are_where_a_is_right_and_b_is_wrong(
+    lab: Lab, named: Bench, a: str, b: str, k: int, questions: list[str]
+) -> None:
+    pictures, rows, words = lab.cases(named, a, b, k)
+    assert [row.question for row in rows] == questions
+    assert f"on {len(questions)} of 3 questions at {k} tokens" in words
+    assert len(pictures) == len(rows)
+    for (path, caption), row in zip(pictures, rows, strict=True):
+        assert Path(path).exists()
+        assert row.question in caption
+
+
+def test_a_case_opens_as_an_example_with_its_true_answer(lab: Lab, named: Bench) -> None:
+    (row,) = lab.cases(named, "spare", "random", 8)[1]
+    example, seed = lab.case(named, row)
+    assert (example.question, example.answer) == ("q0?", "yes")
+    assert example.key == digest(example.path)
+    assert 0 <= seed < 2**32
+    assert seed != lab.case(replace(named, seed=1), row)[1]
+
+
+def test_the_table_of_skills_is_html_with_its_numbers(lab: Lab, named: Bench) -> None:
+    html = lab.skills(named, 8)
+    assert "ocr (n=3)" in html
+    assert "66.7 (" in html
+    assert lab.skills(named, 8) != lab.skills(named, 3)
+    assert lab.skills(None, 8) == ""
+    assert lab.cases(None, "spare", "random", 8) == ([], [], "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"methods": []}, "at least one method"),
+        ({"budgets": []}, "at least one method and one budget"),
+        ({"scenes": 0}, "from 1 to 200"),
+        ({"scenes": 201}, "from 1 to 200"),
+        ({"scenes": 2.5}, "from 1 to 200"),
+        ({"scenes": None}, "from 1 to 200"),
+        ({"scenes": "ten"}, "from 1 to 200"),
+        ({"which": "train"}, "no set 'train'"),
+        ({"budgets": [17]}, "1 to 16"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_what_cannot_be_measured_is_a_sentence(
+    lab: Lab, changes: dict[str, Any], says: str
+) -> None:
+    asked = {"methods": ["random"], "budgets": [4], "scenes": 1, "which": "held-out", "seed": 0}
+    with pytest.raises(ValueError, match=says):
+        list(lab.measure(**(asked | changes)))
+
+
+def test_another_method_than_those_of_the_run_is_refused(lab: Lab, named: Bench) -> None:
+    with pytest.raises(ValueError, match="methods of this run"):
+        lab.cases(named, "cdpruner", "spare", 8)
+
+
+def test_only_what_this_model_can_run_is_offered(lab: Lab, tiny_model: Model) -> None:
+    for name, method in PRUNERS.items():
+        assert (name in lab.methods) == (method.reason_against(tiny_model.supplies) is None)
+    assert lab.budgets == (16,)

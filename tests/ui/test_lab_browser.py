@@ -1,0 +1,130 @@
+"""The Lab in headless Chromium: run, watch, stop, open a case, download."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spare_demo.evaluation import run as measuring
+
+CHROMIUM = Path("/usr/bin/chromium")
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = sync_api.expect
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        not CHROMIUM.exists(),
+        reason=f"no browser at {CHROMIUM}; install Debian's package chromium",
+    ),
+]
+
+PATIENCE = 60_000  # milliseconds; a busy machine is no failure
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--disable-dev-shm-usage"]
+        )
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def lab(chromium, served) -> Iterator[Any]:
+    """The Lab's tab, with two methods at one budget."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    expect.set_options(timeout=PATIENCE)
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE)
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(served.url)
+    page.get_by_role("tab", name="Lab").click()
+    for label in ("Random", "Uniform grid"):
+        page.locator("#lab-methods").get_by_label(label, exact=True).uncheck()
+    for k in (16, 32, 128, 192):
+        page.locator("#lab-budgets").get_by_label(str(k), exact=True).uncheck()
+    yield page
+    context.close()
+    assert errors == []
+
+
+def start(page: Any, scenes: int) -> None:
+    page.locator("#lab-scenes input").fill(str(scenes))
+    page.locator("#lab-run").click()
+
+
+def test_a_run_fills_in_and_a_case_opens_with_one_click(
+    lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # Whatever the weights: all tokens are right, then SPARE, then CDPruner, and so on by turns.
+    turns = itertools.cycle([True, True, False])
+    monkeypatch.setattr(measuring, "is_right", lambda prediction, asked: next(turns))
+    start(lab, 2)
+    expect(lab.locator("#lab-progress")).to_contain_text("Done: 2 of 2 scenes")
+    expect(lab.locator("#lab-run")).to_be_visible()
+    expect(lab.locator("#lab-curve .js-plotly-plot .main-svg").first).to_be_visible()
+    row = lab.locator("#lab-skills tr", has=lab.get_by_role("rowheader", name="SPARE")).first
+    expect(row).to_contain_text("100.0 (100.0 to 100.0)")
+    words = lab.locator("#lab-cases-words").inner_text()
+    found = re.search(r"on (\d+) of (\d+) questions at 64 tokens", words)
+    assert found and found[1] == found[2]
+
+    with lab.expect_download() as download:
+        lab.locator("#lab-download").click()
+    download.value.save_as(tmp_path / "lab.csv")
+    with open(tmp_path / "lab.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 3 * int(found[1])
+    assert {row["right"] for row in rows if row["method"] == "cdpruner"} == {"0"}
+
+    case = lab.locator("#lab-cases button").first
+    question = case.inner_text().split(" A: ")[0]
+    case.click()
+    expect(lab.get_by_role("tab", name="Compare")).to_have_attribute("aria-selected", "true")
+    expect(lab.locator("#question textarea")).to_have_value(question.strip())
+    expect(lab.locator("#truth")).to_contain_text("True answer")
+    expect(lab.locator("#answers h3").nth(2)).to_contain_text("CDPruner · 64")
+    expect(lab.locator("#answers .figures")).to_have_text([re.compile("^prefill")] * 3)
+    assert lab.evaluate("window.scrollY") == 0
+
+
+def test_stop_keeps_what_was_found(lab) -> None:
+    start(lab, 150)
+    expect(lab.locator("#lab-progress")).to_contain_text(re.compile(r"[1-9]\d* of 150 scenes"))
+    expect(lab.locator("#lab-curve .js-plotly-plot .main-svg").first).to_be_visible()
+    lab.locator("#lab-stop").click()
+    expect(lab.locator("#lab-progress")).to_contain_text("Stopped")
+    expect(lab.locator("#lab-run")).to_be_visible()
+    expect(lab.locator("#lab-download")).to_be_enabled()
+    expect(lab.locator("#lab-cases-words")).to_contain_text("questions at 64 tokens")
+    # Another pair is looked into without running anything again.
+    lab.locator("#lab-a input").click()
+    lab.get_by_role("option", name="All tokens", exact=True).click()
+    expect(lab.locator("#lab-cases-words")).to_contain_text("All tokens is right")
+
+
+def test_a_number_of_scenes_that_cannot_be_is_a_sentence(lab) -> None:
+    start(lab, 999)
+    expect(lab.locator("#lab-message")).to_contain_text("from 1 to 200")
+    expect(lab.locator("#lab-run")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_nothing_scrolls_sideways(lab, width: int) -> None:
+    lab.set_viewport_size({"width": width, "height": 900})
+    start(lab, 1)
+    expect(lab.locator("#lab-progress")).to_contain_text("Done")
+    expect(lab.locator("#lab-skills table").first).to_be_visible()
+    assert lab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    run = lab.locator("#lab-run").bounding_box()
+    assert run and run["x"] + run["width"] <= width
