@@ -111,6 +111,9 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
     titles, canvas = exploration.titles, Canvas(comparison.view.photo, comparison.view.grid)
     colours = _coloured(comparison)
     slugs = dict(zip(colours, _slugs(list(colours)), strict=True))
+    # One scale for all methods; nothing left over at all still needs one.
+    leftovers = [left for left in comparison.leftover.values() if left is not None]
+    highest = max((float(left.max()) for left in leftovers), default=0.0) or 1.0
     for label, selection in comparison.selections.items():
         named, title, colour = slugs[label], titles[label], colours[label]
         if "kept" in panels:
@@ -129,9 +132,9 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
             yield Drawing(f"weight-{named}", drawn, words)
         left = comparison.leftover[label]
         if "leftover" in panels and left is not None:
-            drawn = leftover_map(canvas, left, title, len(selection))
+            drawn = leftover_map(canvas, left, title, len(selection), highest)
             about = f"Share left over, {title} keeping {len(selection)}"
-            words = map_svg(canvas, left.numpy(), about, (0.0, 1.0), drawn.sentence)
+            words = map_svg(canvas, left.numpy(), about, (0.0, highest), drawn.sentence)
             yield Drawing(f"leftover-{named}", drawn, words)
     relevance = exploration.relevance
     if "relevance" in panels and relevance is not None:

@@ -53,6 +53,13 @@ def test_leftover_is_drawn_on_the_scale_0_to_1(canvas: Canvas) -> None:
     )
 
 
+def test_leftovers_that_are_compared_share_a_shorter_scale(canvas: Canvas) -> None:
+    values = np.linspace(0, 0.04, 16)
+    drawn = leftover_map(canvas, values, "SPARE", 4, 0.08)
+    np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, values / 0.08), atol=1)
+    assert "The colours run from 0 to 0.0800." in drawn.sentence
+
+
 def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
     values = np.linspace(1, 2, 16)
     values[6] = 3

@@ -22,7 +22,7 @@ from spare_demo.render import (
 from spare_demo.render.base import number, token_list
 from spare_demo.render.canvas import DIM
 from spare_demo.render.colours import cividis, hue_ramp
-from spare_demo.render.heatmap import _side_by_side
+from spare_demo.render.heatmap import side_by_side
 from spare_demo.render.marks import line_width
 from spare_demo.render.text import drawable, font, shorten
 
@@ -309,7 +309,7 @@ def test_drawn_text_has_only_letters_of_the_font():
 
 def test_bar_labels_never_overlap():
     points, widths = [10.0, 11.0, 12.0, 300.0], [40.0, 20.0, 80.0, 40.0]
-    centres = _side_by_side(points, widths, 10, 300, 5)
+    centres = side_by_side(points, widths, 10, 300, 5)
     starts = [c - w / 2 for c, w in zip(centres, widths, strict=True)]
     ends = [c + w / 2 for c, w in zip(centres, widths, strict=True)]
     assert starts[0] >= 10
@@ -379,7 +379,7 @@ def test_curves_of_unequal_length_are_refused(changes):
 
 @pytest.mark.parametrize("unpad", [False, True])
 @pytest.mark.parametrize("size", [(300, 200), (200, 300), (96, 96), (1200, 6)])
-def test_views_stand_side_by_side_at_the_right_places(size, unpad):
+def test_views_standside_by_side_at_the_right_places(size, unpad):
     """A photo whose colours are its coordinates: every token shows those of its own box."""
     x, y = np.meshgrid(np.linspace(0, 255, size[0]), np.linspace(0, 255, size[1]))
     photo = Image.fromarray(np.stack([x, y, 0 * x], axis=-1).astype(np.uint8))

@@ -98,6 +98,13 @@ def test_map(canvas: Canvas) -> None:
     np.testing.assert_array_equal(shades, cividis((values + 0.1) / 0.4))
     assert words(root) == [ODD, "-0.100", "0", "mean +0.100", "+0.300"]
     np.testing.assert_array_equal(ground(root), np.asarray(canvas.grey))
+    close = np.zeros(16)
+    close[3] = 1.0
+    places = [
+        float(part.attrib["x"])
+        for part in read(map_svg(canvas, close, "t", None, "x")).iter(f"{SVG}text")
+    ]
+    assert places[2] - places[1] > 3 * canvas.size[0] // 46  # the mean stands beside the zero
     flat = words(read(map_svg(canvas, np.ones(16), "t", None, "x")))
     assert flat == ["t", "mean 1.00"]
     shared = words(read(map_svg(canvas, np.full(16, 0.5), "t", (0.0, 1.0), "x")))

@@ -105,7 +105,7 @@ def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Im
     share = [(value - low) / (high - low) if high > low else 0.5 for value, _ in ticks]
     points = [left + x * (right - left - 1) for x in share]
     widths = [font(size).getlength(words) for _, words in ticks]
-    centres = _side_by_side(points, widths, left, right, size * 0.6)
+    centres = side_by_side(points, widths, left, right, size * 0.6)
     line, drop = max(2, size // 10), round(size * 0.55)
     for point, centre, wide, (value, words) in zip(points, centres, widths, ticks, strict=True):
         if value in (0.0, mean):  # a mark across the colours that shows on dark and light
@@ -118,7 +118,7 @@ def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Im
     return strip
 
 
-def _side_by_side(
+def side_by_side(
     points: list[float], widths: list[float], left: float, right: float, gap: float
 ) -> list[float]:
     """Centres of labels of these widths, near their points and in order, none on another."""

@@ -18,13 +18,16 @@ _FAVOURED = "The higher, the sooner it is picked, other things equal."
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
 
 
-def leftover_map(canvas: Canvas, values: Values, label: str, kept: int) -> Rendered:
-    """The share of each patch that the kept ones cannot reconstruct, on the scale 0 to 1.
+def leftover_map(
+    canvas: Canvas, values: Values, label: str, kept: int, highest: float = 1.0
+) -> Rendered:
+    """The share of each patch that the kept ones cannot reconstruct, on a scale from 0.
 
     Args:
         values: (n,) shares of the patches' squared norms, 0..1.
         label: the method's name.
         kept: how many tokens it kept.
+        highest: the end of the scale; pass one to the maps that are compared.
     """
     shares = _plain(values)
     drawn = heatmap(
@@ -32,7 +35,7 @@ def leftover_map(canvas: Canvas, values: Values, label: str, kept: int) -> Rende
         shares,
         f"Share of each patch that {label}'s {tokens_word(kept)} cannot reconstruct",
         "0 means that the kept ones make it up wholly, 1 that they hold nothing of it.",
-        (0.0, 1.0),
+        (0.0, highest),
     )
     half = int((shares > 0.5).sum())
     words = "No patch is" if half == 0 else "1 patch is" if half == 1 else f"{half} patches are"

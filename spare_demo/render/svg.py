@@ -20,7 +20,9 @@ from spare_demo.render.base import BLUE, VERMILION, Colour, Flags, Tokens, numbe
 from spare_demo.render.base import token_list as _token_list
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis, hue_ramp
+from spare_demo.render.heatmap import side_by_side
 from spare_demo.render.marks import line_width
+from spare_demo.render.text import drawable, font
 
 _INK, _FAINT, _WHITE, _BLACK = "#20242a", "#5c626a", "#ffffff", "#000000"
 _OPACITY = 0.55
@@ -185,10 +187,12 @@ class _Sheet:
             f'<rect x="{left:g}" y="{self._top + size * 1.9:g}" width="{right - left:g}" '
             f'height="{size * 0.8:g}" fill="url(#bar)"/>'
         )
-        for share, words in ticks:
-            anchor = "start" if share < 0.1 else "end" if share > 0.9 else "middle"
-            x = left + share * (right - left)
-            self._write(x, self._top + size * 4, words, _FAINT, anchor)
+        points = [left + share * (right - left) for share, _ in ticks]
+        widths = [font(size).getlength(drawable(words)) for _, words in ticks]
+        for x, (_, words) in zip(
+            side_by_side(points, widths, left, right, size * 0.6), ticks, strict=True
+        ):
+            self._write(x, self._top + size * 4, words, _FAINT, "middle")
 
     def text(self) -> str:
         size = f'width="{self._width}" height="{self._height}"'
