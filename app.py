@@ -16,7 +16,7 @@ def main() -> None:
     if settings.mcp and find_spec("mcp") is None:
         sys.exit("The MCP server needs another package. Install it: pip install 'gradio[mcp]'")
     try:
-        model = load_model(settings.model, settings.device)
+        model = load_model(settings.model, settings.device, bits=settings.bits, report=print)
     except ModelError as error:
         sys.exit(str(error))
     for line in (f"{model.title} on {model.device}.", *model.notes):

@@ -18,7 +18,7 @@ from spare_demo.evaluation.command import evaluate
 from spare_demo.export import PANELS, USUAL, write
 from spare_demo.geometry import Aspect
 from spare_demo.methods_table import markdown, measured
-from spare_demo.models import Model, ModelError, catalogue, load_model
+from spare_demo.models import Model, ModelError, catalogue, load_model, supported
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options
@@ -82,7 +82,8 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
     )
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
     add("--model", help=f"see the command models (default: {settings.model})")
-    add("--device", default=settings.device, help="auto, cpu or cuda (default: %(default)s)")
+    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add("--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights")
     add(
         "--methods",
         nargs="*",
@@ -179,7 +180,7 @@ def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     photo = open_picture(arguments.image, settings.max_pixels)
 
-    model = _load(arguments.model or settings.model, arguments.device)
+    model = _load(arguments.model or settings.model, arguments)
     result = compare(
         model,
         photo,
@@ -211,7 +212,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if not opened.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
-    model = _load(arguments.model or found.model, arguments.device)
+    model = _load(arguments.model or found.model, arguments)
     again = compare(
         model,
         found.view.photo,
@@ -248,8 +249,8 @@ def _repeated(found: Comparison, again: Comparison) -> str:
     return f"Not as in the file: {'; '.join(other)}."
 
 
-def _load(name: str, device: str) -> Model:
-    model = load_model(name, device)
+def _load(name: str, arguments: argparse.Namespace) -> Model:
+    model = load_model(name, arguments.device, bits=arguments.bits, report=print)
     for note in (model.description, *model.notes):
         print(textwrap.fill(note, 96))
     return model
@@ -312,7 +313,10 @@ def _models(arguments: argparse.Namespace, settings: Settings) -> None:
         ("model", "needs", "what it is"),
         [(row["name"], row["needs"], row["description"]) for row in catalogue()],
     )
-    print("\nOr give --model the path of a folder that holds a LLaVA-1.5 checkpoint.")
+    print(
+        "\nOr give --model the path of a folder that holds a checkpoint of one of "
+        f"these\nclasses, or a repository of the Hugging Face hub: {supported()}."
+    )
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

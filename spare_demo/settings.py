@@ -27,9 +27,11 @@ class Settings:
 
     model: str = _setting(
         "auto",
-        "catalogue name, a local checkpoint folder, or auto (see python -m spare_demo models)",
+        "catalogue name, a local checkpoint folder, a repository of the Hugging Face hub, or auto "
+        "(see python -m spare_demo models)",
     )
-    device: str = _setting("auto", "auto, cpu, cuda or cuda:N")
+    device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
+    bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
     share: bool = _setting(False, "also serve through a public link of gradio.live")
@@ -47,6 +49,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
+        if self.bits not in (16, 8, 4):
+            raise ValueError(f"bits is {self.bits}; it must be 16, 8 or 4.")
         for name in (
             "budget",
             "max_new_tokens",

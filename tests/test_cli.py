@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -40,8 +41,8 @@ def run(
 ) -> Run:
     """compare on the tiny checkpoint, with more flags; returns status and output folder."""
 
-    def load(name: str, device: str) -> LlavaModel:  # the tiny one is loaded once for all tests
-        return tiny_model if name == str(tiny_folder) else load_model(name, device)
+    def load(name: str, device: str, **more: Any) -> Any:  # the tiny one once for all tests
+        return tiny_model if name == str(tiny_folder) else load_model(name, device, **more)
 
     monkeypatch.setattr("spare_demo.__main__.load_model", load)
 

@@ -2,6 +2,7 @@
 
 from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.catalog import CATALOGUE, catalogue, choose, load_model
+from spare_demo.models.families import supported
 from spare_demo.models.llava import LlavaModel
 from spare_demo.models.model import Model
 from spare_demo.models.text_tower import TextTower
@@ -18,4 +19,5 @@ __all__ = [
     "catalogue",
     "choose",
     "load_model",
+    "supported",
 ]

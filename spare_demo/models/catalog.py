@@ -1,4 +1,4 @@
-"""Names -> checkpoints: the built-in model, LLaVA-1.5-7B, or a local folder of any family.
+"""Names -> checkpoints: the table's models, or any folder or repository of a known family.
 
 Untrained or half-loaded weights never answer: whatever is missing, cut off or does not fit stops
 the loading with a `ModelError` that says what to do next and names no path but the one typed.
@@ -6,13 +6,18 @@ the loading with a `ModelError` that says what to do next and names no path but 
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.checkpoint import folder_revision, read_checkpoint, vision_is_openai_clip
+from spare_demo.models.memory import BITS, Fit
 from spare_demo.models.model import Model
 from spare_demo.models.text_tower import TextTower
 
@@ -34,9 +39,11 @@ class Entry:
 
     Attributes:
         source: a folder, or a repository of the Hugging Face hub.
-        clip: open_clip name and weights of the text side, None for the folder's own ``clip/``.
-        gpu_dtype, cpu_dtype: number format of the LLaVA weights where none is asked for.
+        clip: open_clip name and weights of the text side; None for a folder's own ``clip/``, or of
+            a repository whose tower has no text side.
+        gpu_dtype, cpu_dtype: number format of the weights where none is asked for.
         needs: in words, for the table.
+        note: what a visitor should know of its results, or "".
     """
 
     name: str
@@ -47,6 +54,7 @@ class Entry:
     gpu_dtype: torch.dtype
     cpu_dtype: torch.dtype
     needs: str
+    note: str = ""
 
 
 BUILT_IN = Entry(
@@ -72,7 +80,42 @@ LLAVA_7B = Entry(
     cpu_dtype=torch.bfloat16,
     needs="a CUDA GPU with 18 GB free; downloads 16 GB the first time",
 )
-CATALOGUE = {entry.name: entry for entry in (BUILT_IN, LLAVA_7B)}
+_NO_CLIP_TOWER = (
+    "No relevance, so only methods without text run: this model's vision tower is not CLIP's."
+)
+_TUNED = (
+    "Relevance uses OpenAI's CLIP text side. LLaVA-NeXT trained its vision tower further, so the "
+    "two sides fit each other less well than in LLaVA-1.5."
+)
+
+
+def _large(name: str, title: str, source: str, gpu: int, download: int, **more: Any) -> Entry:
+    return Entry(
+        name=name,
+        title=title,
+        description=f"{title}. It answers questions about photos.",
+        source=source,
+        gpu_dtype=more.pop("dtype", torch.float16),
+        cpu_dtype=torch.bfloat16,
+        needs=f"a CUDA GPU with {gpu} GB free; downloads {download} GB the first time",
+        **{"clip": OPENAI_CLIP, **more},
+    )
+
+
+# The gigabytes are those that `memory.needed_bytes` gives, rounded up; tests hold them to it.
+_QWEN: dict[str, Any] = {"clip": None, "dtype": torch.bfloat16, "note": _NO_CLIP_TOWER}
+LARGER = (
+    _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 30, 28),
+    _large(
+        "llava-next-7b", "LLaVA-NeXT-7B", "llava-hf/llava-v1.6-vicuna-7b-hf", 18, 16, note=_TUNED
+    ),
+    _large(
+        "llava-next-13b", "LLaVA-NeXT-13B", "llava-hf/llava-v1.6-vicuna-13b-hf", 32, 28, note=_TUNED
+    ),
+    _large("qwen2.5-vl-3b", "Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct", 9, 8, **_QWEN),
+    _large("qwen2.5-vl-7b", "Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B-Instruct", 19, 17, **_QWEN),
+)
+CATALOGUE = {entry.name: entry for entry in (BUILT_IN, LLAVA_7B, *LARGER)}
 
 
 def catalogue() -> list[dict[str, str]]:
@@ -108,44 +151,59 @@ def choose(device: str = "auto") -> tuple[str, str]:
     return entry.name, f"{entry.title}: {room}."
 
 
-def load_model(name: str = AUTO, device: str = "auto", dtype: torch.dtype | None = None) -> Model:
+def load_model(
+    name: str = AUTO,
+    device: str = "auto",
+    dtype: torch.dtype | None = None,
+    bits: int = 16,
+    report: Callable[[str], None] = lambda sentence: None,
+) -> Model:
     """Load, check and warm up a model.
 
     Args:
-        name: "auto", a name of `CATALOGUE`, or a folder that holds a checkpoint.
-        device: "auto" (CUDA if there is one, else CPU), "cpu", "cuda", "cuda:1", "mps".
-        dtype: number format of the LLaVA weights; None takes what suits model and device.
+        name: "auto", a name of `CATALOGUE`, a folder that holds a checkpoint, or a repository of
+            the Hugging Face hub ("owner/name").
+        device: "auto" (CUDA if there is one, else CPU), "cpu", "cuda", "cuda:1", "mps". With
+            "auto" or "cuda" a model too large for one GPU is spread over all of them.
+        dtype: number format of the weights; None takes what suits model and device.
+        bits: 16 for that format; 8 or 4 quantise the language model (needs bitsandbytes).
+        report: gets a sentence about the memory needed and free, before loading starts.
 
     Raises:
         ModelError: with what to do next.
     """
+    if bits not in BITS:
+        raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
+    spread = place.type == "cuda" and place.index is None
+    fit = Fit(place, spread, dtype, bits, report)
     if name == AUTO:
         name, why = choose(device)
         try:
-            model = _load(CATALOGUE[name], place, dtype, (why,))
+            model = _load(CATALOGUE[name], fit, (why,))
         except ModelError as error:
             if name == BUILT_IN.name:
                 raise
             why = f"{BUILT_IN.title}, because LLaVA-1.5-7B could not be loaded: {error}"
-            model = _load(BUILT_IN, place, dtype, (why,))
+            model = _load(BUILT_IN, dataclasses.replace(fit, bits=16), (why,))
     elif name in CATALOGUE:
-        model = _load(CATALOGUE[name], place, dtype, ())
+        model = _load(CATALOGUE[name], fit, ())
     elif name and Path(name).is_dir():
-        model = _load_folder(Path(name), place, dtype)
+        model = _load_other(Path(name), fit)
+    elif re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+        model = _load_other(name, fit)
     else:
         known = ", ".join([AUTO, *CATALOGUE])
         raise ModelError(
-            f"There is no model '{name}'. Choose one of: {known}, or the path of a folder that "
-            "holds a checkpoint."
+            f"There is no model '{name}'. Choose one of: {known}, the path of a folder that "
+            "holds a checkpoint, or a repository of the Hugging Face hub such as "
+            "llava-hf/llava-1.5-7b-hf."
         )
     model.warm_up()
     return model
 
 
-def _load(
-    entry: Entry, device: torch.device, dtype: torch.dtype | None, notes: tuple[str, ...]
-) -> Model:
+def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
     if isinstance(entry.source, Path) and not (entry.source / "config.json").is_file():
         raise ModelError(
             f"The weights of the {entry.name} model are not here. They come with the repository, "
@@ -153,17 +211,14 @@ def _load(
             "`python -m spare_demo.scenes.train`."
         )
     # The text side first: should it be missing, 14 GB need not be read to find out.
-    tower = (
-        TextTower.from_open_clip(*entry.clip)
-        if entry.clip
-        else TextTower.from_folder(Path(entry.source) / "clip")
-    )
-    dtype = dtype or (entry.cpu_dtype if device.type == "cpu" else entry.gpu_dtype)
-    family, hf, processor = read_checkpoint(entry.source, entry.title, device, dtype)
-    revision = (
-        folder_revision(entry.source)
-        if isinstance(entry.source, Path)
-        else str(getattr(hf.config, "_commit_hash", None) or "")[:12]
+    tower: TextTower | None = None
+    if entry.clip:
+        tower = TextTower.from_open_clip(*entry.clip)
+    elif isinstance(entry.source, Path):
+        tower = TextTower.from_folder(entry.source / "clip")
+    dtype = fit.dtype or (entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype)
+    family, hf, processor = read_checkpoint(
+        entry.source, entry.title, dataclasses.replace(fit, dtype=dtype)
     )
     return family(
         hf,
@@ -172,25 +227,23 @@ def _load(
         name=entry.name,
         title=entry.title,
         description=entry.description,
-        revision=revision,
-        notes=notes,
+        revision=_revision(entry.source, hf),
+        notes=(*notes, entry.note) if entry.note else notes,
     )
 
 
-def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) -> Model:
-    name = folder.resolve().name
+def _load_other(source: Path | str, fit: Fit) -> Model:
+    """A checkpoint that the table does not know."""
+    local = isinstance(source, Path)
+    name = source.resolve().name if isinstance(source, Path) else source
+    label = f"The model {'folder ' if local else ''}'{name}'"
+    family, hf, processor = read_checkpoint(source, label, fit)
     notes: list[str] = []
-    if dtype is None and device.type == "cpu":
-        dtype = torch.float32  # half precision is slow or missing on CPUs
-    family, hf, processor = read_checkpoint(folder, f"The model folder '{name}'", device, dtype)
     tower: TextTower | None = None
     if not family.clip_tower:
-        notes.append(
-            "No relevance, so only methods without text run: this model's vision tower is not "
-            "CLIP's."
-        )
-    elif (folder / "clip").is_dir():
-        tower = TextTower.from_folder(folder / "clip")
+        notes.append(_NO_CLIP_TOWER)
+    elif isinstance(source, Path) and (source / "clip").is_dir():
+        tower = TextTower.from_folder(source / "clip")
     elif vision_is_openai_clip(hf.config.vision_config):
         try:
             tower = TextTower.from_open_clip(*OPENAI_CLIP)
@@ -202,8 +255,8 @@ def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) 
             notes.append(f"No relevance, so only methods without text run: {error}")
     else:
         notes.append(
-            "No relevance, so only methods without text run: the folder has no clip/ sub-folder "
-            "and its vision tower is none whose text side is known."
+            "No relevance, so only methods without text run: there is no clip/ sub-folder and the "
+            "vision tower is none whose text side is known."
         )
     return family(
         hf,
@@ -211,10 +264,17 @@ def _load_folder(folder: Path, device: torch.device, dtype: torch.dtype | None) 
         tower,
         name=name,
         title=name,
-        description=f"A checkpoint of {family.hf_class} from a local folder.",
-        revision=folder_revision(folder),
+        description=f"A checkpoint of {family.hf_class} from "
+        f"{'a local folder' if local else 'the Hugging Face hub'}.",
+        revision=_revision(source, hf),
         notes=notes,
     )
+
+
+def _revision(source: Path | str, hf: Any) -> str:
+    if isinstance(source, Path):
+        return folder_revision(source)
+    return str(getattr(hf.config, "_commit_hash", None) or "")[:12]
 
 
 def _device(name: str) -> torch.device:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -14,27 +15,27 @@ from transformers import AutoConfig, AutoProcessor
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import family_of, supported
+from spare_demo.models.memory import Fit, find_room
 from spare_demo.models.model import Model
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
 
 
-def read_checkpoint(
-    source: Path | str, label: str, device: torch.device, dtype: torch.dtype | None
-) -> tuple[type[Model], Any, Any]:
+def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Model], Any, Any]:
     """Load model and processor; no code from the checkpoint is ever run.
 
     Args:
         source: a local folder (a ``Path``) or a repository of the hub (a ``str``).
         label: how to call it in a refusal.
-        device, dtype: where to and as what; dtype None keeps the checkpoint's own.
+        fit: where to and as what.
 
     Returns:
         its family, the model, every parameter from the checkpoint, and its processor.
 
     Raises:
-        ModelError: of no family, not reachable, incomplete, cut off, or not fitting its settings.
+        ModelError: of no family, not reachable, too large for the memory there is, incomplete,
+            cut off, or not fitting its settings.
     """
     local = isinstance(source, Path)
     options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
@@ -51,11 +52,18 @@ def read_checkpoint(
             "files (processor_config.json, tokenizer.json, …) again."
         )
     try:
+        config = AutoConfig.from_pretrained(source, **options)
+    except Exception as error:
+        raise _refusal(label, local, "its settings", error) from error
+    dtype, spread = find_room(config, family, label, fit)
+    if fit.bits != 16:
+        options["quantization_config"] = _quantisation(fit, family, dtype)
+    try:
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
         loaded: Any = getattr(transformers, family.hf_class).from_pretrained(
             source,
-            dtype=dtype or "auto",
-            device_map={"": device},
+            dtype=dtype,
+            device_map="auto" if spread else {"": fit.device},
             use_safetensors=True,
             output_loading_info=True,
             **options,
@@ -72,10 +80,30 @@ def read_checkpoint(
     return family, hf, processor
 
 
+def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ModelError(
+            f"--bits {fit.bits} needs bitsandbytes, which is not installed. Install it with "
+            "`pip install bitsandbytes`, or leave --bits away."
+        )
+    if fit.device.type == "mps":
+        raise ModelError("--bits 8 and 4 do not work on Apple GPUs. Choose --bits 16.")
+    return transformers.BitsAndBytesConfig(
+        load_in_8bit=fit.bits == 8,
+        load_in_4bit=fit.bits == 4,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_compute_dtype=dtype,
+        # Matched from the start of a module's whole name; without it the tower is quantised too.
+        llm_int8_skip_modules=list(family.kept_whole),
+    )
+
+
 def vision_is_openai_clip(vision: Any) -> bool:
     """Whether a vision config has the sizes of CLIP ViT-L/14-336, LLaVA-1.5's tower."""
+    if vision.model_type != "clip_vision_model":
+        return False
     sizes = (vision.hidden_size, vision.num_hidden_layers, vision.image_size, vision.patch_size)
-    return bool(vision.model_type == "clip_vision_model" and sizes == (1024, 24, 336, 14))
+    return bool(sizes == (1024, 24, 336, 14))
 
 
 def folder_revision(folder: Path) -> str:

@@ -12,6 +12,7 @@ from spare_demo.geometry import Grid, MultiGrid
 from spare_demo.models.base import ModelError, Picture
 from spare_demo.models.clip_reads import CLIP_READS, INPUTS, clip_reads
 from spare_demo.models.model import Model
+from spare_demo.models.passes import handed_out
 from spare_demo.models.text_tower import TextTower
 
 RELEVANCE_LAYERS = (-2, -1)
@@ -24,6 +25,7 @@ class ClipModel(Model):
         size, patch: side of what the tower is given and of one token, in input pixels.
     """
 
+    kept_whole = ("model.vision_tower", "model.multi_modal_projector", "lm_head")
     clip_tower = True
     reads = CLIP_READS
 
@@ -68,7 +70,7 @@ class ClipModel(Model):
             return in_order(projector(states[:, 1:])), {i: hidden[i] for i in layers}
 
         (features, hidden), seconds = self._passes.run(see)
-        # Cloned outside the pass: plain tensors, which others may do any arithmetic with.
+        # Outside the pass: plain tensors, which others may do any arithmetic with.
         hidden = {i: states.clone() for i, states in hidden.items()}
         states = torch.cat([hidden[i] for i in chosen], dim=-1)
         reads: dict[str, Any] = {}
@@ -77,13 +79,19 @@ class ClipModel(Model):
             reads["view"] = order // (states.shape[1] - 1)
             classes = classes[reads["view"].unique()]  # a view may have lost all its tokens
         reads |= clip_reads(
-            tower, projector, self._passes, hidden, in_order(states[:, 1:]), classes, order
+            tower,
+            projector,
+            self._passes,
+            hidden,
+            handed_out(in_order(states[:, 1:])),
+            handed_out(classes),
+            order,
         )
         return Picture(
             photo=photo,
             pixel_values=pixel_values,
             grid=grid,
-            features=features.clone(),
+            features=handed_out(features),
             hidden={i: in_order(hidden[i][:, 1:]) for i in RELEVANCE_LAYERS},  # no class token
             encode_seconds=seconds,
             reads=reads,

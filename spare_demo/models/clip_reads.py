@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from spare_demo.models.passes import Passes
+from spare_demo.models.passes import Passes, handed_out
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def clip_reads(
         return run(lambda: torch.func.functional_call(projector, weights, (given,)))
 
     def run(step: Callable[[], Tensor]) -> Tensor:
-        return passes.run(step)[0].clone()  # a plain tensor, not an inference-mode one
+        return handed_out(passes.run(step)[0])
 
     def heads_of(block: int, rows: Tensor, layer: str, joined: bool) -> Tensor:
         """(v, t, w) normed rows -> (v, h, t, w / h) through one projection of the block."""

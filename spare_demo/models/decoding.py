@@ -97,7 +97,7 @@ def decode(
         while True:
             if len(text.ids) < len(given):
                 token = given[len(text.ids)]
-            log_probabilities.append(float(logits.double().log_softmax(dim=-1)[token]))
+            log_probabilities.append(float(logits.cpu().double().log_softmax(dim=-1)[token]))
             if piece := text.add(token):
                 yield piece
             if token in ends or len(text.ids) >= max_new_tokens:

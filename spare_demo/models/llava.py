@@ -34,9 +34,9 @@ class LlavaModel(ClipModel):
         # The original LLaVA pads with the mean colour, rounded down.
         self._fill = tuple(int(255 * share) for share in images.image_mean)
 
-    @property
-    def most_tokens(self) -> int:
-        return (self.size // self.patch) ** 2
+    @staticmethod
+    def most_tokens_of(config: Any) -> int:
+        return (config.vision_config.image_size // config.vision_config.patch_size) ** 2
 
     def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
         """As `Model.look`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""

@@ -10,7 +10,7 @@ the tiles' as one grid, row by row.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from transformers.image_processing_utils import select_best_resolution
@@ -30,11 +30,11 @@ class LlavaNextModel(ClipModel):
         "any": "base view and the tiles that suit it, as LLaVA-NeXT",
     }
 
-    @property
-    def most_tokens(self) -> int:
-        tokens = (self.size // self.patch) ** 2
-        tiles = max(h * w for h, w in self._config.image_grid_pinpoints) // self.size**2
-        return (1 + max(4, tiles)) * tokens
+    @staticmethod
+    def most_tokens_of(config: Any) -> int:
+        size, patch = config.vision_config.image_size, config.vision_config.patch_size
+        tiles = max(h * w for h, w in config.image_grid_pinpoints) // size**2
+        return (1 + max(4, tiles)) * (size // patch) ** 2
 
     def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
         """As `Model.look`: "fixed" or "any", see the module's note."""

@@ -25,7 +25,7 @@ from spare_demo.models.batch import Prompt, Said, decode_batch
 from spare_demo.models.clip_reads import remembered
 from spare_demo.models.decoding import decode
 from spare_demo.models.floor import Rates, measure_rates, prefill_floor
-from spare_demo.models.passes import Passes
+from spare_demo.models.passes import Passes, handed_out
 from spare_demo.models.prompt import build_prompt
 from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.text_tower import TextTower
@@ -51,6 +51,8 @@ class Model(ABC):
     """Name of the transformers class that its checkpoints are of."""
     aspects: ClassVar[Mapping[Aspect, str]]
     """The ways a photo can be fitted, each with its words on the page; the first is the usual."""
+    kept_whole: ClassVar[tuple[str, ...]]
+    """Where the names of modules start that are never quantised: what the maps come from."""
     clip_tower: ClassVar[bool] = False
     """Whether the vision tower is CLIP's, whose text side relevance compares it with."""
     reads: ClassVar[frozenset[str]] = frozenset()
@@ -100,9 +102,14 @@ class Model(ABC):
         return frozenset(self.reads | text)
 
     @property
-    @abstractmethod
     def most_tokens(self) -> int:
-        """The most visual tokens a picture can have, fitted in the usual way."""
+        """The most visual tokens a picture can have."""
+        return self.most_tokens_of(self._config)
+
+    @staticmethod
+    @abstractmethod
+    def most_tokens_of(config: Any) -> int:
+        """The most visual tokens a picture can have with a checkpoint of this config."""
 
     @abstractmethod
     def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
@@ -160,8 +167,11 @@ class Model(ABC):
             tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
             return View(picture, question, prompt, input_ids, tokens, 0.0, 0, ())
 
+        # With the model spread over several GPUs the tower may lie on another one.
+        states = picture.hidden[relevance.layer].to(self.device)
+
         def relate() -> tuple[Tensor, Tensor | None, int, list[str]]:
-            image = patch_embeddings(picture.hidden[relevance.layer], tower.ln_post, tower.proj)
+            image = patch_embeddings(states, tower.ln_post, tower.proj)
             if not question.strip():
                 return image, None, 0, []
             if relevance.text == "stretches":
@@ -172,13 +182,13 @@ class Model(ABC):
             return image, text if words else None, stretches, words
 
         def sentence() -> Tensor:
-            return self._passes.run(lambda: tower.encode_sentence(question))[0].clone()
+            return handed_out(self._passes.run(lambda: tower.encode_sentence(question))[0])
 
         (image, text, stretches, words), seconds = self._passes.run(relate)
         tokens = VisualTokens(
             features=picture.features,
-            clip_image=image.clone(),
-            clip_text=None if text is None else text.clone(),
+            clip_image=handed_out(image),
+            clip_text=None if text is None else handed_out(text),
             clip_sentence=None if text is None else remembered(sentence),
             together=together,
             **picture.reads,

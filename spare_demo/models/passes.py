@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 import torch
+from torch import Tensor
 
 T = TypeVar("T")
+
+# Allocators other than CUDA's raise a plain RuntimeError with one of these.
+_OUT = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+class OutOfMemory(ValueError):
+    """A pass that did not fit beside the model; the message says what to do and may be shown."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this says that a device, or the machine, has no memory left."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT)
+
+
+def handed_out(tensor: Tensor) -> Tensor:
+    """A pass's result as a plain tensor that anything can be computed with.
+
+    Cloned, since inference-mode tensors refuse much; to the CPU from Apple's GPUs, which have no
+    float64.
+    """
+    return tensor.cpu().clone() if tensor.device.type == "mps" else tensor.clone()
 
 
 class Passes:
@@ -28,13 +53,35 @@ class Passes:
 
         Returns:
             its result and its seconds, the device synchronised, waiting for the turn not counted.
+
+        Raises:
+            OutOfMemory: what was free did not suffice; everything the pass took is given back.
         """
         with self._lock, torch.inference_mode():
-            self._synchronise()
-            started = time.perf_counter()
-            result = step()
-            self._synchronise()
-            return result, time.perf_counter() - started
+            try:
+                self._synchronise()
+                started = time.perf_counter()
+                result = step()
+                self._synchronise()
+                return result, time.perf_counter() - started
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+        # Raised outside the handler: the error's traceback would hold on to the pass's tensors.
+        self.release()
+        raise OutOfMemory(
+            "The model ran out of memory with this picture and question. Ask with a smaller "
+            "picture, a shorter question or another way of seeing the picture; everything else "
+            "goes on."
+        )
+
+    def release(self) -> None:
+        """Give back what the device's allocator keeps for later."""
+        gc.collect()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+        elif self._device.type == "mps":
+            torch.mps.empty_cache()
 
     def _synchronise(self) -> None:
         if self._device.type == "cuda":

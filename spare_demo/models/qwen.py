@@ -7,7 +7,7 @@ own, and the text after the picture stands where it stood in the whole prompt.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from torch import Tensor
 from spare_demo.geometry import Aspect, Grid
 from spare_demo.models.base import ModelError, Picture, View
 from spare_demo.models.model import Model
+from spare_demo.models.passes import handed_out
 from spare_demo.models.rows import Rows
 from spare_demo.pictures import PictureError, Source, open_picture
 
@@ -31,6 +32,12 @@ class QwenModel(Model):
 
     hf_class = "Qwen2_5_VLForConditionalGeneration"
     aspects: ClassVar = {"native": "at its own size, as Qwen2.5-VL"}
+
+    kept_whole = ("model.visual", "lm_head")
+
+    @staticmethod
+    def most_tokens_of(config: Any) -> int:
+        return MOST_TOKENS
 
     @property
     def most_tokens(self) -> int:
@@ -76,7 +83,7 @@ class QwenModel(Model):
             photo=photo,
             pixel_values=pixels,
             grid=grid,
-            features=features.clone(),
+            features=handed_out(features),
             hidden={},
             encode_seconds=seconds,
         )

@@ -20,6 +20,7 @@ from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect
 from spare_demo.link import MOST_CHARACTERS, State, decode, encode
 from spare_demo.models import Model
+from spare_demo.models.passes import is_out_of_memory
 from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
@@ -46,6 +47,11 @@ SORRY = (
     "try a smaller picture."
 )
 
+_NO_MEMORY = (
+    "There was not enough memory for this picture. Ask again with a smaller one, or with methods "
+    "that take less; everything else goes on."
+)
+
 Shown = dict[str, Any]
 
 _log = logging.getLogger(__name__)
@@ -64,9 +70,10 @@ def guarded(handler: Callable[..., Iterator[Shown]]) -> Callable[..., Iterator[S
             yield from handler(*inputs)
         except ValueError as error:
             yield {"message": panels.message_html(str(error))}
-        except Exception:
+        except Exception as error:
             _log.exception("An event of the page failed")
-            yield {"message": panels.message_html(SORRY)}
+            words = _NO_MEMORY if is_out_of_memory(error) else SORRY
+            yield {"message": panels.message_html(words)}
 
     return run
 

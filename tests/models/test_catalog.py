@@ -330,7 +330,16 @@ def test_auto_falls_back_when_the_hub_is_out_of_reach(
 
 def test_the_table_of_models() -> None:
     rows = catalogue()
-    assert [row["name"] for row in rows] == ["auto", "built-in", "llava-1.5-7b"]
+    assert [row["name"] for row in rows] == [
+        "auto",
+        "built-in",
+        "llava-1.5-7b",
+        "llava-1.5-13b",
+        "llava-next-7b",
+        "llava-next-13b",
+        "qwen2.5-vl-3b",
+        "qwen2.5-vl-7b",
+    ]
     assert all(row[key] for row in rows for key in ("title", "needs", "description"))
     assert rows[1]["description"] == (
         "A small model trained on drawn scenes. It knows nothing about photos; for photos start "

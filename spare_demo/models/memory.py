@@ -1,0 +1,168 @@
+"""How much memory a model needs, how much there is, and what to say when it is not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+import transformers
+from torch import nn
+
+from spare_demo.models.base import ModelError
+from spare_demo.models.model import Model
+
+BITS = (16, 8, 4)
+# Bytes of one quantised weight; 4 bits carry a float32 scale for every 64 weights.
+_QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
+_CUDA_ITSELF = 800_000_000
+_TEXT_SIDE = 500_000_000  # of CLIP ViT-L/14-336, float32
+_WORDS = 600  # a long question and a long answer, in tokens
+_LARGE = 1_000_000_000  # parameters; below that, single precision is no burden on a CPU
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a checkpoint is to be held.
+
+    Attributes:
+        device: where to.
+        spread: whether a model too large for that GPU may be spread over all of them.
+        dtype: number format of the weights; None takes what suits checkpoint and device.
+        bits: 16 for that format, 8 or 4 to quantise the language model's weights.
+        report: gets a sentence about memory before loading starts.
+    """
+
+    device: torch.device
+    spread: bool = False
+    dtype: torch.dtype | None = None
+    bits: int = 16
+    report: Callable[[str], None] = lambda sentence: None
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Parameters of a model: those of layers that can be quantised, and all others."""
+
+    linear: int
+    others: int
+
+    @property
+    def count(self) -> int:
+        return self.linear + self.others
+
+    def bytes(self, dtype: torch.dtype, bits: int) -> int:
+        """Memory they take: the linear layers at `bits` where that is below 16, else all alike."""
+        if bits == 16:
+            return self.count * dtype.itemsize
+        return int(self.linear * _QUANTISED[bits]) + self.others * dtype.itemsize
+
+
+def count_weights(config: Any, family: type[Model]) -> Weights:
+    """Counted on a model without memory behind its weights, built from its config."""
+    with torch.device("meta"):
+        model: nn.Module = getattr(transformers, family.hf_class)(config)
+    linear = sum(
+        module.weight.numel()
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith(family.kept_whole)
+    )
+    return Weights(linear, sum(p.numel() for p in model.parameters()) - linear)
+
+
+def suited_dtype(own: torch.dtype | None, count: int, device: torch.device) -> torch.dtype:
+    """The number format for a checkpoint stored as `own`: half precision for what is large."""
+    if device.type == "cpu":
+        return torch.float32 if count < _LARGE else torch.bfloat16
+    if own is None or own == torch.float32:
+        return torch.float32 if count < _LARGE else torch.float16
+    return own
+
+
+def needed_bytes(
+    config: Any, family: type[Model], weights: Weights, fit: Fit, dtype: torch.dtype
+) -> int:
+    """Weights, CLIP's text side, and what one question with the most visual tokens takes.
+
+    The latter is the cache, one layer's activations in the prefill, and choosing in float64.
+    """
+    text = config.get_text_config()
+    visual = family.most_tokens_of(config)
+    tokens, size = visual + _WORDS, dtype.itemsize
+    heads = text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // heads
+    cache = 2 * text.num_hidden_layers * (text.num_key_value_heads or heads) * width * size * tokens
+    activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * size
+    choosing = 8 * visual * (visual + text.hidden_size)
+    clip = _TEXT_SIDE if family.clip_tower and weights.count >= _LARGE else 0
+    driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
+    return weights.bytes(dtype, fit.bits) + clip + cache + activations + choosing + driver
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that is free on a device now; on the CPU, also within this container's limit."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    if device.type == "mps":
+        used = torch.mps.current_allocated_memory()
+        return int(torch.mps.recommended_max_memory() - used)
+    return min(psutil.virtual_memory().available, _container_room())
+
+
+def free_bytes_together() -> int:
+    """Memory that is free on all CUDA GPUs together."""
+    return sum(int(torch.cuda.mem_get_info(i)[0]) for i in range(torch.cuda.device_count()))
+
+
+def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[torch.dtype, bool]:
+    """The number format to load in, and whether to spread the model over all GPUs.
+
+    Raises:
+        ModelError: not enough memory, with what would be.
+    """
+    weights = count_weights(config, family)
+    dtype = fit.dtype or suited_dtype(getattr(config, "dtype", None), weights.count, fit.device)
+    needed = needed_bytes(config, family, weights, fit, dtype)
+    free, where, spread = free_bytes(fit.device), _words(fit.device), False
+    if needed > free and fit.spread and torch.cuda.device_count() > 1:
+        free, where, spread = free_bytes_together(), "on all GPUs together", True
+    sentence = f"{label} needs about {_gb(needed)} {where}, and {_gb(free)} are free"
+    if needed <= free:
+        fit.report(f"{sentence}.")
+        return dtype, spread
+    offers = []
+    if fit.device.type == "cuda":
+        for bits in BITS:
+            small = needed - weights.bytes(dtype, fit.bits) + weights.bytes(dtype, bits)
+            if bits < fit.bits and small <= free:
+                offers.append(f"start it with --bits {bits} (about {_gb(small)})")
+                break
+    offers.append("free some memory")
+    offers.append("choose a smaller model (see python -m spare_demo models)")
+    choice = ", or ".join(offers)
+    raise ModelError(f"{sentence}. {choice[0].upper()}{choice[1:]}.")
+
+
+def _words(device: torch.device) -> str:
+    return {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(device.type, "of memory")
+
+
+def _gb(count: int) -> str:
+    return f"{count / 1e9:.1f} GB"
+
+
+def _container_room() -> int:
+    """What the container may still take; without a limit, more than any machine has."""
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = (group / "memory.max").read_text().strip()
+        used = int((group / "memory.current").read_text())
+        # Pages of files that were read count as used, and are given back when asked for.
+        lines = (group / "memory.stat").read_text().splitlines()
+        cached = sum(int(x.split()[1]) for x in lines if x.startswith("inactive_file "))
+        return int(limit) - used + cached
+    except (OSError, ValueError):  # no such file, or "max"
+        return 2**63

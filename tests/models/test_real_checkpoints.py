@@ -1,0 +1,394 @@
+"""The published checkpoints, whose weights cannot be had here: their true configurations built
+without memory, and their older layouts of names and files, on tiny weights.
+
+Sizes and names as in the checkpoints' own config.json and safetensors index on the hub.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from transformers import LlavaConfig, LlavaNextConfig, Qwen2_5_VLConfig
+
+from spare_demo.models import ModelError, load_model
+from spare_demo.models.catalog import CATALOGUE, OPENAI_CLIP
+from spare_demo.models.checkpoint import vision_is_openai_clip
+from spare_demo.models.families import FAMILIES
+from spare_demo.models.memory import Fit, count_weights, needed_bytes
+
+QUESTION = "What colour is the circle?"
+INDEX = "model.safetensors.index.json"
+
+CLIP = {
+    "model_type": "clip_vision_model",
+    "hidden_size": 1024,
+    "intermediate_size": 4096,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "image_size": 336,
+    "patch_size": 14,
+    "projection_dim": 768,
+}
+VICUNA_7B = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096}
+VICUNA_13B = {
+    **VICUNA_7B,
+    "hidden_size": 5120,
+    "intermediate_size": 13824,
+    "num_attention_heads": 40,
+    "num_hidden_layers": 40,
+    "num_key_value_heads": 40,
+}
+PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
+
+
+def llava(kind: Any, text: dict[str, Any], **more: Any) -> Any:
+    return kind(vision_config={**CLIP}, text_config={**text}, image_token_index=32000, **more)
+
+
+def qwen_text(**sizes: Any) -> dict[str, Any]:
+    return {
+        "max_position_embeddings": 128000,
+        "rope_theta": 1000000.0,
+        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+        "rms_norm_eps": 1e-06,
+        **sizes,
+    }
+
+
+def qwen_vision(out: int) -> dict[str, Any]:
+    return {
+        "depth": 32,
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "out_hidden_size": out,
+        "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+        "spatial_merge_size": 2,
+        "patch_size": 14,
+        "tokens_per_second": 2,
+    }
+
+
+QWEN_3B = qwen_text(
+    vocab_size=151936,
+    hidden_size=2048,
+    intermediate_size=11008,
+    num_hidden_layers=36,
+    num_attention_heads=16,
+    num_key_value_heads=2,
+    tie_word_embeddings=True,
+)
+QWEN_7B = qwen_text(
+    vocab_size=152064,
+    hidden_size=3584,
+    intermediate_size=18944,
+    num_hidden_layers=28,
+    num_attention_heads=28,
+    num_key_value_heads=4,
+    tie_word_embeddings=False,
+)
+CONFIGS: dict[str, Any] = {
+    "llava-1.5-7b": lambda: llava(LlavaConfig, VICUNA_7B),
+    "llava-1.5-13b": lambda: llava(LlavaConfig, VICUNA_13B),
+    "llava-next-7b": lambda: llava(LlavaNextConfig, VICUNA_7B, image_grid_pinpoints=PINPOINTS),
+    "llava-next-13b": lambda: llava(LlavaNextConfig, VICUNA_13B, image_grid_pinpoints=PINPOINTS),
+    # Published flat: the text model's sizes stand beside vision_config.
+    "qwen2.5-vl-3b": lambda: Qwen2_5_VLConfig(vision_config=qwen_vision(2048), **QWEN_3B),
+    "qwen2.5-vl-7b": lambda: Qwen2_5_VLConfig(vision_config=qwen_vision(3584), **QWEN_7B),
+}
+
+
+def llama_shapes(width: int, inner: int, layers: int) -> dict[str, tuple]:
+    shapes: dict[str, tuple] = {
+        "lm_head.weight": (32064, width),
+        "model.language_model.embed_tokens.weight": (32064, width),
+        "model.language_model.norm.weight": (width,),
+        "model.multi_modal_projector.linear_1.weight": (width, 1024),
+        "model.multi_modal_projector.linear_1.bias": (width,),
+        "model.multi_modal_projector.linear_2.weight": (width, width),
+        "model.multi_modal_projector.linear_2.bias": (width,),
+    }
+    for i in range(layers):
+        layer = f"model.language_model.layers.{i}"
+        shapes |= {f"{layer}.self_attn.{x}_proj.weight": (width, width) for x in "qkvo"}
+        shapes |= {f"{layer}.mlp.{x}_proj.weight": (inner, width) for x in ("gate", "up")}
+        shapes[f"{layer}.mlp.down_proj.weight"] = (width, inner)
+        norms = ("input_layernorm", "post_attention_layernorm")
+        shapes |= {f"{layer}.{x}.weight": (width,) for x in norms}
+    return shapes | clip_shapes()
+
+
+def clip_shapes() -> dict[str, tuple]:
+    tower = "model.vision_tower"
+    shapes: dict[str, tuple] = {
+        f"{tower}.embeddings.class_embedding": (1024,),
+        f"{tower}.embeddings.patch_embedding.weight": (1024, 3, 14, 14),
+        f"{tower}.embeddings.position_embedding.weight": (577, 1024),
+    }
+    norms = ["pre_layrnorm", "post_layernorm"]
+    for i in range(24):
+        layer = f"encoder.layers.{i}"
+        norms += [f"{layer}.layer_norm1", f"{layer}.layer_norm2"]
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            shapes[f"{tower}.{layer}.self_attn.{name}.weight"] = (1024, 1024)
+            shapes[f"{tower}.{layer}.self_attn.{name}.bias"] = (1024,)
+        for name, out, given in (("fc1", 4096, 1024), ("fc2", 1024, 4096)):
+            shapes[f"{tower}.{layer}.mlp.{name}.weight"] = (out, given)
+            shapes[f"{tower}.{layer}.mlp.{name}.bias"] = (out,)
+    return shapes | {f"{tower}.{n}.{x}": (1024,) for n in norms for x in ("weight", "bias")}
+
+
+def qwen_shapes(text: dict[str, Any]) -> dict[str, tuple]:
+    width, inner = text["hidden_size"], text["intermediate_size"]
+    keys = width // text["num_attention_heads"] * text["num_key_value_heads"]
+    shapes: dict[str, tuple] = {
+        "model.language_model.embed_tokens.weight": (text["vocab_size"], width),
+        "model.language_model.norm.weight": (width,),
+        "model.visual.patch_embed.proj.weight": (1280, 3, 2, 14, 14),
+        "model.visual.merger.ln_q.weight": (1280,),
+        "model.visual.merger.mlp.0.weight": (5120, 5120),
+        "model.visual.merger.mlp.0.bias": (5120,),
+        "model.visual.merger.mlp.2.weight": (width, 5120),
+        "model.visual.merger.mlp.2.bias": (width,),
+    }
+    if not text["tie_word_embeddings"]:
+        shapes["lm_head.weight"] = (text["vocab_size"], width)
+    for i in range(text["num_hidden_layers"]):
+        layer = f"model.language_model.layers.{i}"
+        for x, out in (("q", width), ("k", keys), ("v", keys)):
+            shapes[f"{layer}.self_attn.{x}_proj.weight"] = (out, width)
+            shapes[f"{layer}.self_attn.{x}_proj.bias"] = (out,)
+        shapes[f"{layer}.self_attn.o_proj.weight"] = (width, width)
+        shapes |= {f"{layer}.mlp.{x}_proj.weight": (inner, width) for x in ("gate", "up")}
+        shapes[f"{layer}.mlp.down_proj.weight"] = (width, inner)
+        norms = ("input_layernorm", "post_attention_layernorm")
+        shapes |= {f"{layer}.{x}.weight": (width,) for x in norms}
+    for i in range(32):
+        block = f"model.visual.blocks.{i}"
+        shapes |= {f"{block}.norm{x}.weight": (1280,) for x in (1, 2)}
+        for name, out, given in (
+            ("attn.qkv", 3840, 1280),
+            ("attn.proj", 1280, 1280),
+            ("mlp.gate_proj", 3420, 1280),
+            ("mlp.up_proj", 3420, 1280),
+            ("mlp.down_proj", 1280, 3420),
+        ):
+            shapes[f"{block}.{name}.weight"] = (out, given)
+            shapes[f"{block}.{name}.bias"] = (out,)
+    return shapes
+
+
+NEWLINE_7B, NEWLINE_13B = ({"model.image_newline": (w,)} for w in (4096, 5120))
+SHAPES: dict[str, Any] = {
+    "llava-1.5-7b": lambda: llama_shapes(4096, 11008, 32),
+    "llava-1.5-13b": lambda: llama_shapes(5120, 13824, 40),
+    "llava-next-7b": lambda: llama_shapes(4096, 11008, 32) | NEWLINE_7B,
+    "llava-next-13b": lambda: llama_shapes(5120, 13824, 40) | NEWLINE_13B,
+    "qwen2.5-vl-3b": lambda: qwen_shapes(QWEN_3B),
+    "qwen2.5-vl-7b": lambda: qwen_shapes(QWEN_7B),
+}
+BILLIONS = {
+    "llava-1.5-7b": 7.06,
+    "llava-1.5-13b": 13.35,
+    "llava-next-7b": 7.06,
+    "llava-next-13b": 13.35,
+    "qwen2.5-vl-3b": 3.75,
+    "qwen2.5-vl-7b": 8.29,
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameter_has_the_published_name_and_shape(name: str) -> None:
+    config = CONFIGS[name]()
+    family = FAMILIES[config.model_type]
+    with torch.device("meta"):
+        model = getattr(transformers, family.hf_class)(config)
+    shapes = {key: tuple(p.shape) for key, p in model.named_parameters()}
+    assert shapes == SHAPES[name]()
+    assert count_weights(config, family).count / 1e9 == pytest.approx(BILLIONS[name], abs=0.01)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
+    config, entry = CONFIGS[name](), CATALOGUE[name]
+    family = FAMILIES[config.model_type]
+    fit = Fit(torch.device("cuda"))
+    needed = needed_bytes(config, family, count_weights(config, family), fit, entry.gpu_dtype)
+    said = re.search(r"(\d+) GB free; downloads (\d+) GB", entry.needs)
+    assert said is not None
+    room = int(said[1]) * 1e9
+    assert needed <= room <= needed + 2.5e9, f"{needed / 1e9:.1f} GB"
+    assert entry.clip == (OPENAI_CLIP if family.clip_tower else None)
+    assert bool(entry.note) == (not name.startswith("llava-1.5"))
+
+
+def test_sizes_that_pages_and_papers_speak_of() -> None:
+    most = {n: FAMILIES[c().model_type].most_tokens_of(c()) for n, c in CONFIGS.items()}
+    assert most["llava-1.5-13b"] == 576 and most["llava-next-7b"] == 2880
+    assert most["qwen2.5-vl-7b"] == 2048
+    assert vision_is_openai_clip(CONFIGS["llava-next-13b"]().vision_config)
+    assert not vision_is_openai_clip(CONFIGS["qwen2.5-vl-3b"]().vision_config)
+
+
+# --- layouts that checkpoints are found in ---
+
+
+def read_all(folder: Path) -> dict[str, torch.Tensor]:
+    state: dict[str, torch.Tensor] = {}
+    for shard in sorted(folder.glob("model-*.safetensors")):
+        state |= load_file(shard)
+        shard.unlink()
+    (folder / INDEX).unlink()
+    return state
+
+
+def rename(folder: Path, rules: list[tuple[str, str]]) -> set[str]:
+    state = read_all(folder)
+    for old, new in rules:
+        state = {re.sub(old, new, name): tensor for name, tensor in state.items()}
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    return set(state)
+
+
+def split_processor(folder: Path) -> None:
+    """As before transformers 5: preprocessor_config.json, and chat_template.json beside it."""
+    whole = json.loads((folder / "processor_config.json").read_text())
+    images = whole.pop("image_processor")
+    whole.pop("video_processor", None)
+    images["processor_class"] = whole["processor_class"]
+    if images["image_processor_type"].startswith("Qwen"):
+        size = images.pop("size")
+        images |= {"min_pixels": size["shortest_edge"], "max_pixels": size["longest_edge"]}
+        (folder / "processor_config.json").unlink()
+        template = (folder / "chat_template.jinja").read_text()
+        (folder / "chat_template.jinja").unlink()
+        (folder / "chat_template.json").write_text(json.dumps({"chat_template": template}))
+    else:
+        (folder / "processor_config.json").write_text(json.dumps(whole))
+    (folder / "preprocessor_config.json").write_text(json.dumps(images))
+
+
+def flatten_qwen(folder: Path) -> None:
+    """As published: text sizes beside vision_config, rope_scaling with its section."""
+    config = json.loads((folder / "config.json").read_text())
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    text.pop("model_type", None)
+    text.pop("layer_types", None)
+    scaling = {"type": "mrope", "mrope_section": rope["mrope_section"]}
+    config |= {**text, "rope_theta": rope["rope_theta"], "rope_scaling": scaling}
+    config["model_type"] = "qwen2_5_vl"
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def same_answers(folder: Path, expected: Any, photo: Image.Image) -> None:
+    found = load_model(str(folder), device="cpu")
+    assert type(found) is type(expected)
+    for aspect in expected.aspects:
+        a, b = (model.encode(photo, QUESTION, aspect) for model in (found, expected))
+        assert torch.equal(a.pixel_values, b.pixel_values)
+        ours, theirs = (m.answer(v, max_new_tokens=8) for m, v in ((found, a), (expected, b)))
+        assert ours.token_ids == theirs.token_ids
+        assert torch.equal(ours.first_logits, theirs.first_logits)
+
+
+def test_llava_next_in_its_published_layout(
+    tiny_next: Any, tiny_next_folder: Path, tmp_path: Path, photo: Image.Image
+) -> None:
+    folder = tmp_path / "old"
+    shutil.copytree(tiny_next_folder, folder)
+    names = rename(folder, [(r"^vision_tower\.", "vision_tower.vision_model.")])
+    assert {"image_newline", "language_model.lm_head.weight"} <= names
+    assert "language_model.model.layers.0.mlp.up_proj.weight" in names
+    assert "vision_tower.vision_model.encoder.layers.0.mlp.fc1.bias" in names
+    split_processor(folder)
+    same_answers(folder, tiny_next, photo)
+
+
+def test_qwen_in_its_published_layout(
+    tiny_qwen: Any, tiny_qwen_folder: Path, tmp_path: Path, photo: Image.Image
+) -> None:
+    folder = tmp_path / "old"
+    shutil.copytree(tiny_qwen_folder, folder)
+    names = rename(folder, [])
+    assert {"model.layers.0.mlp.up_proj.weight", "visual.merger.ln_q.weight"} <= names
+    flatten_qwen(folder)
+    split_processor(folder)
+    same_answers(folder, tiny_qwen, photo)
+
+
+@pytest.mark.parametrize("kind", ["next", "qwen"])
+def test_the_layout_with_all_names_under_model(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, photo: Image.Image
+) -> None:
+    """As transformers 4.52 to 4.57 saved them."""
+    folder = tmp_path / "new"
+    shutil.copytree(request.getfixturevalue(f"tiny_{kind}_folder"), folder)
+    rules = [
+        (r"^model\.", "model.language_model."),
+        (r"^visual\.", "model.visual."),
+        (r"^language_model\.model\.", "model.language_model."),
+        (r"^language_model\.lm_head", "lm_head"),
+        (r"^(vision_tower|multi_modal_projector|image_newline)", r"model.\1"),
+    ]
+    names = rename(folder, rules)
+    assert "model.language_model.layers.0.mlp.up_proj.weight" in names
+    same_answers(folder, request.getfixturevalue(f"tiny_{kind}"), photo)
+
+
+# --- damage, for the other families ---
+
+
+def lose_a_shard(folder: Path) -> None:
+    next(folder.glob("model-00003*")).unlink()
+
+
+def cut_a_shard(folder: Path) -> None:
+    shard = next(folder.glob("model-00002*"))
+    shard.write_bytes(shard.read_bytes()[:-64])
+
+
+def lose_a_parameter(folder: Path) -> None:
+    state = read_all(folder)
+    del state["image_newline" if "image_newline" in state else "visual.merger.ln_q.weight"]
+    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def forget_the_image_token(folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        text = (folder / name).read_text()
+        for token in ("<image>", "<|image_pad|>"):
+            text = text.replace(token, "<other>")
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("kind", ["next", "qwen"])
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lose_a_shard, "lacks the weights file model-00003"),
+        (cut_a_shard, "model-00002.* cut off"),
+        (lose_a_parameter, "lacks 1 of .*(image_newline|ln_q).*noise"),
+        (forget_the_image_token, "image token"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_damage_is_named_at_load(
+    kind: str, damage: Any, sentence: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    folder = tmp_path / "secret-place" / "broken"
+    shutil.copytree(request.getfixturevalue(f"tiny_{kind}_folder"), folder)
+    damage(folder)
+    with pytest.raises(ModelError, match=sentence) as refusal:
+        load_model(str(folder), device="cpu")
+    assert "secret-place" not in str(refusal.value)
