@@ -13,7 +13,7 @@ import gradio as gr
 
 from spare_demo.models import Model
 from spare_demo.settings import Settings
-from spare_demo.ui import panels, tuning
+from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.handlers import Handlers, Shown, guarded
 from spare_demo.ui.lab import Lab
@@ -62,6 +62,7 @@ def build(model: Model, settings: Settings, prepare: bool = False) -> gr.Blocks:
                 parts = lay_out(
                     demo, model, settings, handlers.tokens, names, handlers.offered, shown
                 )
+                sources.merged_panel(parts.visit, parts.budget)
             with gr.Tab("Lab", id="lab"):
                 lab = Lab(model, settings)
                 lab_parts = lay_out_lab(lab)

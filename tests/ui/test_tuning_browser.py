@@ -51,3 +51,26 @@ def test_a_setting_changes_the_menu_and_the_answers(served) -> None:
         expect(heading).to_have_text("A VisionZip (contextual=0.5) · 64 merged", **wait)
         expect(panel.locator(".message")).to_have_count(0, **wait)
         browser.close()
+
+
+def test_what_was_merged_is_shown_when_asked(served) -> None:
+    from playwright.sync_api import expect, sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
+        )
+        page = browser.new_page()
+        page.set_default_timeout(60_000)
+        page.goto(served.url)
+        panel = page.locator("#merged")
+        page.locator("#method-a input").click()
+        page.get_by_role("option", name="TRIM", exact=True).click()
+        heading = page.locator("#answers h3").nth(1)
+        expect(heading).to_have_text("A TRIM · 64 merged", timeout=60_000)
+        panel.locator("button").first.click()
+        page.locator("#merged-show").click()
+        drawn = page.locator("#merged-drawn figcaption")
+        expect(drawn).to_have_count(1, timeout=60_000)
+        expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 as they are")
+        browser.close()
