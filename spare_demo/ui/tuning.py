@@ -37,8 +37,11 @@ def menu(supplies: Collection[str], chosen: str = "") -> list[tuple[str, str]]:
 
 
 def able(name: str, supplies: Collection[str]) -> str:
-    """The method, or its text-free form where the model has no text side for it."""
-    method = PRUNERS[name]
+    """The method, or its text-free form where the model has no text side for it.
+
+    Raises ValueError, listing the known ones, for a name that is none.
+    """
+    method = read_method(name, PRUNERS)
     return name if method.reason_against(supplies) is None else method.text_free or name
 
 

@@ -30,6 +30,8 @@ def test_a_method_that_needs_text_gives_way_to_its_text_free_form() -> None:
     assert able("spare", {"clip_text"}) == "spare"
     assert able("spare", set()) == "spare-reconstruction"
     assert able("random", set()) == "random"
+    with pytest.raises(ValueError, match="no method 'sparse'"):
+        able("sparse", set())
     assert able("anti-relevance", set()) == "anti-relevance"  # the page says why it cannot run
 
 
