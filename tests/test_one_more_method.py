@@ -14,7 +14,7 @@ from spare_demo.methods_table import markdown
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
-from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.api import Api
 from spare_demo.ui.tuning import menu
 
 FILE = """
@@ -79,7 +79,7 @@ def test_on_the_page_and_in_the_api(
 ) -> None:
     assert ("Every other", "every-other") in menu(tiny_model.supplies)
     photo.save(tmp_path / "photo.png")
-    handlers = Handlers(tiny_model, Settings(max_new_tokens=1))
+    api = Api(tiny_model, Settings(max_new_tokens=1))
     sent = (str(tmp_path / "photo.png"), "", "every-other:start=2", "random", 4, 0)
-    selections = handlers.compare(*sent)["selections"]
+    selections = api.compare(*sent)["selections"]
     assert selections["every-other:start=2"]["order"] == [2, 4, 6, 8]

@@ -29,6 +29,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         method, sent = exploration.methods[slot], told["methods"][slot]
         assert isinstance(method, Pruner)
         sent["label"] = f"{slot} {visit.titles[slot]}"
+        sent["merges"] = method.merges
         if not method.nested:
             sent["budget"] = budget
             sent["order"] = packed(exploration.selections(budget)[slot].order, "u2")

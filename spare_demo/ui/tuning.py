@@ -62,8 +62,9 @@ def settings_panel(
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
 
-        @gr.render(inputs=[shown, dropdown], triggers=[shown.change], show_progress="hidden")
-        def controls(name: str, value: str) -> None:
+        @gr.render(inputs=[dropdown], triggers=[shown.change], show_progress="hidden")
+        def controls(value: str) -> None:
+            name = name_of(value)
             fields = [field for field in fields_of(PRUNERS[name]).values() if field.name != "seed"]
             if not fields:
                 gr.HTML('<p class="note">This method has no settings.</p>')

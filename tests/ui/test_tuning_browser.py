@@ -68,6 +68,8 @@ def test_what_was_merged_is_shown_when_asked(served) -> None:
         page.get_by_role("option", name="TRIM", exact=True).click()
         heading = page.locator("#answers h3").nth(1)
         expect(heading).to_have_text("A TRIM · 64 merged", timeout=60_000)
+        stage = page.locator("#stage")
+        expect(stage).to_contain_text("A TRIM (picks) kept 63 of 576", timeout=60_000)
         panel.locator("button").first.click()
         page.locator("#merged-show").click()
         drawn = page.locator("#merged-drawn figcaption")

@@ -40,7 +40,7 @@ SPARE.layers = (() => {
       const own = kind(i);
       return own ? neighbours(i, data.grid, (j) => kind(j) === own) : 0;
     };
-    const labels = [data.slots.A.label, data.slots.B.label], c = data.counts(k);
+    const labels = ['A', 'B'].map((slot) => picksLabel(data.slots[slot])), c = data.counts(k);
     const share = `Jaccard ${c.jaccard.toFixed(2)} (two random picks: ` +
       `${expectedJaccard(data.n, c.a, c.b).toFixed(2)})`;
     return {
@@ -68,8 +68,13 @@ SPARE.layers = (() => {
     };
   }
 
+  // Rows of a method that merges cannot be compared patch by patch, the patches they grew from can.
+  function picksLabel({label, merges}) {
+    return merges ? `${label} (picks)` : label;
+  }
+
   // A set on the dimmed photo. flags(i) -> kept; `name` tells sets apart whose colours differ.
-  function set(data, name, label, colour, flag, count) {
+  function set(data, name, label, colour, flag, count, merges = false) {
     const near = (i) => (flag(i) ? neighbours(i, data.grid, flag) : 0);
     let padded = 0;
     for (let i = 0; i < data.n; i++) if (data.padding[i] && flag(i)) padded++;
@@ -80,9 +85,11 @@ SPARE.layers = (() => {
         paint.copy(i, flag(i) ? 'photo' : 'dim');
         if (flag(i)) paint.outline(i, colour, paint.line, near(i));
       },
-      legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} kept ${count}</span>` +
-        swatch('none', `dropped ${data.n - count}`) + ground(data),
-      sentence: `${label} kept ${count} of ${tokensWord(data.n)}` + (data.hasPadding
+      legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} ` +
+        `${merges ? 'grew merged tokens from' : 'kept'} ${count}</span>` +
+        swatch('none', `${merges ? 'mixed in or dropped' : 'dropped'} ${data.n - count}`) + ground(data),
+      sentence: `${label} ${merges ? 'grew its merged tokens from' : 'kept'} ${count} of ` +
+        `${tokensWord(data.n)}` + (data.hasPadding
         ? `; ${padded} of them ${padded === 1 ? 'lies' : 'lie'} in padding.` : '.'),
     };
   }
@@ -90,7 +97,8 @@ SPARE.layers = (() => {
   function kept(data, k, slot) {
     const picks = data.picks(slot, k), label = data.slots[slot].label;
     if (!picks) return waiting(slot, label, k);
-    return set(data, `kept ${slot}`, label, css(named[slot]), (i) => picks.rank[i] >= 0, picks.count);
+    return set(data, `kept ${slot}`, label, css(named[slot]), (i) => picks.rank[i] >= 0, picks.count,
+      data.slots[slot].merges);
   }
 
   function order(data, k, slot) {
