@@ -17,6 +17,8 @@ def main() -> None:
         sys.exit("The MCP server needs another package. Install it: pip install 'gradio[mcp]'")
     try:
         model = load_model(settings.model, settings.device, bits=settings.bits, report=print)
+        if settings.capture_prefill:
+            model.capture_prefill()
     except ModelError as error:
         sys.exit(str(error))
     for line in (f"{model.title} on {model.device}.", *model.notes):

@@ -32,6 +32,9 @@ class Settings:
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
+    capture_prefill: bool = _setting(
+        False, "run each prefill as one captured CUDA graph per prompt length"
+    )
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
     share: bool = _setting(False, "also serve through a public link of gradio.live")

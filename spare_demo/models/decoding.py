@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
+from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.passes import Passes
 from spare_demo.models.rows import Rows
 
@@ -32,6 +33,7 @@ def decode(
     seed: int,
     stop: threading.Event | None,
     given: Sequence[int] = (),
+    captured: CapturedPrefill | None = None,
 ) -> Generator[str, None, Answer]:
     """Answer one prompt, yielding the text piece by piece.
 
@@ -46,6 +48,7 @@ def decode(
         seed: of the sampling.
         stop: looked at before every pass.
         given: tokens to write first, whatever the model would have chosen.
+        captured: what runs the prefill where positions are compact; None for a pass as usual.
 
     Returns:
         the `Answer`; the pieces joined are its text.
@@ -61,7 +64,9 @@ def decode(
     def forward(**inputs: Tensor) -> tuple[Tensor, int]:
         """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
         out = hf(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        logits = out.logits[0, -1].float()
+        return chosen(out.logits[0, -1].float())
+
+    def chosen(logits: Tensor) -> tuple[Tensor, int]:
         if temperature == 0:
             return logits, int(logits.argmax())
         # On the CPU, so that a seed gives the same draw on every device.
@@ -72,6 +77,11 @@ def decode(
         embed, ids = hf.get_input_embeddings(), input_ids.to(device)
         before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
+        if captured is not None and positions is None:
+            nonlocal cache
+            done = captured(embeds)
+            cache = done.cache
+            return chosen(done.logits)
         return forward(inputs_embeds=embeds, **placed(0, embeds.shape[1]))
 
     def placed(start: int, end: int) -> dict[str, Tensor]:

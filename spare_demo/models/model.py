@@ -22,6 +22,7 @@ from torch import Tensor
 from spare_demo.geometry import Aspect
 from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.batch import Prompt, Said, decode_batch
+from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.clip_reads import remembered
 from spare_demo.models.decoding import decode
 from spare_demo.models.floor import Rates, measure_rates, prefill_floor
@@ -84,6 +85,7 @@ class Model(ABC):
         self._check()
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
+        self._captured: CapturedPrefill | None = None
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
@@ -247,6 +249,7 @@ class Model(ABC):
             seed,
             stop,
             given,
+            self._captured,
         )
 
     def answer(
@@ -308,6 +311,19 @@ class Model(ABC):
         )
         said |= zip(prompts, together, strict=True)
         return [said[i] for i in range(len(asked))]
+
+    def capture_prefill(self) -> None:
+        """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
+
+        Raises:
+            ModelError: the model is not on a CUDA device.
+        """
+        if self.device.type != "cuda":
+            raise ModelError(
+                f"A prefill is captured on a CUDA device only, and this model is on {self.device}. "
+                "Start without --capture-prefill."
+            )
+        self._captured = CapturedPrefill(self.hf)
 
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""

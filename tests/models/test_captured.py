@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from PIL import Image
 from transformers import DynamicCache
 
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, ModelError
 from spare_demo.models.captured import BUCKET, CapturedPrefill
 from spare_demo.models.decoding import cache_bytes
+from spare_demo.tokens import Selection
 
 LENGTHS = (1, 2, BUCKET - 1, BUCKET, BUCKET + 1, 100, 1)
 
@@ -66,6 +68,27 @@ def test_a_later_prompt_leaves_an_earlier_ones_cache_alone(tiny_model: LlavaMode
         prefill(embeds_of(tiny_model, 9))
     for layer, keys in zip(first.cache.layers, before, strict=True):
         assert torch.equal(layer.keys, keys)
+
+
+def test_answers_are_the_same_with_either_prefill(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    for picks in (None, Selection([3, 0, 15, 7])):
+        monkeypatch.setattr(tiny_model, "_captured", None)
+        eager = tiny_model.answer(view, picks, 12)
+        monkeypatch.setattr(tiny_model, "_captured", CapturedPrefill(tiny_model.hf))
+        padded = tiny_model.answer(view, picks, 12)
+        assert padded.token_ids == eager.token_ids
+        assert padded.kv_cache_bytes == eager.kv_cache_bytes
+        assert padded.prompt_tokens == eager.prompt_tokens
+        torch.testing.assert_close(padded.first_logits, eager.first_logits, atol=1e-4, rtol=0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without CUDA")
+def test_capturing_needs_a_gpu(tiny_model: LlavaModel) -> None:
+    with pytest.raises(ModelError, match="Start without --capture-prefill"):
+        tiny_model.capture_prefill()
 
 
 @pytest.mark.gpu
