@@ -98,12 +98,13 @@ class Handlers:
         supplies = self.model.supplies
         first, last = (tuning.able(settings.methods[i], supplies) for i in (0, -1))
         choices = Choices(first, last, settings.seed, self.model.aspect(None))
-        k = min(settings.budget, self.tokens)
+        wanted = min(settings.budget, self.tokens)
         for example in self.offered:
             visit = self._look(example.path, example.question, choices, None, None)
+            k = min(wanted, visit.exploration.n)
             for now in self.guide.answer(visit, k):
                 visit = now
-            self._finished[example.key, example.question, choices, k] = visit
+            self._finished[example.key, example.question, choices, wanted] = visit
 
     # What each step shows.
 
@@ -185,6 +186,7 @@ class Handlers:
         choices = Choices(method_a, method_b, read_seed(seed), aspect, relevance)
         ready = self._ready(path, question, choices, k)
         visit = ready or self._look(path, question, choices, example, before)
+        k = min(k, visit.exploration.n)
         # From here on all of the page is about this picture and question.
         looked = f'<i data-look="{next(_looks)}"></i>'
         yield self.pictures(visit, k) | {"looked": looked}
@@ -219,7 +221,7 @@ class Handlers:
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit
     ) -> Iterator[Shown]:
         """Other methods on the same picture and question."""
-        k = read_budget(budget, self.tokens)
+        k = self._budget(budget, visit)
         choices = Choices(method_a, method_b, read_seed(seed))
         visit = self.guide.change_methods(visit, choices)
         yield self.pictures(visit, k)
@@ -228,7 +230,7 @@ class Handlers:
     def redraw(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""
         try:
-            k = read_budget(budget, self.tokens)
+            k = self._budget(budget, visit)
         except ValueError as error:
             yield {"budget_message": panels.message_html(str(error))}
             return
@@ -242,7 +244,7 @@ class Handlers:
         """The slider stands still: redraw, and answer at its budget unless that would take long."""
         yield from self.redraw(budget, visit)
         try:
-            k = read_budget(budget, self.tokens)
+            k = self._budget(budget, visit)
         except ValueError:  # the page says so by now
             return
         if visit.answered_budget != k and visit.answer_seconds < _QUICK:
@@ -250,21 +252,21 @@ class Handlers:
 
     def answer_now(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """Answer at the slider's budget, however long it takes."""
-        yield from self._answer(visit, read_budget(budget, self.tokens))
+        yield from self._answer(visit, self._budget(budget, visit))
 
     def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """What a method that is not nested keeps at a budget the browser has not seen."""
-        k = read_budget(asked.get("budget"), self.tokens)
+        k = self._budget(asked.get("budget"), visit)
         yield {"mail": picks_mail(visit, _read_slot(asked), k)}
 
     def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """Leftover shares, for pictures of which the browser did not get the features."""
-        k = read_budget(asked.get("budget"), self.tokens)
+        k = self._budget(asked.get("budget"), visit)
         yield {"mail": leftover_mail(visit, _read_slot(asked), k)}
 
     def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """Why a patch was kept or lost, likewise."""
-        k, patch = read_budget(asked.get("budget"), self.tokens), asked.get("patch")
+        k, patch = self._budget(asked.get("budget"), visit), asked.get("patch")
         if type(patch) is not int:
             raise ValueError("Choose a patch on the picture.")
         yield {"mail": why_mail(visit, patch, k, str(asked.get("step")))}
@@ -303,7 +305,7 @@ class Handlers:
     def stop(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """What there is of the answers when the visitor has heard enough."""
         visit = dataclasses.replace(visit, stopped=True)
-        yield self.finished(visit, read_budget(budget, self.tokens))
+        yield self.finished(visit, self._budget(budget, visit))
 
     def _answer(self, visit: Visit, budget: int) -> Iterator[Shown]:
         for now in self.guide.answer(visit, budget):
@@ -342,9 +344,13 @@ class Handlers:
         example = examples.new_scene(self.scenes)
         return example.path, example.question, example
 
+    def _budget(self, value: object, visit: Visit) -> int:
+        """A budget as the slider sends it; a picture with fewer tokens than that keeps them all."""
+        return min(read_budget(value, self.tokens), visit.exploration.n)
+
     @property
     def tokens(self) -> int:
-        """Visual tokens of a picture, the largest budget."""
+        """The most visual tokens a picture can have, the slider's end."""
         return self.model.most_tokens
 
 

@@ -261,3 +261,22 @@ def test_the_built_in_model_introduces_itself_on_pictures_it_was_not_made_for(
     visit = merged(ask(handlers, photo_file))["visit"]
     moved = merged(list(handlers.redraw(3, visit)))
     assert "drawn scenes only" in moved["answers"], "the line stays when the slider moves"
+
+
+@pytest.mark.parametrize(("kind", "n"), [("tiny_qwen", 6), ("tiny_next", 64)])
+def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
+    kind: str, n: int, request: pytest.FixtureRequest, small_settings: Settings, photo_file: str
+) -> None:
+    """Qwen2.5-VL and LLaVA-NeXT's own resolution make as many tokens as suit the photo."""
+    model = request.getfixturevalue(kind)
+    settings = dataclasses.replace(small_settings, methods=("random", "uniform"))
+    handlers = Handlers(model, settings)
+    assert handlers.tokens > n
+    more = {"method_a": "random", "method_b": "uniform", "budget": handlers.tokens}
+    shown = merged(ask(handlers, photo_file, aspect=list(model.aspects)[-1], **more))
+    visit = shown["visit"]
+    assert shown["message"] == "" and visit.answered_budget == visit.exploration.n == n
+    assert visit.answers["A"].visual_tokens == visit.answers["B"].visual_tokens == n
+    assert shown["stage"]["shown"] == n
+    for event in (handlers.redraw, handlers.settle):
+        assert merged(list(guarded(event)(handlers.tokens, visit))).get("budget_message", "") == ""
