@@ -25,6 +25,7 @@ from spare_demo.geometry import Aspect
 from spare_demo.models import Model, Picture, View
 from spare_demo.pictures import PictureError
 from spare_demo.pruners import Pruner
+from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
@@ -173,6 +174,7 @@ class _Picks:
         self.plan, self.methods = plan, methods
         self.features, self.x = features, measures.compact(features)
         self.known: dict[str, list[tuple[int, Selection, float]]] = {}
+        self.greedy: tuple[View | None, dict[str, Selection]] = None, {}
 
     def of(self, label: str, view: View) -> list[tuple[int, Selection, float]]:
         """Of each budget: the budget, the selection and its relative reconstruction error."""
@@ -180,7 +182,7 @@ class _Picks:
         if label in self.known:
             return self.known[label]
         if method.nested:
-            most = method.select(tokens, max(budgets))
+            most = self._most(label, view)
             chosen = [most.prefix(k) for k in budgets]
             errors = measures.reconstruction_curve(self.x, most.order, budgets, relative=True)
             found = list(zip(budgets, chosen, errors.tolist(), strict=True))
@@ -190,6 +192,20 @@ class _Picks:
         if not method.needs_text:
             self.known[label] = found
         return found
+
+    def _most(self, label: str, view: View) -> Selection:
+        """A nested method's picks for the largest budget; greedy methods pick all together."""
+        most = max(self.plan.budgets)
+        if not isinstance(self.methods[label], Greedy):
+            return self.methods[label].select(view.tokens, most)
+        if self.greedy[0] is not view:
+            wanted = {
+                other: method
+                for other, method in self.methods.items()
+                if isinstance(method, Greedy) and other not in self.known
+            }
+            self.greedy = view, select_together(wanted, view.tokens, most)
+        return self.greedy[1][label]
 
     def _error(self, selection: Selection) -> float:
         if selection.features is not None:

@@ -90,13 +90,13 @@ def test_text_free_methods_pick_once_a_picture(
     calls: list[str] = []
     for label in ("spare", "cdpruner-diversity"):
         kind = type(PRUNERS[label])
-        select = kind.select
+        factors = kind.factors
 
-        def counting(self, tokens, budget, select=select):
+        def counting(self, tokens, factors=factors):
             calls.append(self.name)
-            return select(self, tokens, budget)
+            return factors(self, tokens)
 
-        monkeypatch.setattr(kind, "select", counting)
+        monkeypatch.setattr(kind, "factors", counting)
     next(run(tiny_model, sheets, plan))
     questions = len(sheets[0].questions)
     assert (calls.count("spare"), calls.count("cdpruner-diversity")) == (questions, 1)
