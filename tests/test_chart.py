@@ -49,7 +49,8 @@ def test_svg_curves_stand_where_the_numbers_are() -> None:
 
 
 def test_svg_bars_stand_in_their_group() -> None:
-    ground, bar = shapes(BARS, "rect")
+    ground, bar, swatch = shapes(BARS, "rect")
+    assert swatch["fill"] == bar["fill"]
     whole = shapes(Bars("", "", ("a", "b"), (Series("one", (Point(0, 40, 30, 50),)),)), "rect")[1]
     assert float(bar["x"]) > float(whole["x"])
     assert float(bar["height"]) == float(whole["height"]) > 0

@@ -71,12 +71,13 @@ def errors(summary: Summary) -> Figure:
 
 def skills(summary: Summary, budget: int) -> Figure:
     """Accuracy by the number of skills a question takes, at one budget."""
-    columns: list[Column] = [(UNPRUNED, summary.tokens), *((m, budget) for m in summary.methods)]
+    columns: list[Column] = [*((m, budget) for m in summary.methods), (UNPRUNED, summary.tokens)]
     groups = list(summary.numbers.values())
 
     def bars(column: Column) -> Series:
         there = [(i, found[column]) for i, found in enumerate(groups) if column in found]
-        return Series(title_of(column[0]), tuple(_point(i, e, 100) for i, e in there))
+        points = tuple(_point(i, e, 100) for i, e in there)
+        return Series(title_of(column[0]), points, columns.index(column))
 
     chart = Bars(
         f"Right answers by number of skills at {budget} tokens",
@@ -89,7 +90,8 @@ def skills(summary: Summary, budget: int) -> Figure:
 
 def _series(summary: Summary, label: str, found: Mapping[Column, Estimate], scale: float) -> Series:
     there = [k for k in summary.budgets if (label, k) in found]
-    return Series(title_of(label), tuple(_point(k, found[label, k], scale) for k in there))
+    points = tuple(_point(k, found[label, k], scale) for k in there)
+    return Series(title_of(label), points, summary.methods.index(label))
 
 
 def _point(x: float, estimate: Estimate, scale: float) -> Point:

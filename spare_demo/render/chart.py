@@ -33,10 +33,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """One method's points, ascending in x."""
+    """One method's points, ascending in x. `place` decides its colour, the same in every chart."""
 
     name: str
     points: tuple[Point, ...]
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,21 @@ class Bars:
 Chart = Lines | Bars
 
 
-def look_of(index: int) -> tuple[str, str]:
-    """Colour and dash of the series with this number: no two of the first 32 are alike."""
-    return PALETTE[index % len(PALETTE)], DASHES[index // len(PALETTE) % len(DASHES)]
+def look_of(place: int) -> tuple[str, str]:
+    """Colour and dash of a series: no two of the first 32 places are alike."""
+    return PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
+
+
+def _strength(dash: str) -> float:
+    """How strongly a bar is filled where a curve would be dashed: bars have no dashes."""
+    return (1.0, 0.6, 0.35, 0.2)[DASHES.index(dash)]
 
 
 def plotly_figure(chart: Chart) -> go.Figure:
     """The chart for a browser, readable on a light and on a dark page."""
     figure = go.Figure()
-    for index, series in enumerate(chart.series):
-        colour, dash = look_of(index)
+    for series in chart.series:
+        colour, dash = look_of(series.place)
         y = [point.y for point in series.points]
         spread = {
             "type": "data",
@@ -89,7 +95,9 @@ def plotly_figure(chart: Chart) -> go.Figure:
             figure.add_trace(go.Scatter(x=x, mode="lines+markers", line=line, **common))
         else:
             groups = [chart.groups[int(point.x)] for point in series.points]
-            figure.add_trace(go.Bar(x=groups, marker={"color": colour}, **common))
+            figure.add_trace(
+                go.Bar(x=groups, marker={"color": colour, "opacity": _strength(dash)}, **common)
+            )
     if isinstance(chart, Lines):
         for name, level in chart.levels.items():
             figure.add_hline(
@@ -152,9 +160,12 @@ def svg(chart: Chart) -> str:
         parts.append(_line(_LEFT, y_at(level), right, y_at(level), "#555", "2 3"))
         parts.append(_text(right - 4, y_at(level) - 5, name, "end"))
     for index, series in enumerate(chart.series):
-        colour, dash = look_of(index)
+        colour, dash = look_of(series.place)
         y = _TOP + 10 + 20 * index
-        parts.append(_line(right + 20, y, right + 48, y, colour, _SVG_DASHES[dash], 3))
+        if isinstance(chart, Lines):
+            parts.append(_line(right + 20, y, right + 48, y, colour, _SVG_DASHES[dash], 3))
+        else:
+            parts.append(_bar(right + 34, y - 6, 14, 12, colour, dash))
         parts.append(_text(right + 56, y + 4, series.name, "start"))
     height = max(_HEIGHT, _TOP + 20 * len(chart.series) + 20)
     return (
@@ -177,8 +188,8 @@ def _svg_lines(
 
     parts = [_text(x_at(x), bottom + 18, f"{x:g}", "middle") for x in xs]
     parts.append(_text((_LEFT + right) / 2, bottom + 40, chart.x_title, "middle"))
-    for index, series in enumerate(chart.series):
-        colour, dash = look_of(index)
+    for series in chart.series:
+        colour, dash = look_of(series.place)
         at = [(x_at(p.x), y_at(p.y)) for p in series.points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
         parts.append(
@@ -201,15 +212,11 @@ def _svg_bars(
         for i, name in enumerate(chart.groups)
     ]
     for index, series in enumerate(chart.series):
-        colour, dash = look_of(index)
-        light = 1.0 if dash == "solid" else 0.55  # the ninth series on repeats the first's colour
+        colour, dash = look_of(series.place)
         for point in series.points:
             x = _LEFT + room * (point.x + 0.07) + width * index
-            y, middle = y_at(point.y), x + width / 2
-            parts.append(
-                f'<rect x="{x:.1f}" y="{y:.1f}" width="{0.9 * width:.1f}" '
-                f'height="{max(bottom - y, 0):.1f}" fill="{colour}" fill-opacity="{light}"/>'
-            )
+            y, middle = y_at(point.y), x + 0.45 * width
+            parts.append(_bar(x, y, 0.9 * width, bottom - y, colour, dash))
             parts.append(_line(middle, y_at(point.low), middle, y_at(point.high), "#222"))
     return parts
 
@@ -227,6 +234,13 @@ def _line(
     return (
         f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
         f'stroke-width="{width:g}" stroke-dasharray="{dash}"/>'
+    )
+
+
+def _bar(x: float, y: float, width: float, height: float, colour: str, dash: str) -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{max(height, 0):.1f}" '
+        f'fill="{colour}" fill-opacity="{_strength(dash)}"/>'
     )
 
 

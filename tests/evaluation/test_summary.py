@@ -205,9 +205,14 @@ def test_figures_hold_the_estimates() -> None:
     bars = found["skills"].chart
     assert isinstance(bars, Bars)
     assert bars.groups == ("1 skill", "2 skills")
-    assert bars.series[1].points[1].y == 100 * summary.numbers[2]["spare", 16].value
+    assert bars.series[0].points[1].y == 100 * summary.numbers[2]["spare", 16].value
     assert [s.name for s in found["ablation"].chart.series] == [
         "SPARE, reconstruction only",
         "SPARE",
     ]
     assert "SPARE" in found["accuracy"].sentence
+    # A method has its colour, whichever others stand beside it.
+    for figure in found.values():
+        for series in figure.chart.series:
+            if series.name != "All tokens":
+                assert tables.title_of(summary.methods[series.place]) == series.name
