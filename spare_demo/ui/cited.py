@@ -36,4 +36,5 @@ def comparison_of(visit: Visit, model: Model, settings: Settings) -> Comparison:
         choices.seed,
         visit.key[1],
         choices.relevance,
+        kl=visit.kl,
     )

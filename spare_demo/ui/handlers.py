@@ -27,7 +27,14 @@ from spare_demo.render import reconstruction_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.cited import comparison_of
-from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail, zip_mail
+from spare_demo.ui.payload import (
+    leftover_mail,
+    payload,
+    picks_mail,
+    refusal_mail,
+    why_mail,
+    zip_mail,
+)
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
 
@@ -118,6 +125,11 @@ class Handlers:
             "stage": payload(visit, budget, self._link(visit)),
             "answers": self.answers(visit, budget),
             "cost": panels.cost_html(visit, self.model.prefill_floor),
+            # These were of other picks.
+            "enough": "",
+            "kl": gr.update(value=None, visible=False),
+            "kl_words": panels.KL_WORDS,
+            "second": "",
         }
 
     def _link(self, visit: Visit) -> str:
@@ -189,7 +201,7 @@ class Handlers:
         k = min(k, visit.exploration.n)
         # From here on all of the page is about this picture and question.
         looked = f'<i data-look="{next(_looks)}"></i>'
-        yield self.pictures(visit, k) | {"looked": looked}
+        yield self.pictures(visit, k) | {"looked": looked, "own_answer": ""}
         if ready:
             yield self.finished(ready, k)
         else:
@@ -299,8 +311,12 @@ class Handlers:
         """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
-        data = cite(comparison_of(visit, self.model, self.settings), chosen, link)
-        yield {"mail": zip_mail(data), "message": panels.message_html()}
+        try:
+            data = cite(comparison_of(visit, self.model, self.settings), chosen, link)
+        except ValueError as error:
+            yield {"mail": refusal_mail(str(error))}
+            return
+        yield {"mail": zip_mail(data)}
 
     def stop(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """What there is of the answers when the visitor has heard enough."""

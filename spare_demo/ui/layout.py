@@ -139,7 +139,7 @@ def lay_out(
             gr.HTML("<h2>What changes: KL to the unpruned model against k</h2>")
             parts["measure"] = gr.Button("Measure it", size="sm", elem_id="measure")
             parts["kl"] = gr.Plot(show_label=False, visible=False, elem_id="kl")
-            parts["kl_words"] = gr.HTML(_KL_WORDS)
+            parts["kl_words"] = gr.HTML(panels.KL_WORDS)
     with gr.Row(elem_id="against"), gr.Column():
         gr.HTML("<h2>Question against question</h2>")
         with gr.Row():
@@ -210,12 +210,6 @@ def _asked(
         parts["text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
         parts["seed"] = number_as_sent(gr.Number(settings.seed, label="Seed of random picks"))
     return parts
-
-
-_KL_WORDS = panels.words_html(
-    "How far the probabilities of the first word are from the unpruned model's, for A, B and "
-    "random picks. Measuring runs the model some fifty times."
-)
 
 
 def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def build(model: Model, settings: Settings, prepare: bool = False) -> gr.Blocks:
         opened = wire_lab(lab, lab_parts, opening, tabs)
         _wire(demo, parts, handlers, opened)
         offer(Api(model, settings), _ANSWERING)
+        demo.unload(_forget(demo))
     if prepare:
         threading.Thread(target=handlers.prepare, daemon=True).start()
     return demo.queue(max_size=settings.queue_size)
@@ -207,6 +208,18 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     ended.then(once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET)
     questions = json.dumps([example.question for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
+
+
+def _forget(demo: gr.Blocks) -> Callable[[gr.Request], None]:
+    """Who leaves takes along what was kept of them; Gradio itself would keep it for an hour."""
+
+    def forget(request: gr.Request) -> None:
+        holder = demo.state_holder
+        if request.session_hash:
+            holder.session_data.pop(request.session_hash, None)
+            holder.time_last_used.pop(request.session_hash, None)
+
+    return forget
 
 
 def _of_event(handler: Callable[..., dict]) -> Callable[..., dict]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import io
+import itertools
 import json
 from typing import Any
 
@@ -14,6 +15,8 @@ from spare_demo.compact import compact, packed
 from spare_demo.explain import Factors, Reason, leftover, why
 from spare_demo.pruners import Pruner
 from spare_demo.ui.visit import SLOTS, Visit
+
+_numbers = itertools.count()  # mail that says the same again must arrive again
 
 
 def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
@@ -76,9 +79,16 @@ def leftover_mail(visit: Visit, slot: str, budget: int) -> str:
     return _mail("leftover", slot, budget, values=None if values is None else packed(values, "f4"))
 
 
+def refusal_mail(sentence: str) -> str:
+    """Why there is no file."""
+    return json.dumps({"kind": "refused", "sentence": sentence, "number": next(_numbers)})
+
+
 def zip_mail(data: bytes) -> str:
     """A file for the browser to hand over."""
-    return json.dumps({"kind": "zip", "data": base64.b64encode(data).decode()})
+    return json.dumps(
+        {"kind": "zip", "number": next(_numbers), "data": base64.b64encode(data).decode()}
+    )
 
 
 def why_mail(visit: Visit, patch: int, budget: int, when: str) -> str:

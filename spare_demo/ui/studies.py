@@ -55,7 +55,8 @@ class Studies:
         for curves in kl_curves(self.model, visit.exploration, _whole(visit)):
             if curves.done < 1 and len(curves.budgets) < 2:
                 continue  # one point is no curve
-            yield self.kl(curves, k, visit)
+            visit = dataclasses.replace(visit, kl=curves)
+            yield self.kl(curves, k, visit) | {"visit": visit}
 
     def kl(self, curves: KlCurves, budget: int, visit: Visit) -> Shown:
         """The curves so far, as the page shows them."""

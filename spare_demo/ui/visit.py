@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spare_demo.change import KlCurves
 from spare_demo.comparison import Exploration, choose, explore
 from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
@@ -53,6 +54,7 @@ class Visit:
         answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
         writing: the label being answered and its text so far; ("", "") between answers.
         stopped: whether the visitor ended the answering.
+        kl: how far the first word moves with the budget, where that was measured.
         own: the set made by hand that was asked with last, and its answer.
     """
 
@@ -68,6 +70,7 @@ class Visit:
     answered_budget: int = 0
     writing: tuple[str, str] = ("", "")
     stopped: bool = False
+    kl: KlCurves | None = None
     own: tuple[Selection, Answer] | None = None
 
     def __deepcopy__(self, memo: dict) -> Visit:
@@ -158,7 +161,13 @@ class Guide:
             seed=choices.seed,
         )
         return dataclasses.replace(
-            visit, exploration=again, choices=now, answers=kept, writing=("", ""), stopped=False
+            visit,
+            exploration=again,
+            choices=now,
+            answers=kept,
+            writing=("", ""),
+            stopped=False,
+            kl=None,
         )
 
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:

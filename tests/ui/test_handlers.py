@@ -47,7 +47,7 @@ def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file))
     assert set(shown) == {
         "visit", "message", "looked", "notes", "truth", "stage", "answers", "cost", "curve",
-        "curve_words",
+        "curve_words", "own_answer", "enough", "kl", "kl_words", "second",
     }  # fmt: skip
     assert shown["message"] == ""
     assert shown["answers"].count("prefill") == 3

@@ -85,6 +85,9 @@ def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
     names = {trace.name for trace in shown["kl"]["value"].data if trace.name}
     assert names >= {"A SPARE", "B CDPruner", "random"}
     assert "A SPARE" in shown["kl_words"]
+    assert shown["visit"].kl.done == 1
+    other = merged(handlers.change_methods("spare", "uniform", 0, 5, shown["visit"]))
+    assert other["visit"].kl is None and other["kl"]["visible"] is False
 
 
 def test_words_share_one_mail(handlers, visit) -> None:
@@ -166,4 +169,4 @@ def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(photo_file, "What is it?", CHOSEN, None)
     (step,) = guarded(handlers.cite)({"panels": ["kept"]}, unasked)
-    assert "let all of them end" in step["message"]
+    assert "let all of them end" in json.loads(step["mail"])["sentence"]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +26,7 @@ from spare_demo.render import (
     weight_map,
 )
 from spare_demo.ui import examples
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.visit import Choices, Guide, Visit, digest
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -337,3 +340,40 @@ def test_the_tour_has_five_stops_and_comes_once(visitor, served) -> None:
     page.page.wait_for_timeout(2000)
     expect(tour).to_have_count(0)
     context.close()
+
+
+def held(key: str) -> int:
+    """How many visits to a picture are in memory."""
+    gc.collect()
+    return sum(isinstance(x, Visit) and x.key[0] == key for x in gc.get_objects())
+
+
+def test_who_leaves_takes_their_tensors_along(visitor, served, wide_picture: Path) -> None:
+    context = visitor.page.context.browser.new_context()
+    page = browsing.Visitor(context.new_page()).open(served.url)
+    page.upload(wide_picture)
+    page.ask("Where is the square?")
+    page.expect_answers(576, 64, 64)
+    key = digest(wide_picture)
+    assert held(key) > 0
+    context.close()
+    for _ in range(60):
+        if not held(key):
+            break
+        time.sleep(1)
+    assert held(key) == 0
+
+
+def test_the_zip_comes_by_one_button(visitor) -> None:
+    with visitor.page.expect_download() as saved:
+        visitor.find(".zip").click()
+    with zipfile.ZipFile(saved.value.path()) as zipped:
+        result = json.loads(zipped.read("result.json"))
+    assert result["settings"]["budget"] == 64
+    assert (
+        result["answers"]["unpruned"]["text"] == visitor.find("#answers .said").first.inner_text()
+    )
+    for box in visitor.find(".ticks input:checked").all():
+        box.uncheck()
+    visitor.find(".zip").click()
+    expect(visitor.find(".cite .message")).to_contain_text("at least one picture")

@@ -11,7 +11,6 @@ SPARE.cite = (element, trigger) => {
     if (!panels.length) return;
     button.textContent = 'Making it …';
     button.disabled = true;
-    setTimeout(ready, 60000);  // a refusal is said elsewhere, and the button must come back
     trigger('cite', {panels, link: SPARE.link.make()});
   });
 
@@ -20,10 +19,12 @@ SPARE.cite = (element, trigger) => {
     button.disabled = false;
   }
 
-  SPARE.on('refused', ready);
   SPARE.on('mail', (mail) => {
+    if (mail.kind === 'zip' || mail.kind === 'refused') ready();
+    if (mail.kind === 'refused') {
+      message.innerHTML = `<p class="message" role="alert">${SPARE.escape(mail.sentence)}</p>`;
+    }
     if (mail.kind !== 'zip') return;
-    ready();
     const bytes = Uint8Array.from(atob(mail.data), (letter) => letter.charCodeAt(0));
     SPARE.save(new Blob([bytes], {type: 'application/zip'}), 'spare-comparison.zip');
   });

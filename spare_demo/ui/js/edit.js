@@ -4,7 +4,7 @@ SPARE.edit = (element, props, trigger) => {
   const {state, escape} = SPARE;
   const $ = (selector) => element.querySelector(selector);
   const message = $('.message-place');
-  let past = [], future = [], stroke = null;
+  let past = [], future = [], stroke = null, picture = null;
 
   SPARE.layers.extra = {own: (data) => {
     const own = state.own;
@@ -185,7 +185,8 @@ SPARE.edit = (element, props, trigger) => {
   });
 
   SPARE.on('data', (data) => {
-    if (state.own?.length !== data.n) state.own = null;
+    if (picture !== data.key || state.own?.length !== data.n) state.own = null;
+    picture = data.key;
     if (!state.own) {
       state.own = new Uint8Array(data.n);
       past = [];
