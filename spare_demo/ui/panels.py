@@ -235,7 +235,8 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
             "its rate of arithmetic, both measured at start."
         )
     return (
-        f"<div class='scroll'><table class='cost'><thead><tr>{head}</tr></thead>"
+        "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
+        f"<table class='cost'><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
         f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>"
     )
@@ -284,7 +285,8 @@ def enough_html(visit: Visit, found: Mapping[str, Sufficiency]) -> str:
         parts.append(
             f"<section class='tried {slot.lower()}'><p>{escape(sentence)}</p>"
             f"<details><summary>{len(known.trials)} budgets tried</summary>"
-            "<div class='scroll'><table><thead><tr><th scope='col'>k</th><th scope='col'>answer"
+            f"<div class='scroll' tabindex='0' role='region' aria-label='Budgets tried, {slot}'>"
+            "<table><thead><tr><th scope='col'>k</th><th scope='col'>answer"
             f"</th><th scope='col'>against all tokens</th></tr></thead><tbody>{rows}</tbody>"
             "</table></div></details></section>"
         )
