@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from importlib.util import find_spec
 
 os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
@@ -23,8 +24,9 @@ def main() -> None:
         sys.exit(str(error))
     for line in (f"{model.title} on {model.device}.", *model.notes):
         print(line, flush=True)
+    serving = threading.Event()
     try:
-        demo = build(model, settings, prepare=True)
+        demo = build(model, settings, serving)
     except ValueError as error:  # a method or a picture of the start that cannot be
         sys.exit(str(error))
     try:
@@ -32,6 +34,7 @@ def main() -> None:
     except OSError:
         sys.exit(f"Port {settings.port} is not free. Choose another with --port.")
     print(f"Open http://{settings.host}:{settings.port} in a browser.", flush=True)
+    serving.set()
     demo.block_thread()
 
 

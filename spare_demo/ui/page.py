@@ -43,10 +43,10 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 _ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 
 
-def build(model: Model, settings: Settings, prepare: bool = False) -> gr.Blocks:
+def build(model: Model, settings: Settings, serving: threading.Event | None = None) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
-    prepare: whether to finish the other examples too, in the background.
+    serving: once it is set, the other examples are finished too, in the background.
     """
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
@@ -71,8 +71,8 @@ def build(model: Model, settings: Settings, prepare: bool = False) -> gr.Blocks:
         _wire(demo, parts, handlers, opened)
         offer(Api(model, settings), _ANSWERING)
         demo.unload(_forget(demo))
-    if prepare:
-        threading.Thread(target=handlers.prepare, daemon=True).start()
+    if serving is not None:
+        threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
     return demo.queue(max_size=settings.queue_size)
 
 
@@ -208,6 +208,11 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     ended.then(once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET)
     questions = json.dumps([example.question for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
+
+
+def _once_serving(serving: threading.Event, handlers: Handlers) -> None:
+    serving.wait()
+    handlers.prepare()
 
 
 def _forget(demo: gr.Blocks) -> Callable[[gr.Request], None]:

@@ -107,7 +107,7 @@ def test_select_gives_the_picks_and_where_they_lie(served, client, pictures) -> 
 def test_relevance_gives_a_number_per_patch_and_per_word(client, pictures) -> None:
     told = client.predict(handle_file(pictures[0]), "red circle?", True, api_name="/relevance")
     assert len(told["cosine"]) == 576
-    assert [word["word"] for word in told["words"]] == ["red", "circle", "?"]
+    assert "".join(word["word"] for word in told["words"]) == "redcircle?"
     assert all(-1 <= value <= 1 for word in told["words"] for value in word["cosine"])
 
 
