@@ -42,10 +42,11 @@ class Phase:
 
 WINDOW = 12
 PHASES = (
-    # A picture costs three windows and teaches little more, so most steps see windows.
+    # A picture costs three windows, so most steps see windows. What counts all there is in a
+    # window does not count in a picture, where four times as much is looked through.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("crowded windows", 4500, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
-    Phase("pictures", 350, 16, GRID, 24, World()),
+    Phase("crowded windows", 3900, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("pictures", 700, 16, GRID, 24, World()),
 )
 
 
