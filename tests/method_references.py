@@ -140,11 +140,11 @@ def visionzip(
 
 
 def trim(h: Array, image: Array, text: Array, kept: int | None, sign: float) -> Rows:
-    """kept: how many besides the mean token; None for as many as stand out."""
+    """kept: how many besides the mean token; None for as many as stand out, at least one."""
     s = np.array([sign * (e @ text) for e in image])
     p = np.exp(s - s.max()) / np.exp(s - s.max()).sum()
     n = len(s)
-    count = round(n * outlier_ratio(p)) if kept is None else kept
+    count = max(1, round(n * outlier_ratio(p))) if kept is None else kept
     picked = [int(i) for i in np.argsort(-p)[:count]]
     dropped = [i for i in range(n) if i not in picked]
     rows = [h[i] for i in sorted(picked)] + [np.mean([h[i] for i in dropped], axis=0)]

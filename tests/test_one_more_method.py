@@ -64,7 +64,7 @@ def test_on_the_command_line_and_in_the_table(
     assert program.main(["methods"]) == 0
     assert "every-other" in capsys.readouterr().out
     assert "`every-other`" in markdown() and "`every-other.start` | 0 | 0 to 9" in markdown()
-    monkeypatch.setattr(program, "load_model", lambda name, device: tiny_model)
+    monkeypatch.setattr(program, "load_model", lambda name, device, **_: tiny_model)
     photo.save(tmp_path / "photo.png")
     argv = ["compare", str(tmp_path / "photo.png"), "", "--out", str(tmp_path / "out")]
     argv += ["--methods", "every-other", "--set", "every-other.start=1", "--budget", "3"]
