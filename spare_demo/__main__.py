@@ -12,7 +12,14 @@ from typing import get_args
 
 from spare_demo.citation import cite
 from spare_demo.comparison import Comparison, choose, compare
-from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
+from spare_demo.cost import (
+    UNPRUNED,
+    bytes_text,
+    cost_rows,
+    cost_sentence,
+    seconds_text,
+    tokens_text,
+)
 from spare_demo.evaluation.command import add_options as add_evaluation_options
 from spare_demo.evaluation.command import evaluate
 from spare_demo.export import PANELS, USUAL, write
@@ -275,7 +282,7 @@ def _report(result: Comparison) -> None:
         [
             (
                 titles[row.label],
-                str(row.visual_tokens),
+                tokens_text(row),
                 seconds_text(row.prefill_seconds),
                 seconds_text(row.decode_seconds),
                 bytes_text(row.kv_cache_bytes),

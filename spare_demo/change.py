@@ -19,7 +19,7 @@ from torch import Tensor
 from spare_demo import measures
 from spare_demo.comparison import Exploration
 from spare_demo.models import Answer, Model, View
-from spare_demo.pruners import Pruner
+from spare_demo.pruners import LayerPlan, Pruner
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection
@@ -148,7 +148,7 @@ def first_token_kl(whole: Answer, pruned: Answer) -> float | None:
 def change(
     model: Model,
     view: View,
-    selection: Selection,
+    selection: Selection | LayerPlan,
     whole: Answer,
     stop: threading.Event | None = None,
 ) -> Change | None:
@@ -185,15 +185,22 @@ def kl_curves(
 ) -> Iterator[KlCurves]:
     """Measure the KL of every label and of random picks, a prefill each, budget after budget.
 
+    Methods inside the language model are left out: their budgets are averages over layers.
+
     whole: the answer with all tokens of this view, with its first token.
     Yields what there is after every budget, ascending, so that a page can draw it and stop.
     """
     view, n = exploration.view, exploration.n
     ks = [*sorted({k for k in budgets if 1 <= k < n}), n]
     randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in seeds}
-    by_hand = {label for label, m in exploration.methods.items() if not isinstance(m, Pruner)}
+    methods = {
+        label: method
+        for label, method in exploration.methods.items()
+        if label not in exploration.inside
+    }
+    by_hand = {label for label, method in methods.items() if not isinstance(method, Pruner)}
     series: dict[str, list[float]] = {
-        label: [] for label in [*exploration.methods, *randoms] if label not in by_hand
+        label: [] for label in [*methods, *randoms] if label not in by_hand
     }
     points: dict[str, tuple[int, float]] = {}
 

@@ -14,6 +14,7 @@
       name, title     name: null for a set made by hand
       nested          whether the first k of `order` are the picks for budget k; a method that is
                       not nested is asked of the server (order null); a hand-made set is its order
+      inside          whether it acts inside the language model, layer by layer: no set, no order
       order           u2 (n,) token indices as picked
       gain            f4 (n,) the criterion's value at each pick; null where there is none
       weight          f4 (n,) text weight as the method used it (rho, w, ...); null without text
@@ -148,6 +149,7 @@ def _method(exploration: Exploration, label: str) -> dict[str, Any]:
         "name": None,
         "title": exploration.titles[label],
         "nested": False,
+        "inside": label in exploration.inside,
         "order": None if full is None else packed(full.order, "u2"),
         "gain": None if full is None else _floats(full.gain),
         "weight": _floats(exploration.weights[label]),

@@ -24,7 +24,7 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
 from spare_demo.models import Answer, Model, View
 from spare_demo.pictures import Source
-from spare_demo.pruners import PRUNERS, Pruner, get_pruner
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner, get_pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.pruners.options import Changes, configured, read_method, title_of, write_method
@@ -34,7 +34,7 @@ from spare_demo.tokens import Selection
 if TYPE_CHECKING:
     from spare_demo.change import KlCurves
 
-Chosen = dict[str, Pruner | Selection]
+Chosen = dict[str, Pruner | Selection | LayerPlan]
 """What is compared, by the label it carries on the page and in result.json."""
 
 RANDOM_SEEDS = tuple(range(8))
@@ -64,6 +64,9 @@ class Curves:
 @dataclass(frozen=True, eq=False)
 class Exploration:
     """What every method keeps of one view, at every budget. No language model is involved.
+
+    A method inside the language model has no set here but a plan; it is left out of everything
+    that needs a set.
 
     methods: what was run under each label, text-free stand-ins included.
     full: the picks of all n tokens of the nested methods, and the hand-made sets as they are.
@@ -98,10 +101,37 @@ class Exploration:
     def selections(self, budget: int) -> dict[str, Selection]:
         """What each label keeps at this budget; a set made by hand is itself at every budget.
 
-        Raises ValueError if budget is not a whole number from 1 to n.
+        Labels of `inside` have no set and are left out. Raises ValueError if budget is not a whole
+        number from 1 to n.
         """
         k = check_budget(budget, self.n)
-        return {label: self._selection(label, k) for label in self.methods}
+        return {
+            label: self._selection(label, k) for label in self.methods if label not in self.inside
+        }
+
+    @cached_property
+    def inside(self) -> tuple[str, ...]:
+        """The labels that choose inside the language model, layer by layer."""
+        return tuple(
+            label
+            for label, method in self.methods.items()
+            if isinstance(method, LayerPruner | LayerPlan)
+        )
+
+    def plans(self, budget: int) -> dict[str, LayerPlan]:
+        """The schedule of each label of `inside`; a ready-made plan is itself at every budget.
+
+        Raises ValueError if one of them cannot meet the budget; the message says which it can.
+        """
+        return {label: self.plan(label, budget) for label in self.inside}
+
+    def plan(self, label: str, budget: int) -> LayerPlan:
+        """The schedule of one label of `inside`; raises as `plans`."""
+        method = self.methods[label]
+        if isinstance(method, LayerPlan):
+            return method
+        assert isinstance(method, LayerPruner)
+        return method.plan(self.view, budget)
 
     @cached_property
     def relevance(self) -> Tensor | None:
@@ -128,6 +158,8 @@ class Exploration:
         errors: dict[str, tuple[float, ...]] = {}
         points: dict[str, tuple[int, float]] = {}
         for label, method in self.methods.items():
+            if isinstance(method, LayerPruner | LayerPlan):
+                continue
             if isinstance(method, Selection):
                 points[label] = (method.size, self._error(x, method))
             elif method.nested:
@@ -148,6 +180,7 @@ class Exploration:
         method = self.methods[label]
         if isinstance(method, Selection):
             return method
+        assert isinstance(method, Pruner)
         if method.nested:
             return self.full[label].prefix(k)
         if (label, k) not in self._made:
@@ -164,8 +197,10 @@ class Exploration:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """One finished comparison. `answers` has a key more than `selections`: "unpruned".
+    """One finished comparison. `answers` has a key for each method and one more: "unpruned".
 
+    selections: what methods before the language model kept, by label.
+    plans: the schedules of methods inside it; what they kept is in their answer's `layer_sets`.
     model, revision: name and revision of the model that ran.
     budget, max_new_tokens, seed, aspect, relevance, together: as asked for.
     kl: how far the first word moved at every budget, where that was measured (`change.kl_curves`).
@@ -173,6 +208,7 @@ class Comparison:
 
     exploration: Exploration
     selections: dict[str, Selection]
+    plans: dict[str, LayerPlan]
     answers: dict[str, Answer]
     model: str
     revision: str
@@ -203,7 +239,7 @@ def compare(
     model: Model,
     image: Source,
     question: str,
-    pruners: Sequence[str] | Mapping[str, Pruner | Selection] = ("spare", "cdpruner"),
+    pruners: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner"),
     budget: int | str = 64,
     max_new_tokens: int = 64,
     seed: int = 0,
@@ -217,9 +253,10 @@ def compare(
         model: from `load_model`.
         image: anything `open_picture` takes.
         question: blank for none; methods that need text then run in their text-free form.
-        pruners: names of the table, or {label: Pruner | Selection} for settings, for one method
-            twice, or for hand-made sets.
-        budget: visual tokens kept, 1..n, or a share of them such as "10%".
+        pruners: names of the table, or {label: Pruner | Selection | LayerPlan} for settings, for
+            one method twice, or for hand-made sets.
+        budget: visual tokens kept, 1..n, or a share of them such as "10%"; of methods inside the
+            language model the average over its layers.
         max_new_tokens: longest answer.
         seed: for methods given by name that draw at random.
         aspect: one of `model.aspects`, None for the first.
@@ -227,7 +264,8 @@ def compare(
         together: spend the budget over all views of the picture, instead of equal shares.
 
     Raises:
-        ValueError: an unknown method or a budget out of range; the message may be shown.
+        ValueError: an unknown method, or a budget out of range or of a schedule's reach; the
+            message may be shown.
         PictureError: the picture cannot be used.
     """
     chosen = choose(pruners, seed)
@@ -235,13 +273,15 @@ def compare(
     view = model.encode(image, question, aspect, relevance, together)
     budget = read_budget(budget, view.tokens.n)
     exploration = explore(view, chosen)
-    selections = exploration.selections(budget)
+    selections, plans = exploration.selections(budget), exploration.plans(budget)
     answers = {UNPRUNED: model.answer(view, None, max_new_tokens)}
-    for label, selection in selections.items():
-        answers[label] = model.answer(view, selection, max_new_tokens)
+    for label in exploration.methods:
+        kept = plans[label] if label in plans else selections[label]
+        answers[label] = model.answer(view, kept, max_new_tokens)
     return Comparison(
         exploration,
         selections,
+        plans,
         answers,
         model.name,
         model.revision,
@@ -294,10 +334,11 @@ def finished(
         select_seconds={names[label]: t for label, t in exploration.select_seconds.items()},
         _made={},
     )
-    selections = exploration.selections(budget)
+    selections, plans = exploration.selections(budget), exploration.plans(budget)
     return Comparison(
         named,
         {names[label]: picks for label, picks in selections.items()},
+        {names[label]: plan for label, plan in plans.items()},
         {UNPRUNED: answers[UNPRUNED]} | {names[label]: answers[label] for label in names},
         model.name,
         model.revision,
@@ -324,7 +365,7 @@ def name_of(method: Pruner) -> str:
 
 
 def choose(
-    pruners: Sequence[str] | Mapping[str, Pruner | Selection],
+    pruners: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan],
     seed: int = 0,
     changes: Changes | None = None,
 ) -> Chosen:
@@ -353,9 +394,10 @@ def choose(
         if UNPRUNED in pruners:
             raise ValueError(f'The label "{UNPRUNED}" is the answer with all tokens. Use another.')
         for label, method in pruners.items():
-            if not isinstance(method, Pruner | Selection):
+            if not isinstance(method, Pruner | Selection | LayerPlan):
                 raise ValueError(
-                    f"{label!r} must be a method or a Selection, not {type(method).__name__}. "
+                    f"{label!r} must be a method, a Selection or a LayerPlan, not "
+                    f"{type(method).__name__}. "
                     f"Methods are PRUNERS[name], with one of: {', '.join(PRUNERS)}."
                 )
         return dict(pruners)
@@ -374,7 +416,7 @@ def explore(view: View, chosen: Chosen) -> Exploration:
     """Run every nested method once, for all n tokens, so that each budget is a prefix.
 
     Without a question a method that needs one is replaced by its text-free form, and a note says
-    so. Raises ValueError where there is no such form, or a hand-made set does not fit the picture.
+    so. Raises ValueError where there is no such form, or a hand-made set or plan does not fit.
     """
     tokens = view.tokens
     methods: Chosen = {}
@@ -384,6 +426,9 @@ def explore(view: View, chosen: Chosen) -> Exploration:
     for label, method in chosen.items():
         if isinstance(method, Selection):
             methods[label] = full[label] = method.check(tokens.n)
+            continue
+        if isinstance(method, LayerPlan):
+            methods[label] = method.check(tokens.n, view.layers)
             continue
         if method.needs_text and not tokens.has_text and method.text_free:
             stand_in = get_pruner(method.text_free)

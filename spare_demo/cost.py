@@ -24,6 +24,11 @@ class CostRow:
 
     label: str
     visual_tokens: int
+    """That entered; of methods inside the language model, all."""
+    average_visual_tokens: float
+    """Mean over layers of those really processed."""
+    last_visual_tokens: int
+    """In the last layer."""
     prompt_tokens: int
     new_tokens: int
     prefill_seconds: float
@@ -45,6 +50,8 @@ def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
         CostRow(
             label=label,
             visual_tokens=answer.visual_tokens,
+            average_visual_tokens=answer.average_visual_tokens,
+            last_visual_tokens=answer.kept_per_layer[-1],
             prompt_tokens=answer.prompt_tokens,
             new_tokens=len(answer.token_ids),
             prefill_seconds=answer.prefill_seconds,
@@ -63,6 +70,13 @@ def cost_sentence(rows: Sequence[CostRow], titles: Mapping[str, str]) -> str:
     titles: what to call each label, as `Exploration.titles`.
     """
     return " ".join(_verdict(row, titles[row.label]) for row in rows if row.label != UNPRUNED)
+
+
+def tokens_text(row: CostRow) -> str:
+    """ "64", or "305.6 a layer, 238 in the last" where layers differ."""
+    if row.average_visual_tokens == row.last_visual_tokens:
+        return str(row.last_visual_tokens)
+    return f"{row.average_visual_tokens:.1f} a layer, {row.last_visual_tokens} in the last"
 
 
 def seconds_text(seconds: float) -> str:

@@ -173,11 +173,17 @@ def why(
         patch the last one within the budget, which it lost to the winner.
 
     Raises:
-        ValueError: with a sentence to show: no such patch, budget or step.
+        ValueError: with a sentence to show: no such patch, budget or step, or a method inside the
+            language model, which has no picks.
     """
     tokens, method = exploration.view.tokens, exploration.methods[label]
     if not 0 <= patch < tokens.n:
         raise ValueError(f"There is no patch {patch}. Choose one from 0 to {tokens.n - 1}.")
+    if label in exploration.inside:
+        raise ValueError(
+            f"{exploration.titles[label]} keeps other patches in each layer of the language model, "
+            "from attention and states there. Look at its layers, or at another method."
+        )
     selection = exploration.selections(budget)[label]
     order = selection.order.tolist()
     rank = order.index(patch) + 1 if patch in order else None

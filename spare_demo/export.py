@@ -13,7 +13,8 @@ from PIL import Image
 
 from spare_demo import measures
 from spare_demo.comparison import Comparison
-from spare_demo.cost import UNPRUNED, CostRow, bytes_text, cost_rows, seconds_text
+from spare_demo.cost import UNPRUNED, CostRow, bytes_text, cost_rows, seconds_text, tokens_text
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.record import record
 from spare_demo.render import (
     BLUE,
@@ -22,6 +23,7 @@ from spare_demo.render import (
     Rendered,
     difference,
     kl_figure,
+    layer_overlay,
     leftover_map,
     pick_order,
     reconstruction_figure,
@@ -72,10 +74,11 @@ def write(
 
     result: the text of result.json where the comparison was read from one; None makes it.
 
-    Returns the names of the files; with the usual panels comparison.png, kept-….png per label,
-    difference.png (of the first two labels), relevance.png (with a question), reconstruction.png,
-    the same to hover over in reconstruction.html, and result.json. Raises OSError if the folder
-    cannot be written, ValueError for a panel that is not one of `PANELS`.
+    Returns the names of the files; with the usual panels comparison.png, kept-….png per label (of
+    a method inside the language model one for each layer where tokens leave), difference.png (of
+    the first two labels with one set), relevance.png (with a question), reconstruction.png, the
+    same to hover over in reconstruction.html, and result.json. Raises OSError if the folder cannot
+    be written, ValueError for a panel that is not one of `PANELS`.
     """
     made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(comparison, panels)}
     if "reconstruction" in panels:
@@ -136,6 +139,10 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
             about = f"Share left over, {title} keeping {len(selection)}"
             words = map_svg(canvas, left.numpy(), about, (0.0, highest), drawn.sentence)
             yield Drawing(f"leftover-{named}", drawn, words)
+    for label in comparison.plans if "kept" in panels else ():
+        for found in comparison.answers[label].layer_sets[1:]:
+            drawn = _layer_picture(comparison, canvas, label, found)
+            yield Drawing(f"kept-{slugs[label]}-from-layer-{found.layer + 1}", drawn, None)
     relevance = exploration.relevance
     if "relevance" in panels and relevance is not None:
         drawn = relevance_map(canvas, relevance)
@@ -169,7 +176,7 @@ def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
 
 
 def _coloured(comparison: Comparison) -> dict[str, Colour]:
-    labels = list(comparison.selections)
+    labels = list(comparison.exploration.methods)
     return {label: _COLOURS[i % len(_COLOURS)] for i, label in enumerate(labels)}
 
 
@@ -193,12 +200,19 @@ def _panels(comparison: Comparison, canvas: Canvas) -> list[Panel]:
     panels = [Panel(f"All {n} tokens", None, canvas.image, whole.text, [_cost(rows[UNPRUNED])])]
     for label, colour in _coloured(comparison).items():
         title = comparison.exploration.titles[label]
-        kept = comparison.selections[label]
-        overlay = selection_overlay(canvas, kept, colour, title).image
+        if label in comparison.plans:
+            last = answers[label].layer_sets[-1]
+            overlay = _layer_picture(comparison, canvas, label, last).image
+            heading = f"{title}, {tokens_text(rows[label])}"
+        else:
+            kept = comparison.selections[label]
+            overlay = selection_overlay(canvas, kept, colour, title).image
+            merged = "" if kept.features is None else "merged "
+            heading = f"{title}, {kept.size} {merged}of {n} tokens"
         same = answers[label].text == whole.text
         panels.append(
             Panel(
-                f"{title}, {kept.size} {'' if kept.features is None else 'merged '}of {n} tokens",
+                heading,
                 colour,
                 overlay.crop((0, 0, *canvas.size)),  # the heading says what the legend would
                 answers[label].text,
@@ -209,6 +223,19 @@ def _panels(comparison: Comparison, canvas: Canvas) -> list[Panel]:
             )
         )
     return panels
+
+
+def _layer_picture(comparison: Comparison, canvas: Canvas, label: str, found: LayerSet) -> Rendered:
+    return layer_overlay(
+        canvas,
+        found.kept,
+        found.merged,
+        found.merged_rows,
+        found.layer,
+        comparison.plans[label].depth,
+        _coloured(comparison)[label],
+        comparison.exploration.titles[label],
+    )
 
 
 def _cost(row: CostRow) -> str:

@@ -204,10 +204,18 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
 
 
 def kv_cache_bytes(
-    tokens: int, layers: int, kv_heads: int, head_dim: int, bytes_per_element: int
+    tokens: int | Sequence[int], layers: int, kv_heads: int, head_dim: int, bytes_per_element: int
 ) -> int:
-    """Bytes that keys and values of `tokens` positions occupy in all layers, by arithmetic."""
-    return 2 * tokens * layers * kv_heads * head_dim * bytes_per_element
+    """Bytes that keys and values occupy in all layers, by arithmetic.
+
+    tokens: positions in every layer, or one number for each of the layers.
+    """
+    per_layer = [tokens] * layers if isinstance(tokens, int) else list(tokens)
+    if len(per_layer) != layers:
+        raise ValueError(
+            f"{len(per_layer)} numbers of tokens do not fit {layers} layers. Pass one per layer."
+        )
+    return 2 * sum(per_layer) * kv_heads * head_dim * bytes_per_element
 
 
 def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:

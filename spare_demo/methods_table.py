@@ -7,16 +7,19 @@ Only the column of measured times depends on the machine it was made on.
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 import statistics
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from PIL import Image
 
-from spare_demo.models import Model
-from spare_demo.pruners import PRUNERS
+from spare_demo.models import Model, View
+from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.options import fields_of
+from spare_demo.pruners.plan import Choice, Reading, Stop
 
 BUDGET, RUNS = 64, 5
 
@@ -35,14 +38,22 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
 
     What a method reads of the vision tower is computed before the clock starts where it is
     computed once per picture (attention, keys), and inside it where it is not (the projector).
+    Of a method inside the language model it is the time spent choosing during one prefill, all
+    steps together, at 64 tokens or the least budget it can meet; one that needs a deeper model is
+    left out.
     """
     size = 336
     ramp = Image.linear_gradient("L").resize((size, size))
     picture = Image.merge("RGB", (ramp, ramp.rotate(90), ramp.rotate(180)))
-    tokens = model.encode(picture, "What colour is the largest thing in the picture?").tokens
+    view = model.encode(picture, "What colour is the largest thing in the picture?")
+    tokens = view.tokens
     seconds: dict[str, float] = {}
     for name, method in PRUNERS.items():
         if method.reason_against(model.supplies):
+            continue
+        if isinstance(method, LayerPruner):
+            if (inside := _inside(model, view, method)) is not None:
+                seconds[name] = inside
             continue
         method.select(tokens, BUDGET)
         runs = []
@@ -56,6 +67,39 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
         f"{model.device.type.upper()} ({platform.machine()}), median of {RUNS}"
     )
     return seconds, where
+
+
+def _inside(model: Model, view: View, method: LayerPruner) -> float | None:
+    """Median seconds of choosing, or None where the model is too shallow for the schedule."""
+    try:
+        budget = max(BUDGET, method.lowest(view.tokens.n, view.layers))
+    except ValueError:
+        return None
+    watch = _Stopwatch(method)
+    plan = dataclasses.replace(method.plan(view, budget), method=watch)  # type: ignore[arg-type]
+    runs = []
+    for _ in range(RUNS + 1):  # the first warms up
+        watch.seconds = 0.0
+        model.answer(view, plan, max_new_tokens=1)
+        runs.append(watch.seconds)
+    return statistics.median(runs[1:])
+
+
+class _Stopwatch:
+    """A method that notes how long it takes to choose."""
+
+    def __init__(self, method: LayerPruner):
+        self._method, self.seconds = method, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._method, name)
+
+    def choose(self, reading: Reading, stop: Stop) -> Choice:
+        started = time.perf_counter()
+        choice = self._method.choose(reading, stop)
+        choice.kept.cpu()  # waits for a GPU
+        self.seconds += time.perf_counter() - started
+        return choice
 
 
 def markdown(seconds: Mapping[str, float] | None = None, where: str = "not measured") -> str:

@@ -23,7 +23,8 @@ import spare_demo
 from spare_demo.comparison import RANDOM_SEEDS, Comparison, Exploration
 from spare_demo.cost import UNPRUNED, cost_rows
 from spare_demo.models import Answer
-from spare_demo.pruners import Pruner
+from spare_demo.pruners import LayerPlan, Pruner
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.tokens import Selection
 
 FORMAT = 2
@@ -91,6 +92,10 @@ def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]
         "selections": {
             label: _selection(exploration, label, selection, comparison.leftover[label])
             for label, selection in comparison.selections.items()
+        },
+        "plans": {
+            label: _plan(plan, comparison.answers[label])
+            for label, plan in comparison.plans.items()
         },
         "answers": {label: _answer(answer) for label, answer in comparison.answers.items()},
         "cost": [dataclasses.asdict(row) for row in cost_rows(comparison.answers)],
@@ -162,22 +167,45 @@ def _selection(
         "margin": None  # null: no other token was left
         if selection.margin is None
         else [value if math.isfinite(value) else None for value in selection.margin.tolist()],
-        "sources": _sources(selection),
+        "sources": _sources(selection.sources),
         "weight": _numbers(exploration.weights[label]),
         "leftover": _numbers(leftover),
         "select_seconds": exploration.select_seconds.get(label),
     }
 
 
-def _sources(selection: Selection) -> list[list[list[float]]] | None:
+def _sources(sources: Tensor | None) -> list[list[list[float]]] | None:
     """For each merged row, in the language model's order, [patch, how much of it went in], …; a
     row without any is the class token's."""
-    if selection.sources is None:
+    if sources is None:
         return None
     return [
         [[int(patch), float(row[patch])] for patch in row.nonzero().flatten()]
-        for row in selection.sources.cpu()
+        for row in sources.cpu()
     ]
+
+
+def _plan(plan: LayerPlan, answer: Answer) -> dict[str, Any]:
+    return {
+        "method": plan.method.name,
+        "settings": dataclasses.asdict(plan.method),  # type: ignore[call-overload]
+        "budget": plan.budget,
+        "per_layer": list(plan.per_layer),
+        "stops": [[stop.layer, stop.keep, stop.merged] for stop in plan.stops],
+        "average": plan.average,
+        "as_the_paper_counts": plan.counted,
+        "last_layer": plan.last,
+        "kept": [_layer_set(found) for found in answer.layer_sets],
+    }
+
+
+def _layer_set(found: LayerSet) -> dict[str, Any]:
+    """From which layer on, the patches kept, and what each merged row after them is made of."""
+    return {
+        "from_layer": found.layer,
+        "patches": found.kept.tolist(),
+        "sources": _sources(found.sources) or [],
+    }
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
@@ -191,6 +219,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "decode_seconds": answer.decode_seconds,
         "kv_cache_bytes": answer.kv_cache_bytes,
         "kept_per_layer": list(answer.kept_per_layer),
+        "average_visual_tokens": answer.average_visual_tokens,
         "ended": answer.ended,
         "log_probabilities": list(answer.log_probabilities),
     }

@@ -21,15 +21,16 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.change import KlCurves
-from spare_demo.comparison import Comparison, Curves, Exploration
+from spare_demo.comparison import Chosen, Comparison, Curves, Exploration
 from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Grid, MultiGrid, fit
 from spare_demo.models import Answer, Picture, View
 from spare_demo.pictures import open_picture
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
+from spare_demo.pruners.plan import LayerSet, Stop
 from spare_demo.record import FORMAT, digest, versions
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import Selection, VisualTokens, as_indices
 
 _GREY = (160, 160, 160)
 
@@ -47,7 +48,7 @@ class Reopened:
     """
 
     comparison: Comparison
-    methods: dict[str, Pruner | Selection]
+    methods: Chosen
     text: str
     notes: tuple[str, ...]
     pictured: bool
@@ -70,14 +71,14 @@ def reopen(text: str, photo: Image.Image | None = None) -> Reopened:
     notes = _differences(data)
     try:
         return _rebuilt(data, text, photo, notes)
-    except _NotThePicture as error:
+    except _Refused as error:
         raise ValueError(str(error)) from None
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, OSError):
         newer = data.get("format") != FORMAT
         raise ValueError(" ".join(notes)) if newer and notes else _unreadable() from None
 
 
-class _NotThePicture(Exception):
+class _Refused(Exception):
     pass
 
 
@@ -107,12 +108,17 @@ def _rebuilt(
         relevance_seconds=float(data["relevance_seconds"]),
         text_stretches=0,
         text_words=(),
+        layers=len(data["answers"][UNPRUNED]["kept_per_layer"]),
     )
     selections = {label: _selection(item, n) for label, item in data["selections"].items()}
-    methods = {
-        label: _method(label, item, selections[label], notes)
-        for label, item in data["selections"].items()
-    }
+    inside = data.get("plans", {})
+    plans = {label: _plan(label, item, n, view.layers) for label, item in inside.items()}
+    methods: Chosen = {label: plan.method for label, plan in plans.items()}
+    for label, item in data["selections"].items():
+        methods[label] = _method(label, item, selections[label], notes)
+    if set(data["answers"]) != {UNPRUNED, *methods}:
+        raise ValueError
+    methods = {label: methods[label] for label in data["answers"] if label != UNPRUNED}
     seconds = {
         label: float(item["select_seconds"])
         for label, item in data["selections"].items()
@@ -128,7 +134,11 @@ def _rebuilt(
     comparison = Comparison(
         exploration=found,
         selections=selections,
-        answers={label: _answer(item) for label, item in data["answers"].items()},
+        plans=plans,
+        answers={
+            label: _answer(item, inside.get(label, {}).get("kept", ()), n)
+            for label, item in data["answers"].items()
+        },
         model=str(data["model"]["name"]),
         revision=str(data["model"]["revision"]),
         budget=int(told["budget"]),
@@ -139,8 +149,6 @@ def _rebuilt(
         together=bool(told.get("together", False)),
         kl=_kl(data.get("kl")),
     )
-    if set(comparison.answers) != {UNPRUNED, *selections}:
-        raise ValueError
     comparison.__dict__["leftover"] = {
         label: _tensor(item.get("leftover"), n) for label, item in data["selections"].items()
     }
@@ -189,7 +197,7 @@ def _photo(told: Mapping[str, Any], photo: Image.Image | None, notes: list[str])
         )
         return Image.new("RGB", size, _GREY)
     if photo.size != size or digest(photo) != told["sha256"]:
-        raise _NotThePicture(
+        raise _Refused(
             "The picture is not the one this result was made of. Give the one it was made of."
         )
     return photo
@@ -228,10 +236,7 @@ def _selection(item: Mapping[str, Any], n: int) -> Selection:
         margin = _tensor([math.inf if value is None else value for value in margin])
     features, sources = None, None
     if item.get("sources") is not None:
-        sources = torch.zeros(len(item["sources"]), n, dtype=torch.float64)
-        for row, parts in zip(sources, item["sources"], strict=True):
-            for patch, share in parts:
-                row[patch] = share
+        sources = _shares(item["sources"], n)
         features = torch.zeros(len(sources), 1)
     order, gain = item["order"], _tensor(item.get("gain"))
     return Selection(order, gain, features, sources, margin).check(n)
@@ -253,15 +258,48 @@ def _method(
         return selection
 
 
-def _answer(item: Mapping[str, Any]) -> Answer:
-    """The fields that this version has and the file knows; logits were never in it."""
+def _plan(label: str, item: Mapping[str, Any], n: int, depth: int) -> LayerPlan:
+    """The schedule of a method inside the language model, as it was."""
+    try:
+        method: Any = dataclasses.replace(PRUNERS[item["method"]], **item["settings"])  # type: ignore[type-var]
+    except (KeyError, TypeError, ValueError):
+        method = None
+    if not isinstance(method, LayerPruner):
+        raise _Refused(
+            f"The method {str(item['method'])[:40]!r}, which acts inside the language model, is "
+            "not in this version. Make the comparison again without it."
+        )
+    stops = tuple(Stop(*(int(number) for number in stop)) for stop in item["stops"])
+    return LayerPlan(method, n, depth, int(item["budget"]), stops)
+
+
+def _layer_set(item: Mapping[str, Any], n: int) -> LayerSet:
+    sources = _shares(item["sources"], n).float() if item["sources"] else None
+    return LayerSet(int(item["from_layer"]), as_indices(item["patches"]), sources)
+
+
+def _shares(rows: Sequence[Sequence[Sequence[float]]], n: int) -> Tensor:
+    """[[patch, share], …] of each merged row -> (r, n)."""
+    sources = torch.zeros(len(rows), n, dtype=torch.float64)
+    for row, parts in zip(sources, rows, strict=True):
+        for patch, share in parts:
+            row[int(patch)] = share
+    return sources
+
+
+def _answer(item: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], n: int) -> Answer:
+    """The fields that this version has and the file knows; logits were never in it.
+
+    sets: the tokens of each layer, of a method inside the language model.
+    """
     known = {field.name for field in dataclasses.fields(Answer)}
     values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in item.items()
         if name in known
     }
-    return Answer(**values, first_logits=torch.empty(0))
+    layer_sets = tuple(_layer_set(found, n) for found in sets)
+    return Answer(**values, first_logits=torch.empty(0), layer_sets=layer_sets)
 
 
 def _curves(told: Mapping[str, Any]) -> Curves:

@@ -39,11 +39,13 @@ def test_every_method_and_every_setting_has_its_row() -> None:
 def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, monkeypatch) -> None:
     monkeypatch.setattr("spare_demo.methods_table.BUDGET", 5)
     seconds, where = measured(tiny_model)
-    assert list(seconds) == list(PRUNERS) and min(seconds.values()) > 0
+    # Its three layers are too few for the schedules that prune three times.
+    able = [name for name in PRUNERS if not name.startswith(("pyramid", "sparsevlm"))]
+    assert list(seconds) == able and min(seconds.values()) > 0
     assert "5 of 16 tokens 32 wide" in where and "CPU" in where
     page = markdown(seconds, where)
-    assert page.count(" ms |") == len(PRUNERS) and where in page
+    assert page.count(" ms |") == len(able) and where in page
     mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
-    able, _ = measured(mute)
-    assert set(able) == {name for name, method in PRUNERS.items() if not method.needs_text}
-    assert markdown(able).count("| – |") == len(PRUNERS) - len(able)
+    spoken, _ = measured(mute)
+    assert set(spoken) == {name for name in able if not PRUNERS[name].needs_text}
+    assert markdown(spoken).count("| – |") == len(PRUNERS) - len(spoken)

@@ -102,7 +102,7 @@ def write_clip_folder(folder: Path) -> open_clip.CLIP:
     return model
 
 
-def write_llava_folder(folder: Path) -> None:
+def write_llava_folder(folder: Path, layers: int = 3) -> None:
     """A LLaVA-1.5 around the CLIP in ``clip/``, in several safetensors shards."""
     vision_config, vision_tower = _clip(folder)
     tokenizer = _tokenizer()
@@ -119,6 +119,7 @@ def write_llava_folder(folder: Path) -> None:
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
         image_seq_length=(SIZE // PATCH) ** 2,
     )
+    config.text_config.num_hidden_layers = layers
     _save(LlavaForConditionalGeneration(config), processor, folder, vision_tower)
 
 

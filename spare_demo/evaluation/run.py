@@ -24,7 +24,7 @@ from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
 from spare_demo.geometry import Aspect
 from spare_demo.models import Model, Picture, View
 from spare_demo.pictures import PictureError
-from spare_demo.pruners import Pruner
+from spare_demo.pruners import LayerPlan, LayerPruner, Pruner
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
@@ -118,7 +118,7 @@ class _Trial(NamedTuple):
     method: str
     budget: int
     view: View
-    selection: Selection | None
+    selection: Selection | LayerPlan | None
     error: float
 
 
@@ -173,14 +173,20 @@ class _Picks:
     def __init__(self, features: Tensor, methods: Mapping[str, Pruner], plan: Plan) -> None:
         self.plan, self.methods = plan, methods
         self.features, self.x = features, measures.compact(features)
-        self.known: dict[str, list[tuple[int, Selection, float]]] = {}
+        self.known: dict[str, list[tuple[int, Selection | LayerPlan, float]]] = {}
         self.greedy: tuple[View | None, dict[str, Selection]] = None, {}
 
-    def of(self, label: str, view: View) -> list[tuple[int, Selection, float]]:
-        """Of each budget: the budget, the selection and its relative reconstruction error."""
+    def of(self, label: str, view: View) -> list[tuple[int, Selection | LayerPlan, float]]:
+        """Of each budget: the budget, the selection and its relative reconstruction error.
+
+        Methods inside the language model have a plan instead, and no error of one set.
+        """
         method, budgets, tokens = self.methods[label], self.plan.budgets, view.tokens
         if label in self.known:
             return self.known[label]
+        if isinstance(method, LayerPruner):
+            return [(k, method.plan(view, k), float("nan")) for k in budgets]
+        found: list[tuple[int, Selection | LayerPlan, float]]
         if method.nested:
             most = self._most(label, view)
             chosen = [most.prefix(k) for k in budgets]

@@ -16,6 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo.geometry import Grid, MultiGrid
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.tokens import VisualTokens
 
 
@@ -71,6 +72,7 @@ class View:
         text_stretches: how many 77-token stretches the question filled; above 1 only the last is
             pooled at the text's end (see text_tower.py). 0 without a question or text tower.
         text_words: with `RelevanceOptions(text="tokens")` the m token strings, else empty.
+        layers: how many the language model has that will answer.
     """
 
     picture: Picture
@@ -81,6 +83,7 @@ class View:
     relevance_seconds: float
     text_stretches: int
     text_words: tuple[str, ...]
+    layers: int
 
     @property
     def pixel_values(self) -> Tensor:
@@ -111,13 +114,15 @@ class Answer:
         prefill_seconds: the pass over the prompt.
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
-        kept_per_layer: visual tokens in each layer of the language model.
+        kept_per_layer: visual tokens in each layer of the language model, read from the cache.
         first_logits: (vocab,) float32, CPU: the scores of the first new token. (0,) when stopped
             before the prefill.
         ended: "end" the model closed its answer, "length" it reached the limit, "stop" it was told
             to stop.
         log_probabilities: of each new token after those before it, in nats; the model's own, also
             where it was sampled or given.
+        layer_sets: which visual tokens each layer got, where they leave on the way (a LayerPlan):
+            one set for layer 0 and one for each stop. Empty where all layers get the same.
     """
 
     text: str
@@ -132,8 +137,24 @@ class Answer:
     ended: Literal["end", "length", "stop"]
     newline_tokens: int = 0
     log_probabilities: tuple[float, ...] = ()
+    layer_sets: tuple[LayerSet, ...] = ()
 
     @property
     def stopped(self) -> bool:
         """Whether it was told to stop before it was done."""
         return self.ended == "stop"
+
+    @property
+    def average_visual_tokens(self) -> float:
+        """Mean over layers of the visual tokens that were really processed."""
+        return sum(self.kept_per_layer) / len(self.kept_per_layer)
+
+    @property
+    def layer_kept(self) -> tuple[Tensor, ...]:
+        """(k_l,) patch indices in each layer l, of `layer_sets`; empty where there are none."""
+        sets = [self.set_at(layer) for layer in range(len(self.kept_per_layer))]
+        return tuple(found.kept for found in sets if found is not None)
+
+    def set_at(self, layer: int) -> LayerSet | None:
+        """Which visual tokens a layer got; None where all layers got the same."""
+        return next((found for found in self.layer_sets[::-1] if found.layer <= layer), None)

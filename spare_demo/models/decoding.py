@@ -17,8 +17,10 @@ from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
 from spare_demo.models.captured import CapturedPrefill
+from spare_demo.models.layerwise import LayerwiseRun
 from spare_demo.models.passes import Passes
 from spare_demo.models.rows import Rows
+from spare_demo.pruners.plan import LayerPlan
 
 
 def decode(
@@ -34,6 +36,7 @@ def decode(
     stop: threading.Event | None,
     given: Sequence[int] = (),
     captured: CapturedPrefill | None = None,
+    plan: LayerPlan | None = None,
 ) -> Generator[str, None, Answer]:
     """Answer one prompt, yielding the text piece by piece.
 
@@ -49,22 +52,31 @@ def decode(
         stop: looked at before every pass.
         given: tokens to write first, whatever the model would have chosen.
         captured: what runs the prefill where positions are compact; None for a pass as usual.
+        plan: which visual tokens of `rows` leave on the way, and where; None for none.
 
     Returns:
         the `Answer`; the pieces joined are its text.
     """
     device, text, config = hf.device, _Text(tokenizer), hf.config
-    visual = rows.values
+    visual, embed = rows.values, hf.get_input_embeddings()
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first, last = int(placeholders[0]), int(placeholders[-1])
     ends = _end_ids(hf)
     sampler = torch.Generator().manual_seed(seed)
-    cache = DynamicCache(config=hf.config)
+    layerwise = None
+    if plan is not None:
+        tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
+        decoder = hf.model.language_model
+        layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
+    cache = DynamicCache(config=hf.config) if layerwise is None else layerwise.cache
 
-    def forward(**inputs: Tensor) -> tuple[Tensor, int]:
+    def forward(embeds: Tensor, **where: Tensor) -> tuple[Tensor, int]:
         """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
-        out = hf(**inputs, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        return chosen(out.logits[0, -1].float())
+        if layerwise is None:
+            inputs: dict[str, Any] = {"inputs_embeds": embeds, "past_key_values": cache, **where}
+            return chosen(hf(**inputs, use_cache=True, logits_to_keep=1).logits[0, -1].float())
+        run = layerwise.step if layerwise.sets else layerwise.prefill
+        return chosen(hf.lm_head(run(embeds))[0, -1].float())
 
     def chosen(logits: Tensor) -> tuple[Tensor, int]:
         if temperature == 0:
@@ -74,15 +86,15 @@ def decode(
         return logits, int(torch.multinomial(shares, 1, generator=sampler))
 
     def prefill() -> tuple[Tensor, int]:
-        embed, ids = hf.get_input_embeddings(), input_ids.to(device)
+        ids = input_ids.to(device)
         before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
-        if captured is not None and positions is None:
+        if captured is not None and positions is None and layerwise is None:
             nonlocal cache
             done = captured(embeds)
             cache = done.cache
             return chosen(done.logits)
-        return forward(inputs_embeds=embeds, **placed(0, embeds.shape[1]))
+        return forward(embeds, **placed(0, embeds.shape[1]))
 
     def placed(start: int, end: int) -> dict[str, Tensor]:
         """The positions of tokens start..end-1 of prompt and answer, if they are not compact."""
@@ -96,6 +108,7 @@ def decode(
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     prefill_seconds = decode_seconds = 0.0
     kv_bytes = 0
+    kept: tuple[int, ...] = (rows.visual,) * config.text_config.num_hidden_layers
     first_logits = torch.empty(0)
     ended: Literal["end", "length", "stop"] = "stop"
     log_probabilities: list[float] = []
@@ -104,6 +117,8 @@ def decode(
         (logits, token), prefill_seconds = passes.run(prefill)
         first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
         kv_bytes = cache_bytes(cache)
+        others = prompt_tokens - rows.visual  # text and newlines, which stay in every layer
+        kept = tuple(cache.get_seq_length(layer) - others for layer in range(len(kept)))
         while True:
             if len(text.ids) < len(given):
                 token = given[len(text.ids)]
@@ -118,7 +133,7 @@ def decode(
             step = torch.tensor([[token]], device=device)
             at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
             (logits, token), seconds = passes.run(
-                lambda step=step, at=at: forward(input_ids=step, **at)  # type: ignore[misc]
+                lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
             )
             decode_seconds += seconds
         if piece := text.rest():
@@ -133,10 +148,11 @@ def decode(
         prefill_seconds=prefill_seconds,
         decode_seconds=decode_seconds,
         kv_cache_bytes=kv_bytes,
-        kept_per_layer=(rows.visual,) * config.text_config.num_hidden_layers,
+        kept_per_layer=kept,
         first_logits=first_logits,
         ended=ended,
         log_probabilities=tuple(log_probabilities),
+        layer_sets=() if layerwise is None else layerwise.sets,
     )
 
 

@@ -31,6 +31,7 @@ from spare_demo.models.prompt import build_prompt
 from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.text_tower import TextTower
 from spare_demo.pictures import Source
+from spare_demo.pruners.plan import LayerPlan
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -164,10 +165,10 @@ class Model(ABC):
                 f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
                 f"and this model has room for {room}. Shorten it."
             )
-        tower = self.text_tower
+        tower, layers = self.text_tower, self._config.text_config.num_hidden_layers
         if tower is None:
             tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
-            return View(picture, question, prompt, input_ids, tokens, 0.0, 0, ())
+            return View(picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers)
 
         # With the model spread over several GPUs the tower may lie on another one.
         states = picture.hidden[relevance.layer].to(self.device)
@@ -195,7 +196,9 @@ class Model(ABC):
             together=together,
             **picture.reads,
         )
-        return View(picture, question, prompt, input_ids, tokens, seconds, stretches, tuple(words))
+        return View(
+            picture, question, prompt, input_ids, tokens, seconds, stretches, tuple(words), layers
+        )
 
     def encode(
         self,
@@ -211,7 +214,7 @@ class Model(ABC):
     def stream(
         self,
         view: View,
-        selection: Selection | None = None,
+        selection: Selection | LayerPlan | None = None,
         max_new_tokens: int = 64,
         temperature: float = 0.0,
         seed: int = 0,
@@ -222,7 +225,8 @@ class Model(ABC):
 
         Args:
             view: from this model's `ask` or `encode`.
-            selection: the tokens to keep, None for all.
+            selection: the tokens to keep, or the plan of a method inside the language model for
+                this view; None for all.
             max_new_tokens: at least 1.
             temperature: 0 is greedy; above, samples with `seed`.
             stop: set it to end the answer after the token being made.
@@ -230,12 +234,16 @@ class Model(ABC):
 
         Raises:
             ValueError: at once, not at the first piece: indices out of range, rows of another
-                width, `max_new_tokens` below 1, negative temperature.
+                width, a plan for another picture or model, `max_new_tokens` below 1, negative
+                temperature.
         """
         if max_new_tokens < 1:
             raise ValueError("max_new_tokens must be at least 1.")
         if not temperature >= 0:
             raise ValueError("temperature must be 0 (greedy) or above.")
+        plan = None
+        if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
+            plan, selection = selection.check(view.tokens.n, view.layers), None
         rows = kept_rows(view.picture, selection)
         return decode(
             self.hf,
@@ -250,12 +258,13 @@ class Model(ABC):
             stop,
             given,
             self._captured,
+            plan,
         )
 
     def answer(
         self,
         view: View,
-        selection: Selection | None = None,
+        selection: Selection | LayerPlan | None = None,
         max_new_tokens: int = 64,
         temperature: float = 0.0,
         seed: int = 0,
@@ -267,7 +276,7 @@ class Model(ABC):
     def score(
         self,
         view: View,
-        selection: Selection | None,
+        selection: Selection | LayerPlan | None,
         token_ids: Sequence[int],
         stop: threading.Event | None = None,
     ) -> Answer:
@@ -286,7 +295,7 @@ class Model(ABC):
         return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
 
     def answer_many(
-        self, asked: Sequence[tuple[View, Selection | None]], max_new_tokens: int = 64
+        self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64
     ) -> list[Said]:
         """What `answer` says, greedily, to each of many; far faster than one after the other.
 
@@ -298,10 +307,12 @@ class Model(ABC):
         said: dict[int, Said] = {}
         prompts: dict[int, Prompt] = {}
         for i, (view, selection) in enumerate(asked):
+            if isinstance(selection, LayerPlan):  # layers with numbers of their own
+                said[i] = self._said_alone(view, selection, max_new_tokens)
+                continue
             rows = kept_rows(view.picture, selection)
             if self._positions(view, rows) is not None:  # rows with places of their own
-                alone = self.answer(view, selection, max_new_tokens)
-                said[i] = Said(alone.text, alone.token_ids, alone.first_logits)
+                said[i] = self._said_alone(view, selection, max_new_tokens)
                 continue
             before = view.prompt.split(self.processor.image_token)[0]
             shared = (before, id(view.picture), _identity(selection))
@@ -324,6 +335,12 @@ class Model(ABC):
                 "Start without --capture-prefill."
             )
         self._captured = CapturedPrefill(self.hf)
+
+    def _said_alone(
+        self, view: View, selection: Selection | LayerPlan | None, max_new_tokens: int
+    ) -> Said:
+        alone = self.answer(view, selection, max_new_tokens)
+        return Said(alone.text, alone.token_ids, alone.first_logits)
 
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""

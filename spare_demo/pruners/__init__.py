@@ -6,6 +6,8 @@ from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cdpruner import CDPruner
 from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
+from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM
+from spare_demo.pruners.plan import LayerPlan, LayerPruner
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.spare import Spare
@@ -34,9 +36,14 @@ PRUNERS: dict[str, Pruner] = {
     "trim": Trim(),
     "trim-paper": Trim(form="paper"),
     "zoo-prune": ZooPrune(),
+    "fastv": FastV(),
+    "pyramiddrop": PyramidDrop(),
+    "sparsevlm": SparseVLM(),
+    "sparsevlm-plus": SparseVLM(version="2.0"),
+    "dart": Dart(),
 }
 
-__all__ = ["PRUNERS", "Pruner", "get_pruner"]
+__all__ = ["PRUNERS", "LayerPlan", "LayerPruner", "Pruner", "get_pruner"]
 
 
 def get_pruner(name: str) -> Pruner:

@@ -5,6 +5,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.curves import kl_figure, reconstruction_figure
 from spare_demo.render.difference import difference
 from spare_demo.render.heatmap import heatmap, relevance_map
+from spare_demo.render.layers import layer_overlay
 from spare_demo.render.maps import (
     leftover_map,
     question_difference,
@@ -25,6 +26,7 @@ __all__ = [
     "heatmap",
     "kept_overlay",
     "kl_figure",
+    "layer_overlay",
     "leftover_map",
     "merged_overlay",
     "pick_order",

@@ -102,6 +102,11 @@ class Api:
             view = self._view(image, question)
             k = read_budget(budget, view.tokens.n)
             explored = explore(view, choose((method,), read_seed(seed)))
+            if explored.inside:
+                raise ValueError(
+                    f"{explored.titles[method]} has no single token set: it chooses inside the "
+                    "language model, layer by layer. Ask /compare, which tells what they kept."
+                )
             selection, weight = explored.selections(k)[method], explored.weights[method]
             return {
                 "method": getattr(explored.methods[method], "name", method),

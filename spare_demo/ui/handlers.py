@@ -167,7 +167,7 @@ class Handlers:
     def curve(self, visit: Visit, budget: int) -> Shown:
         curves = visit.exploration.curves
         names = {slot: f"{slot} {visit.titles[slot]}" for slot in SLOTS}
-        series = {names[slot]: curves.errors[slot] for slot in SLOTS}
+        series = {names[slot]: curves.errors[slot] for slot in SLOTS if slot in curves.errors}
         band = (
             curves.random.mean.tolist(),
             curves.random.low.tolist(),

@@ -7,10 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from spare_demo.change import Change, first_difference
-from spare_demo.cost import UNPRUNED, bytes_text, cost_rows, cost_sentence, seconds_text
+from spare_demo.cost import (
+    UNPRUNED,
+    bytes_text,
+    cost_rows,
+    cost_sentence,
+    seconds_text,
+    tokens_text,
+)
 from spare_demo.first_words import Candidate
 from spare_demo.models import Answer, Model
+from spare_demo.render import BLUE, VERMILION, layer_overlay
 from spare_demo.sufficiency import Sufficiency
+from spare_demo.ui.payload import data_address
 from spare_demo.ui.visit import SLOTS, Visit
 
 
@@ -67,9 +76,11 @@ def answers_html(
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
     shown = visit.answered_budget or budget
     for slot in SLOTS:
-        kept = visit.exploration.selections(shown)[slot]
-        merged = "" if kept.features is None else " merged"
-        names[slot] = f"{slot} {visit.titles[slot]} · {kept.size}{merged}"
+        kept = visit.exploration.selections(shown).get(slot)
+        count = f"{shown} on average"
+        if kept is not None:
+            count = f"{kept.size}{'' if kept.features is None else ' merged'}"
+        names[slot] = f"{slot} {visit.titles[slot]} · {count}"
     cards = "".join(_card(label, name, visit) for label, name in names.items())
     old = bool(visit.answers) and visit.answered_budget != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.
@@ -194,6 +205,46 @@ def own_html(
     )
 
 
+def layers_html(visit: Visit) -> str:
+    """What each layer of the language model kept, for methods that choose inside it; else empty."""
+    return "".join(
+        _layers(visit, slot) for slot in visit.exploration.inside if slot in visit.answers
+    )
+
+
+def _layers(visit: Visit, slot: str) -> str:
+    answer, budget = visit.answers[slot], visit.answered_budget
+    plan = visit.exploration.plan(slot, budget)
+    name, depth = f"{slot} {visit.titles[slot]}", plan.depth
+    colour = BLUE if slot == "A" else VERMILION
+    figures = ""
+    for found in answer.layer_sets[1:]:
+        drawn = layer_overlay(
+            visit.canvas,
+            found.kept,
+            found.merged,
+            found.merged_rows,
+            found.layer,
+            depth,
+            colour,
+            name,
+        )
+        words = escape(drawn.sentence)
+        small = drawn.image.resize((drawn.image.width // 2, drawn.image.height // 2))
+        figures += (
+            f'<figure><img alt="{words}" src="{data_address(small)}" width="{small.width}" '
+            f'height="{small.height}"><figcaption>{words}</figcaption></figure>'
+        )
+    told = (
+        f"{name} has no single token set: it chooses inside the language model. Layers got "
+        f"{', '.join(str(count) for count in answer.kept_per_layer)} visual tokens, "
+        f"{answer.average_visual_tokens:.1f} on average and {plan.last} in the last."
+    )
+    if plan.method.counting_note:
+        told += f" Its paper counts {plan.counted:.1f}: {plan.method.counting_note}."
+    return f'<div class="per-layer"><p>{escape(told)}</p>{figures}</div>'
+
+
 def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     """What each answer cost, measured in this run, and what pruning brought.
 
@@ -206,7 +257,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     floors = {label: floor(answer) for label, answer in visit.answers.items()}
     body = "".join(
         f"<tr><th scope='row'>{escape(names[row.label])}</th>"
-        f"<td>{row.prompt_tokens}</td><td>{row.visual_tokens}</td>"
+        f"<td>{row.prompt_tokens}</td><td>{tokens_text(row)}</td>"
         f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
         f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"
         f"<td>{bytes_text(row.kv_cache_bytes)}</td></tr>"
@@ -238,7 +289,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
         f"<table class='cost'><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
-        f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>"
+        f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>{layers_html(visit)}"
     )
 
 

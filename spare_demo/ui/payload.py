@@ -14,6 +14,7 @@ from PIL import Image
 from spare_demo.compact import compact, packed
 from spare_demo.explain import Factors, Reason, leftover, why
 from spare_demo.pruners import Pruner
+from spare_demo.tokens import Selection
 from spare_demo.ui.visit import SLOTS, Visit
 
 _numbers = itertools.count()  # mail that says the same again must arrive again
@@ -35,6 +36,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         sent["merges"] = method.merges
         if not method.nested:
             sent["budget"] = budget
+        if not method.nested and slot not in exploration.inside:
             sent["order"] = packed(exploration.selections(budget)[slot].order, "u2")
     return told | {
         "shown": budget,
@@ -68,14 +70,23 @@ def data_address(image: Image.Image) -> str:
 
 def picks_mail(visit: Visit, slot: str, budget: int) -> str:
     """The picks of one slot at one budget, as the page reads its mail."""
-    order = visit.exploration.selections(budget)[slot].order
+    order = _selection(visit, slot, budget).order
     return _mail("picks", slot, budget, order=order.tolist())
+
+
+def _selection(visit: Visit, slot: str, budget: int) -> Selection:
+    if slot in visit.exploration.inside:
+        raise ValueError(
+            f"{slot} {visit.titles[slot]} has no single token set: it chooses inside the language "
+            "model, layer by layer."
+        )
+    return visit.exploration.selections(budget)[slot]
 
 
 def leftover_mail(visit: Visit, slot: str, budget: int) -> str:
     """(n,) leftover shares of one slot at one budget; null where rows are merged."""
     exploration = visit.exploration
-    values = leftover(exploration.view.tokens, exploration.selections(budget)[slot])
+    values = leftover(exploration.view.tokens, _selection(visit, slot, budget))
     return _mail("leftover", slot, budget, values=None if values is None else packed(values, "f4"))
 
 
@@ -97,7 +108,7 @@ def why_mail(visit: Visit, patch: int, budget: int, when: str) -> str:
     picks = exploration.selections(budget)
     steps = {"first": 0, "last": None, "own": None}
     reasons = {}
-    for slot in SLOTS:
+    for slot in picks:  # those inside the language model have none
         step = len(picks[slot]) - 1 if when == "last" else steps.get(when)
         reasons[slot] = _reason(why(exploration, slot, patch, budget, step))
     return json.dumps(

@@ -89,7 +89,7 @@ class Studies:
         if moved.relevance is not None:
             drawn.append(relevance_change_map(visit.canvas, moved.relevance))
         one, two = (e.selections(k) for e in (visit.exploration, other))
-        for slot in SLOTS:
+        for slot in [slot for slot in SLOTS if slot in moved.picks]:
             picks, title = moved.picks[slot], f"{slot} {visit.titles[slot]}"
             drawn.append(
                 question_difference(

@@ -17,7 +17,7 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.geometry import Aspect
 from spare_demo.models import Answer, Model, Picture
 from spare_demo.pictures import PictureError, open_picture
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
 from spare_demo.pruners.options import title_of
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render import Canvas
@@ -178,14 +178,17 @@ class Guide:
         Yields:
             the visit with the answers so far, after each word and after each answer.
         """
-        selections = visit.exploration.selections(budget)
+        chosen: dict[str, Selection | LayerPlan] = {
+            **visit.exploration.selections(budget),
+            **visit.exploration.plans(budget),
+        }
         kept = visit.answers
         if visit.answered_budget != budget:
             kept = {label: answer for label, answer in kept.items() if label == UNPRUNED}
         visit = dataclasses.replace(
             visit, answers=kept, answered_budget=budget, writing=("", ""), stopped=False
         )
-        for label, selection in ((UNPRUNED, None), *((slot, selections[slot]) for slot in SLOTS)):
+        for label, selection in ((UNPRUNED, None), *((slot, chosen[slot]) for slot in SLOTS)):
             if label in visit.answers:
                 continue
             pieces = self.model.stream(

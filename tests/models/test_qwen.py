@@ -14,6 +14,7 @@ from spare_demo.comparison import compare
 from spare_demo.models import ModelError, View
 from spare_demo.models.qwen import QwenModel
 from spare_demo.pictures import PictureError
+from spare_demo.pruners import LayerPruner
 
 QUESTION = "What colour is the circle?"
 SIZES = [(90, 60), (60, 90), (56, 56), (57, 211), (2000, 10), (3, 7), (1, 1), (640, 480)]
@@ -151,13 +152,28 @@ def test_methods_without_text_run_and_the_others_say_why(
 ) -> None:
     reason = PRUNERS["spare"].reason_against(tiny_qwen.supplies)
     assert reason is not None and "no CLIP text side" in reason
-    names = [n for n, p in PRUNERS.items() if p.reason_against(tiny_qwen.supplies) is None]
+    names = [
+        name
+        for name, method in PRUNERS.items()
+        if method.reason_against(tiny_qwen.supplies) is None and not isinstance(method, LayerPruner)
+    ]
     assert {"spare-reconstruction", "cdpruner-diversity", "random", "uniform"} <= set(names)
     result = compare(tiny_qwen, photo, QUESTION, names, "20%", 3)
     assert result.budget == max(1, round(result.exploration.n / 5))
     assert result.exploration.relevance is None
     for name in names:
         assert result.answers[name].visual_tokens == result.budget
+
+
+@pytest.mark.parametrize("name", ["fastv", "dart"])
+def test_pruning_inside_keeps_its_positions(tiny_qwen: QwenModel, view: View, name: str) -> None:
+    n = view.tokens.n
+    whole = tiny_qwen.answer(view, None, max_new_tokens=6)
+    same = tiny_qwen.answer(view, PRUNERS[name].plan(view, n), max_new_tokens=6)  # type: ignore[attr-defined]
+    assert same.token_ids == whole.token_ids
+    torch.testing.assert_close(same.first_logits, whole.first_logits, atol=1e-5, rtol=0)
+    plan = PRUNERS[name].plan(view, n // 2)  # type: ignore[attr-defined]
+    assert tiny_qwen.answer(view, plan, max_new_tokens=3).kept_per_layer == plan.per_layer
 
 
 def test_methods_with_text_run_in_their_text_free_form(

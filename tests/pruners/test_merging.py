@@ -14,13 +14,16 @@ from method_references import Rows, outlier_ratio, prumerge, prumerge_plus_kept,
 from references import as_array
 
 from spare_demo import PRUNERS, Selection, VisualTokens
+from spare_demo.pruners import LayerPruner
 from spare_demo.pruners.merging import outliers
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.trim import Trim
 from spare_demo.pruners.visionzip import VisionZip
 
 N, W, HEADS = 48, 8, 2
-MERGING = [method for method in PRUNERS.values() if method.merges]
+MERGING = [
+    method for method in PRUNERS.values() if method.merges and not isinstance(method, LayerPruner)
+]
 
 
 @dataclasses.dataclass

@@ -12,7 +12,15 @@ SPARE.layers = (() => {
       (col > 0 && there(cell - 1) ? 4 : 0) | (col < cols - 1 && there(cell + 1) ? 8 : 0);
   }
 
-  function waiting(what, title, k) {
+  // `inside` the language model there is nothing to wait for: no one set holds in every layer.
+  function waiting(what, {label: title, inside}, k) {
+    if (inside) {
+      return {
+        name: 'photo', base: 'photo', key: () => 0, cell: () => {}, legend: '',
+        sentence: `${title} has no single token set: it chooses inside the language model, layer ` +
+          'by layer. What each layer kept stands under the costs, once it has answered.',
+      };
+    }
     return {
       name: 'photo', base: 'photo', key: () => 0, cell: () => {},
       legend: '', asks: what,
@@ -32,7 +40,7 @@ SPARE.layers = (() => {
 
   function difference(data, k) {
     for (const name of ['A', 'B']) {
-      if (!data.picks(name, k)) return waiting(name, data.slots[name].label, k);
+      if (!data.picks(name, k)) return waiting(name, data.slots[name], k);
     }
     const {rank: a} = data.picks('A', k), {rank: b} = data.picks('B', k);
     const kind = (i) => (a[i] >= 0 ? 1 : 0) | (b[i] >= 0 ? 2 : 0);
@@ -96,14 +104,14 @@ SPARE.layers = (() => {
 
   function kept(data, k, slot) {
     const picks = data.picks(slot, k), label = data.slots[slot].label;
-    if (!picks) return waiting(slot, label, k);
+    if (!picks) return waiting(slot, data.slots[slot], k);
     return set(data, `kept ${slot}`, label, css(named[slot]), (i) => picks.rank[i] >= 0, picks.count,
       data.slots[slot].merges);
   }
 
   function order(data, k, slot) {
     const picks = data.picks(slot, k), {label} = data.slots[slot];
-    if (!picks) return waiting(slot, label, k);
+    if (!picks) return waiting(slot, data.slots[slot], k);
     const {rank, count} = picks, flag = (i) => rank[i] >= 0;
     const near = (i) => neighbours(i, data.grid, flag);
     const first = data.where(picks.order[0]);
@@ -191,7 +199,7 @@ SPARE.layers = (() => {
 
   function leftover(data, k, slot) {
     const {label} = data.slots[slot];
-    if (!data.picks(slot, k)) return waiting(slot, label, k);
+    if (!data.picks(slot, k)) return waiting(slot, data.slots[slot], k);
     const residual = data.residual(slot, k), told = data.leftovers.get(`${slot} ${k}`);
     const values = residual ? residual.share(k) : told;
     if (!values) {

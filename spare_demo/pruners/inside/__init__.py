@@ -1,0 +1,8 @@
+"""Methods inside the language model, one file each; their contract is `pruners/plan.py`."""
+
+from spare_demo.pruners.inside.dart import Dart
+from spare_demo.pruners.inside.fastv import FastV
+from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
+from spare_demo.pruners.inside.sparsevlm import SparseVLM
+
+__all__ = ["Dart", "FastV", "PyramidDrop", "SparseVLM"]

@@ -1,0 +1,131 @@
+"""DART: early in the language model, keep what resembles a few pivot tokens least.
+
+Paper: arXiv 2502.11494. Released code: ZichenWen1/DART, as its ports agree on it.
+
+    pivots  4 visual and 4 text tokens with the largest L1 norm of their keys in layer K-1
+    keep    the visual pivots; then each pivot in turn, visual ones first, adds the t tokens left
+            whose states (after the final norm) have the lowest cosine to its own
+
+It acts before layer K (from 0; 2 of 32); positions are kept. The released count is T visual tokens
+in name and 4 + 8 floor(T / 8) in fact, after layer K. By default the budget is the average over all
+layers instead, and where what is left for the pivots does not divide, the first add one more.
+
+Norms are of the keys as they are cached, all heads together after rotation, as in one port; of the
+original only the file names are public. Text pivots come from the text after the picture, in order
+of their norm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.plan import (
+    PAPER_DEPTH,
+    Choice,
+    LayerPlan,
+    LayerPruner,
+    Reading,
+    Stop,
+    best,
+    depths,
+    left_after,
+    lowest_average,
+)
+
+
+@dataclass(frozen=True)
+class Dart(LayerPruner):
+    """Redundancy to pivots, no attention: duplicates go first."""
+
+    layer: int = field(
+        default=2,
+        metadata=setting(
+            "Layer K",
+            "First layer with fewer tokens, of a model with 32 layers.",
+            limits=(1, PAPER_DEPTH - 1),
+        ),
+    )
+    image_pivots: int = field(
+        default=4,
+        metadata=setting(
+            "Visual pivots", "Visual tokens that others are compared with.", limits=(1, 64)
+        ),
+    )
+    text_pivots: int = field(
+        default=4,
+        metadata=setting(
+            "Text pivots", "Text tokens that others are compared with.", limits=(0, 64)
+        ),
+    )
+    counting: Literal["average", "released"] = field(
+        default="average",
+        metadata=setting(
+            "Budget counts",
+            "average: over all layers. released: T, of which the code makes 4 + 8 floor(T / 8).",
+            ("average", "released"),
+        ),
+    )
+
+    name = "dart"
+    title = "DART"
+    summary = "After a few layers, the tokens least like a few pivots with large keys."
+    paper = "DART, EMNLP 2025"
+    link = "https://arxiv.org/abs/2502.11494"
+    looks_at = ("keys of the layer before", "states after the final norm")
+    cost = "cosines of n tokens to 8 pivots: O(n d)"
+    deviations = (
+        "Keys as they are cached, after rotation; pivots in the order of their norm, visual ones "
+        "first. Left-over places go to the first pivots. K is scaled to the depth of the model."
+    )
+
+    @property
+    def counting_note(self) -> str:
+        return "nominal tokens after layer K only" if self.counting == "released" else ""
+
+    def lowest(self, n: int, depth: int) -> int:
+        first = self._first(depth)
+        return 1 if self.counting == "released" else lowest_average(n, depth, first)
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        first, pivots = self._first(depth), self.image_pivots + self.text_pivots
+        if self.counting == "released":
+            return (Stop(first, min(n, self.image_pivots + pivots * (k // pivots))),)
+        return (Stop(first, left_after(n, depth, first, k)),)
+
+    def counted(self, plan: LayerPlan) -> float:
+        return float(plan.budget) if self.counting == "released" else plan.average
+
+    def choose(self, reading: Reading, stop: Stop) -> Choice:
+        norms = reading.keys().abs().sum(dim=-1)  # (T,)
+        states = torch.nn.functional.normalize(reading.normed().float(), dim=-1)
+        visual = best(norms[reading.visual], min(self.image_pivots, stop.keep))
+        text = best(norms[reading.text], self.text_pivots)
+        pivots = torch.cat([states[reading.visual][visual], states[reading.text][text]])
+        likeness = pivots @ states[reading.visual].T  # (pivots, v) cosines
+        return Choice(spread_out(likeness, visual, stop.keep))
+
+    def _first(self, depth: int) -> int:
+        return depths((self.layer,), depth, self.title)[0]
+
+
+def spread_out(likeness: Tensor, kept: Tensor, k: int) -> Tensor:
+    """Each pivot in turn adds the rows least like it.
+
+    likeness: (p, v) of each row to each pivot. kept: (j,) rows kept from the start. k: rows in all,
+    j <= k <= v; what does not divide by p goes to the first pivots.
+    Returns (k,) rows in the order they were added.
+    """
+    order, free = kept.tolist(), torch.ones(likeness.shape[1], dtype=torch.bool)
+    free[kept.cpu()] = False
+    share, rest = divmod(k - len(order), len(likeness))
+    for turn, row in enumerate(likeness.cpu()):
+        count = share + (turn < rest)
+        added = row.masked_fill(~free, torch.inf).sort(stable=True).indices[:count]
+        free[added] = False
+        order.extend(added.tolist())
+    return torch.tensor(order, dtype=torch.long)

@@ -1,0 +1,80 @@
+"""PyramidDrop: in a few steps, keep a shrinking share of what the last token is about to look at.
+
+Paper: arXiv 2410.17247. Released code: Cooperx521/PyramidDrop, modeling_llama_pdrop.py.
+
+    score_i = mean over heads of the attention that the prompt's last token would pay to i in the
+              layer that comes next (its own norm, query and key projections, rotary positions)
+
+Before layers 8, 16 and 24 of 32, n lambda, n lambda^2 and n lambda^3 tokens go on, in raster order;
+positions are packed together again. As released lambda is 0.5: an average of 270 of 576. For other
+budgets lambda is the one that gives that average, rounded to whole tokens at each step. With these
+layers a quarter of them always sees all tokens; for smaller budgets `early` steps at a quarter of
+the depths, 2, 4 and 8, which no paper has tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.plan import (
+    Choice,
+    LayerPruner,
+    Reading,
+    Stop,
+    best,
+    depths,
+    lowest_average,
+)
+
+_LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
+
+
+@dataclass(frozen=True)
+class PyramidDrop(LayerPruner):
+    """Positions of what goes on are packed, as in the code."""
+
+    schedule: Literal["released", "early"] = field(
+        default="released",
+        metadata=setting(
+            "Steps before",
+            "released: layers 8, 16, 24 of 32. early: 2, 4, 8, for budgets below a quarter.",
+            ("released", "early"),
+        ),
+    )
+
+    name = "pyramiddrop"
+    title = "PyramidDrop"
+    summary = "In three steps, the tokens that the prompt's last token is about to attend to."
+    paper = "PyramidDrop, CVPR 2025"
+    link = "https://arxiv.org/abs/2410.17247"
+    looks_at = ("attention of the prompt's last token, in the layer after",)
+    cost = "a projection of the keys and one row of attention at each of 3 steps: O(n d²)"
+    deviations = (
+        "Released for shares of 1/2, 1/4 and 1/8 only; other budgets solve for the share. The "
+        "schedule early is ours. Layers are scaled to the depth of the model."
+    )
+    repacks = True
+
+    def lowest(self, n: int, depth: int) -> int:
+        return lowest_average(n, depth, self._places(depth)[0])
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        places = self._places(depth)
+        spans = [b - a for a, b in zip((0, *places), (*places, depth), strict=True)]
+        low, high = 0.0, 1.0
+        for _ in range(60):  # the average grows with lambda: halve until it is that of k
+            share = (low + high) / 2
+            average = sum(span * n * share**step for step, span in enumerate(spans)) / depth
+            low, high = (share, high) if average < k else (low, share)
+        counts = [max(1, round(n * high ** (step + 1))) for step in range(len(places))]
+        return tuple(Stop(place, count) for place, count in zip(places, counts, strict=True))
+
+    def choose(self, reading: Reading, stop: Stop) -> Choice:
+        last = len(reading.hidden) - 1
+        scores = reading.attention([last], ahead=True)[:, 0].mean(dim=0)  # (T,)
+        return Choice(best(scores[reading.visual], stop.keep))
+
+    def _places(self, depth: int) -> tuple[int, ...]:
+        return depths(_LAYERS[self.schedule], depth, self.title)

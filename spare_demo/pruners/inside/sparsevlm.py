@@ -1,0 +1,226 @@
+"""SparseVLM: in three steps, keep what the words that matter look at, and merge some of the rest.
+
+Paper: arXiv 2410.04417. Released code: Gumpest/SparseVLMs, branch v1.5, and main (v2.0, which its
+authors call SparseVLM+).
+
+    raters   the text tokens j after the picture with r_j above the mean of r, where
+             r = mean over visual tokens of softmax over text tokens of V T^T (inputs, unscaled)
+    score_i  mean over heads and raters of their attention to i, in the layer that just ran
+    v1.5     of the tokens dropped at a step the best 30 % are clustered (DPC-kNN), and the mean of
+             each cluster goes on after the kept ones; positions are packed together again
+    v2.0     attention is first divided by what rotation alone makes of two vectors of ones; only
+             the heads with most of it from raters to picture count; nothing is merged, positions
+             stay
+
+It acts on the outputs of layers 2, 6 and 15 (from 0, of 32). How many tokens stay was written down
+by the authors for 576 tokens and budgets of 192, 128, 96 and 64; the paper's own rule, the rank of
+an attention matrix, is not in that code. For any other budget, picture or depth: the shares of the
+two neighbouring lists, mixed so that the average comes out, none below 1 token. The code's average
+books a layer whose output is pruned as already pruned.
+
+Where the code adds noise to break ties of density, the lower index is the denser one here. It takes
+the 14 best heads whatever the model; here half of them where there are fewer than 28.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.plan import (
+    PAPER_DEPTH,
+    Choice,
+    LayerPlan,
+    LayerPruner,
+    Reading,
+    Stop,
+    best,
+    depths,
+)
+
+_OUTPUTS = (2, 6, 15)
+_PAPER_TOKENS = 576
+_HEADS = 14
+
+_KEPT: dict[str, dict[int, tuple[int, int, int]]] = {  # version: budget: kept after each output
+    "1.5": {64: (66, 30, 17), 96: (238, 48, 26), 128: (303, 110, 36), 192: (300, 200, 110)},
+    "2.0": {64: (66, 34, 20), 96: (246, 54, 28), 128: (238, 108, 60), 192: (300, 200, 118)},
+}
+# Where the mixing begins and ends: nothing after layer 2 (two layers full of 32), and everything.
+_NONE, _ALL = 36, _PAPER_TOKENS
+
+
+@dataclass(frozen=True)
+class SparseVLM(LayerPruner):
+    """Text tokens vote on visual ones inside the language model."""
+
+    version: Literal["1.5", "2.0"] = field(
+        default="1.5",
+        metadata=setting(
+            "Version",
+            "1.5: merges some dropped tokens, packs positions. 2.0: corrected attention of the "
+            "best heads, no merging, positions stay.",
+            ("1.5", "2.0"),
+        ),
+    )
+
+    paper = "SparseVLM, ICML 2025"
+    link = "https://arxiv.org/abs/2410.04417"
+    looks_at = ("attention of some words, in the layer before", "features", "dropped states")
+    cost = "attention of m words and distances of r tokens at each of 3 steps: O((m n + r²) d)"
+    deviations = (
+        "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other budgets. "
+        "No random noise to break ties. Layers are scaled to the depth of the model."
+    )
+    counting_note = "a layer counts as pruned once its output is"
+
+    @property
+    def name(self) -> str:
+        return "sparsevlm" if self.version == "1.5" else "sparsevlm-plus"
+
+    @property
+    def title(self) -> str:
+        return "SparseVLM" if self.version == "1.5" else "SparseVLM+"
+
+    @property
+    def summary(self) -> str:
+        if self.version == "1.5":
+            return "In three steps, the tokens that relevant words attend to; some others merged."
+        return "In three steps, the tokens that relevant words attend to in the heads that look."
+
+    @property
+    def merges(self) -> bool:  # type: ignore[override]
+        """Whether some rows are mixed from several tokens."""
+        return self.version == "1.5"
+
+    @property
+    def repacks(self) -> bool:
+        return self.version == "1.5"
+
+    def lowest(self, n: int, depth: int) -> int:
+        least = self._schedule(_NONE, n, depth)
+        return math.ceil(self.counted(LayerPlan(self, n, depth, n, least)))
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        if (n, depth) == (_PAPER_TOKENS, PAPER_DEPTH) and k in _KEPT[self.version]:
+            return self._schedule(k, n, depth)
+
+        def average(nominal: float) -> float:
+            schedule = self._schedule(nominal, n, depth)
+            return self.counted(LayerPlan(self, n, depth, k, schedule))
+
+        low, high = float(_NONE), float(_ALL)
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if average(middle) < k else (low, middle)
+        return self._schedule(min(low, high, key=lambda at: abs(average(at) - k)), n, depth)
+
+    def counted(self, plan: LayerPlan) -> float:
+        """A layer whose output is pruned counts as pruned itself."""
+        early = tuple(Stop(s.layer - 1, s.keep, s.merged) for s in plan.stops)
+        return LayerPlan(self, plan.n, plan.depth, plan.budget, early).average
+
+    def choose(self, reading: Reading, stop: Stop) -> Choice:
+        votes = raters(reading.image_inputs, reading.text_inputs)
+        rows = [reading.text.start + j for j in votes]
+        weights = reading.attention(rows)  # (heads, raters, T)
+        if self.version == "2.0":
+            weights = weights / ones_rotated(reading.cos, reading.sin, rows)
+        weights = weights[:, :, reading.visual]  # (heads, raters, v)
+        if self.version == "2.0":
+            count = min(_HEADS, math.ceil(len(weights) / 2))
+            weights = weights[best(weights.sum(dim=(1, 2)), count)]
+        scores = weights.mean(dim=0).mean(dim=0)  # (v,)
+        kept = best(scores, stop.keep)
+        if not stop.merged:
+            return Choice(kept)
+        dropped = torch.ones_like(scores, dtype=torch.bool)
+        dropped[kept] = False
+        left = dropped.nonzero().flatten()
+        again = left[best(scores[left], _recycled(len(left)))]
+        shares = cluster(reading.hidden[reading.visual][again].float(), stop.merged)
+        merge = shares.new_zeros(len(shares), len(scores))
+        merge[:, again] = shares
+        return Choice(kept, merge)
+
+    def _schedule(self, nominal: float, n: int, depth: int) -> tuple[Stop, ...]:
+        """The stops at a point between the authors' lists, as if for 576 tokens and 32 layers."""
+        places = depths([output + 1 for output in _OUTPUTS], depth, self.title)
+        stops, left = [], n
+        for place, share in zip(places, _shares(self.version, nominal), strict=True):
+            keep = max(1, round(share * n))
+            if keep >= left:
+                continue
+            merged = _clusters(_recycled(left - keep)) if self.version == "1.5" else 0
+            stops.append(Stop(place, keep, merged))
+            left = keep + merged
+        return tuple(stops)
+
+
+def _shares(version: str, nominal: float) -> list[float]:
+    """The share of all tokens kept at each step, between the lists on both sides."""
+    lists = {_NONE: (0, 0, 0), **_KEPT[version], _ALL: (_ALL, _ALL, _ALL)}
+    for low, high in pairwise(lists):
+        if nominal <= high:
+            t = (nominal - low) / (high - low)
+            steps = zip(lists[low], lists[high], strict=True)
+            return [((1 - t) * a + t * b) / _PAPER_TOKENS for a, b in steps]
+    raise AssertionError("a nominal budget is at most all tokens")
+
+
+def _recycled(dropped: int) -> int:
+    """How many of the dropped tokens are merged rather than lost."""
+    return min(dropped, int(dropped * 0.3) + 1)
+
+
+def _clusters(recycled: int) -> int:
+    """Into how many rows they are merged."""
+    return int(recycled / 10) + 1
+
+
+def raters(image: Tensor, text: Tensor) -> list[int]:
+    """Which text tokens vote: those that visual tokens resemble more than they do the average one.
+
+    image: (n, d), text: (m, d), both as the language model first gets them. All of the text, where
+    none stands out.
+    """
+    relevance = (image.float() @ text.float().T).softmax(dim=1).mean(dim=0)  # (m,)
+    chosen = (relevance > relevance.mean()).nonzero().flatten().tolist()
+    return chosen or list(range(len(text)))
+
+
+def ones_rotated(cos: Tensor, sin: Tensor, rows: list[int]) -> Tensor:
+    """(len(rows), T) scaled attention scores if all queries and keys were vectors of ones.
+
+    cos, sin: (T, h) rotary factors, whose halves belong together as in Llama.
+    """
+    cos, sin, half = cos.float(), sin.float(), cos.shape[1] // 2
+    turned = torch.cat([cos[:, :half] - sin[:, :half], cos[:, half:] + sin[:, half:]], dim=1)
+    return turned[rows] @ turned.T / math.sqrt(cos.shape[1])
+
+
+def cluster(states: Tensor, count: int) -> Tensor:
+    """Density-peak clustering -> (count, s) shares of s states in the mean of each cluster.
+
+    states: (s, d). Density falls with the mean squared distance to the `count` nearest, itself
+    included; centres are the densest states far from any denser one; the rest join the nearest.
+    """
+    distance = torch.cdist(states, states, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = distance / math.sqrt(states.shape[1])
+    nearest = distance.sort(dim=1).values[:, :count]
+    density = (-nearest.square().mean(dim=1)).exp()  # (s,)
+    index = torch.arange(len(states), device=states.device)
+    ties = (density[None] == density[:, None]) & (index[None] < index[:, None])
+    denser = (density[None] > density[:, None]) | ties  # (s, s) whether the column is
+    gap = distance.masked_fill(~denser, float(distance.max())).amin(dim=1)
+    centres = best(gap * density, count)
+    member = distance[centres].argmin(dim=0)  # (s,) which centre is nearest
+    member[centres] = torch.arange(count, device=states.device)
+    joined = torch.nn.functional.one_hot(member, count).T.float()  # (count, s)
+    return joined / (joined.sum(dim=1, keepdim=True) + 1e-6)

@@ -1,0 +1,181 @@
+"""Methods inside the language model through the whole pipeline: compare, files, record, page."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.change import kl_curves
+from spare_demo.compact import compact
+from spare_demo.comparison import Comparison, choose, compare, explore
+from spare_demo.cost import cost_rows, tokens_text
+from spare_demo.explain import why
+from spare_demo.export import drawings, result_text, write
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
+from spare_demo.record import record
+from spare_demo.render import BLUE, Canvas, layer_overlay
+from spare_demo.reopen import reopen
+
+QUESTION = "Which number is written on the small triangle?"
+INSIDE = [name for name, method in PRUNERS.items() if isinstance(method, LayerPruner)]
+
+
+@pytest.fixture(scope="module")
+def deep_model(tmp_path_factory: pytest.TempPathFactory) -> LlavaModel:
+    """A tiny LLaVA of 6 decoder layers: enough for every schedule."""
+    from tiny_checkpoint import write_llava_folder
+
+    from spare_demo.models import load_model
+
+    folder: Path = tmp_path_factory.mktemp("checkpoint") / "deep-llava"
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        write_llava_folder(folder, layers=6)
+    return load_model(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def result(deep_model: LlavaModel, photo: Image.Image) -> Comparison:
+    return compare(deep_model, photo, QUESTION, ("spare", *INSIDE), budget=9, max_new_tokens=3)
+
+
+def test_both_kinds_stand_side_by_side(result: Comparison, deep_model: LlavaModel) -> None:
+    assert list(result.answers) == ["unpruned", "spare", *INSIDE]
+    assert list(result.selections) == ["spare"] and list(result.plans) == INSIDE
+    assert result.exploration.inside == tuple(INSIDE)
+    for label, plan in result.plans.items():
+        answer = result.answers[label]
+        assert answer.kept_per_layer == plan.per_layer
+        again = deep_model.answer(result.view, plan, max_new_tokens=3)
+        assert again.token_ids == answer.token_ids
+    curves = result.exploration.curves
+    assert list(curves.errors) == ["spare"] and not curves.points
+    assert set(result.exploration.weights) == {"spare", *INSIDE}
+    assert result.exploration.weights["fastv"] is None
+
+
+def test_a_budget_out_of_reach_says_which_are_not(
+    deep_model: LlavaModel, photo: Image.Image
+) -> None:
+    with pytest.raises(ValueError, match=r"FastV cannot meet a budget of 2.*from 4 to 16"):
+        compare(deep_model, photo, QUESTION, ("spare", "fastv"), budget=2)
+
+
+def test_a_ready_made_plan_stands_for_itself(result: Comparison, deep_model: LlavaModel) -> None:
+    plan = result.plans["fastv"]
+    chosen = choose({"mine": plan, "spare": PRUNERS["spare"]})
+    exploration = explore(result.view, chosen)
+    assert exploration.plans(3) == {"mine": plan}
+    assert list(exploration.selections(3)) == ["spare"]
+    assert exploration.titles["mine"] == "mine"
+    with pytest.raises(ValueError, match="in 4 layers"):
+        explore(result.view, {"wrong": LayerPlan(plan.method, 16, 4, 9, ())})
+
+
+def test_the_record_lists_what_each_layer_kept(result: Comparison) -> None:
+    written = json.loads(json.dumps(record(result), allow_nan=False))
+    assert list(written["selections"]) == ["spare"]
+    for label in INSIDE:
+        told, plan = written["plans"][label], result.plans[label]
+        assert told["method"] == label and told["per_layer"] == list(plan.per_layer)
+        assert told["average"] == plan.average and told["as_the_paper_counts"] == plan.counted
+        counts = []
+        for place, item in zip([0, *(s.layer for s in plan.stops)], told["kept"], strict=True):
+            assert item["from_layer"] == place
+            counts.append(len(item["patches"]) + len(item["sources"]))
+            for shares in item["sources"]:
+                assert sum(share for _, share in shares) == pytest.approx(1, abs=1e-4)
+        assert counts == [16, *(s.keep + s.merged for s in plan.stops)]
+    assert any(item["sources"] for item in written["plans"]["sparsevlm"]["kept"])
+    answer = written["answers"]["dart"]
+    assert answer["average_visual_tokens"] == result.plans["dart"].average
+
+
+def test_the_files_have_a_picture_for_each_stop(result: Comparison, tmp_path: Path) -> None:
+    names = write(result, tmp_path)
+    assert "kept-spare.png" in names and "difference.png" not in names
+    for label, plan in result.plans.items():
+        for stop in plan.stops:
+            assert f"kept-{label}-from-layer-{stop.layer + 1}.png" in names
+    assert all((tmp_path / name).stat().st_size for name in names)
+
+
+def test_a_written_result_opens_again(result: Comparison) -> None:
+    again = reopen(result_text(result)).comparison
+    assert list(again.exploration.methods) == ["spare", *INSIDE]
+    assert again.exploration.inside == tuple(INSIDE) and list(again.selections) == ["spare"]
+    for label, plan in result.plans.items():
+        assert again.plans[label].stops == plan.stops
+        assert again.plans[label].per_layer == plan.per_layer
+        for old, new in zip(
+            result.answers[label].layer_sets, again.answers[label].layer_sets, strict=True
+        ):
+            assert old.layer == new.layer and torch.equal(old.kept, new.kept)
+            assert (old.sources is None) == (new.sources is None)
+            if old.sources is not None:
+                torch.testing.assert_close(new.sources, old.sources)
+    before = [(drawn.name, drawn.drawn.sentence) for drawn in drawings(result, ("kept",))]
+    assert before == [(drawn.name, drawn.drawn.sentence) for drawn in drawings(again, ("kept",))]
+    told = json.loads(result_text(result))
+    told["plans"]["fastv"]["method"] = "slowv"
+    with pytest.raises(ValueError, match=r"slowv.*not in this version"):
+        reopen(json.dumps(told))
+
+
+def test_costs_tell_average_and_last_layer(result: Comparison) -> None:
+    rows = {row.label: row for row in cost_rows(result.answers)}
+    assert tokens_text(rows["unpruned"]) == "16" and tokens_text(rows["spare"]) == "9"
+    plan = result.plans["fastv"]
+    assert rows["fastv"].average_visual_tokens == plan.average
+    assert tokens_text(rows["fastv"]) == f"{plan.average:.1f} a layer, {plan.last} in the last"
+    assert rows["fastv"].kv_cache_share < 1
+
+
+def test_what_needs_a_set_says_so_or_leaves_them_out(
+    result: Comparison, deep_model: LlavaModel
+) -> None:
+    with pytest.raises(ValueError, match="FastV keeps other patches in each layer"):
+        why(result.exploration, "fastv", 3, 9)
+    told = compact(result.exploration)["methods"]
+    assert told["fastv"]["inside"] and told["fastv"]["order"] is None
+    assert not told["spare"]["inside"]
+    whole = result.answers["unpruned"]
+    *_, last = kl_curves(deep_model, result.exploration, whole, budgets=(4,), seeds=(0,))
+    assert list(last.series) == ["spare"]
+
+
+def test_a_layer_shows_kept_merged_and_dropped(result: Comparison) -> None:
+    canvas = Canvas(result.view.photo, result.view.grid)
+    drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, "It")
+    assert "In layer 3 of 6 It still has 2 of 16 tokens" in drawn.sentence
+    assert "1 row merged from 3 others" in drawn.sentence
+    picture, plain = np.array(drawn.image), np.array(canvas.dim)
+
+    def corner(token: int) -> tuple[slice, slice]:
+        x0, y0, x1, y1 = canvas.rectangle(token)
+        return slice(y0, y0 + (y1 - y0) // 2), slice((x0 + x1) // 2, x1)
+
+    colour = np.array(BLUE)
+    for token, marked in ((7, True), (9, True), (3, False), (12, False)):
+        area = picture[corner(token)]
+        assert bool((area == colour).all(axis=-1).any()) == marked
+        if not marked:
+            assert (area == plain[corner(token)]).all()
+    x0, y0, x1, y1 = canvas.rectangle(5)
+    middle = (slice((y0 + y1) // 2 - 2, (y0 + y1) // 2), slice((x0 + x1) // 2 - 2, (x0 + x1) // 2))
+    assert (picture[middle] == np.array(canvas.image)[middle]).all()
+    assert "merged" not in layer_overlay(canvas, [0], [], 0, 0, 6, BLUE, "It").sentence
+
+
+def test_settings_of_a_method_reach_its_plan(result: Comparison) -> None:
+    by_rank = replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
+    exploration = explore(result.view, {"by rank": by_rank})
+    plan = exploration.plan("by rank", 2)
+    assert plan.last == 2 and plan.counted == 2 and plan.average > 2
