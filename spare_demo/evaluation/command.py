@@ -22,7 +22,7 @@ from spare_demo.evaluation.summary import RESAMPLES, Summary, as_json, summarise
 from spare_demo.geometry import Aspect
 from spare_demo.models import Model, load_model
 from spare_demo.models.catalog import ASSETS
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes.sets import SETS
@@ -201,13 +201,30 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
     """The plan, with the methods that this model can run; others are refused or left out."""
     methods = {}
     for label, method in plan.methods.items():
-        if reason := method.reason_against(model.supplies):
+        reason = method.reason_against(model.supplies)
+        if isinstance(method, LayerPruner) and not reason:
+            reason = _schedule_against(method, model, plan.budgets)
+        if reason:
             if not leave_out:
                 raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
             _tell(f"{method.title} is left out: {reason}.")
         else:
             methods[label] = method
     return dataclasses.replace(plan, methods=methods)
+
+
+def _schedule_against(method: LayerPruner, model: Model, budgets: tuple[int, ...]) -> str | None:
+    """Why a schedule of layers meets none of the budgets; says which it meets where it is some."""
+    try:
+        least = method.lowest(model.most_tokens, model.layers)
+    except ValueError as error:
+        return str(error).rstrip(".")
+    met = [str(k) for k in budgets if k >= least]
+    if not met:
+        return f"its schedule needs a budget of at least {least} on this model"
+    if len(met) < len(budgets):
+        _tell(f"{method.title} is measured at {', '.join(met)}: below {least} it has no schedule.")
+    return None
 
 
 def _model(model: Model) -> dict[str, str]:

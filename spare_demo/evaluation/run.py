@@ -179,13 +179,15 @@ class _Picks:
     def of(self, label: str, view: View) -> list[tuple[int, Selection | LayerPlan, float]]:
         """Of each budget: the budget, the selection and its relative reconstruction error.
 
-        Methods inside the language model have a plan instead, and no error of one set.
+        Methods inside the language model have a plan instead, and no error of one set; budgets
+        that their schedule cannot meet are left out.
         """
         method, budgets, tokens = self.methods[label], self.plan.budgets, view.tokens
         if label in self.known:
             return self.known[label]
         if isinstance(method, LayerPruner):
-            return [(k, method.plan(view, k), float("nan")) for k in budgets]
+            least = method.lowest(tokens.n, view.layers)
+            return [(k, method.plan(view, k), float("nan")) for k in budgets if k >= least]
         found: list[tuple[int, Selection | LayerPlan, float]]
         if method.nested:
             most = self._most(label, view)

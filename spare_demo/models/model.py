@@ -105,6 +105,11 @@ class Model(ABC):
         return frozenset(self.reads | text)
 
     @property
+    def layers(self) -> int:
+        """How many layers the language model has."""
+        return int(self._config.text_config.num_hidden_layers)
+
+    @property
     def most_tokens(self) -> int:
         """The most visual tokens a picture can have."""
         return self.most_tokens_of(self._config)
@@ -165,7 +170,7 @@ class Model(ABC):
                 f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
                 f"and this model has room for {room}. Shorten it."
             )
-        tower, layers = self.text_tower, self._config.text_config.num_hidden_layers
+        tower, layers = self.text_tower, self.layers
         if tower is None:
             tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
             return View(picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers)

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from spare_demo.models import Model
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, LayerPruner
 
 FAMILIES = ("tiny_model", "tiny_next", "tiny_qwen")
 
@@ -23,6 +23,15 @@ def test_each_method_answers_or_says_why_not(
             assert "this model" in reason
             with pytest.raises(ValueError, match=r"needs text|cannot run here"):
                 method.select(view.tokens, budget)
+            continue
+        if isinstance(method, LayerPruner):
+            try:
+                least = method.lowest(view.tokens.n, view.layers)
+            except ValueError as error:
+                assert "Choose a deeper model" in str(error)
+                continue
+            answer = model.answer(view, method.plan(view, least), max_new_tokens=1)
+            assert round(answer.average_visual_tokens) <= least, name
             continue
         selection = method.select(view.tokens, budget)
         answer = model.answer(view, selection, max_new_tokens=1)
