@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import open_clip
@@ -22,9 +24,11 @@ from references import (
 from spare_demo import PRUNERS, Selection, load_model
 from spare_demo.models import LlavaModel, View
 from spare_demo.models.catalog import ASSETS
+from spare_demo.scenes.card import card
 from spare_demo.scenes.questions import is_right
 
 EXAMPLES = json.loads((ASSETS / "examples" / "examples.json").read_text())
+ROOT = Path(__file__).parent.parent
 BUDGET = 192  # the largest of the papers'
 
 
@@ -122,16 +126,22 @@ def test_examples_are_scenes_and_no_photos() -> None:
     assert names == {example["picture"] for example in EXAMPLES}
 
 
-def test_the_model_card_cites_the_measured_figures() -> None:
-    card = (ASSETS / "built-in" / "README.md").read_text()
-    for name in ("held-out", "unseen-pairs"):
-        figures = json.loads((ASSETS / "built-in" / f"accuracy-{name}.json").read_text())
-        assert figures["set"] == name
-        for kind in ("picture", "blank"):
-            assert f"{figures[kind]['overall']['all']['accuracy']:.1%}" in card
+def accuracy() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ASSETS / "built-in" / "accuracy.json").read_text())
+    return found
+
+
+def test_the_model_card_is_made_of_the_measured_figures() -> None:
+    steps = json.loads((ASSETS / "built-in" / "training.json").read_text())
+    assert (ASSETS / "built-in" / "README.md").read_text() == card(accuracy(), steps)
+
+
+def test_the_readme_cites_the_measured_figures() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for found in accuracy()["sets"].values():
+        for estimate in found["accuracy"]:
+            assert f"{100 * estimate['value']:.1f} %" in readme
 
 
 def test_the_figures_are_of_these_weights(model: LlavaModel) -> None:
-    for name in ("held-out", "unseen-pairs"):
-        figures = json.loads((ASSETS / "built-in" / f"accuracy-{name}.json").read_text())
-        assert figures["revision"] == model.revision
+    assert accuracy()["settings"]["model"]["revision"] == model.revision
