@@ -40,7 +40,11 @@ SPARE.tour = (() => {
       const [place, title, words] = stops[at], target = document.querySelector(place);
       document.querySelector('.toured')?.classList.remove('toured');
       target?.classList.add('toured');
-      target?.scrollIntoView({block: 'center', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+      const top = target?.getBoundingClientRect().top;
+      // What begins in view stays where it is: a first visit opens on the top of the page.
+      if (top < 0 || top > innerHeight / 2) {
+        target.scrollIntoView({block: 'center', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+      }
       card.innerHTML = `<p class="stop">${at + 1} of ${stops.length}</p><h2>${title}</h2>` +
         `<p aria-live="polite">${words}</p><div class="row">` +
         `<button type="button" class="skip">${at + 1 < stops.length ? 'Skip the tour' : 'Close'}</button>` +
