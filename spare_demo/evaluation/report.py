@@ -116,7 +116,10 @@ def _where(layer: int, found: Mapping[str, Estimate]) -> str:
         return ""
     verdict = "neither on the things asked about nor off them"
     if over.apart_from(0.5):
-        verdict = "on the things asked about" if over.value > 0.5 else "off the things asked about"
+        on = over.value > 0.5
+        verdict = f"{'on' if on else 'off'} the things asked about"
+        if on != (found["asked"].value > found["background"].value):  # a few patches far from most
+            verdict += f" by rank, though {'lower' if on else 'higher'} there in the mean"
     others = found.get("asked_over_others")
     beside = f" and of {plain(others)} over other things" if others else ""
     return (
