@@ -175,7 +175,9 @@ def test_the_reasons_are_those_of_python(visitor, opened: Visit) -> None:
             if reason.stand_ins:
                 first = reason.stand_ins
                 row, col = divmod(first.tokens[0], 24)
-                assert f"row {row + 1}, column {col + 1} ({first.coefficients[0]:+.3f}" in text
+                place = re.search(rf"row {row + 1}, column {col + 1} \(([-+.\d]+)", text)
+                # The browser works from rounded coordinates; `compact` says how far off they are.
+                assert place and float(place[1]) == pytest.approx(first.coefficients[0], abs=5e-3)
     assert len(visitor.page.evaluate("SPARE.state.lines")) > 0
 
 
@@ -345,7 +347,8 @@ def test_the_tour_has_five_stops_and_comes_once(visitor, served) -> None:
 def held(key: str) -> int:
     """How many visits to a picture are in memory."""
     gc.collect()
-    return sum(isinstance(x, Visit) and x.key[0] == key for x in gc.get_objects())
+    # Not isinstance: asked for its class, a deprecated object of torch warns.
+    return sum(type(x) is Visit and x.key[0] == key for x in gc.get_objects())
 
 
 def test_who_leaves_takes_their_tensors_along(visitor, served, wide_picture: Path) -> None:
@@ -373,7 +376,8 @@ def test_the_zip_comes_by_one_button(visitor) -> None:
     assert (
         result["answers"]["unpruned"]["text"] == visitor.find("#answers .said").first.inner_text()
     )
-    for box in visitor.find(".ticks input:checked").all():
-        box.uncheck()
+    ticked = visitor.find(".ticks input:checked")
+    while ticked.count():
+        ticked.first.uncheck()
     visitor.find(".zip").click()
     expect(visitor.find(".cite .message")).to_contain_text("at least one picture")
