@@ -111,9 +111,9 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add(
         "--figures",
         type=Path,
-        default=ASSETS,
+        default=ASSETS / "figures",
         metavar="FOLDER",
-        help="where the report's figures go (default: assets)",
+        help="where the report's figures go (default: assets/figures)",
     )
 
 
