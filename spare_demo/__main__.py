@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from spare_demo.chosen import choose
 from spare_demo.citation import cite
-from spare_demo.comparison import Comparison, choose, compare
+from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import (
     UNPRUNED,
     bytes_text,

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from spare_demo import measures
-from spare_demo.comparison import Exploration
+from spare_demo.exploration import Exploration
 from spare_demo.models import Answer, Model, View
 from spare_demo.pruners import LayerPlan, Pruner
 from spare_demo.pruners.random import Random

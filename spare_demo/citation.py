@@ -7,7 +7,8 @@ import shlex
 import zipfile
 from collections.abc import Collection
 
-from spare_demo.comparison import Comparison, choose, name_of
+from spare_demo.chosen import choose, name_of
+from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED
 from spare_demo.export import PANELS, USUAL, drawings, png, result_text
 from spare_demo.pruners import PRUNERS, Pruner

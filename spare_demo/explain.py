@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from spare_demo import measures
-from spare_demo.comparison import Exploration
+from spare_demo.exploration import Exploration
 from spare_demo.measures import Indices
 from spare_demo.pruners import Pruner
 from spare_demo.pruners.views import view_members

@@ -20,8 +20,9 @@ from PIL import Image
 from torch import Tensor
 
 import spare_demo
-from spare_demo.comparison import RANDOM_SEEDS, Comparison, Exploration
+from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED, cost_rows
+from spare_demo.exploration import RANDOM_SEEDS, Exploration
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPlan, Pruner
 from spare_demo.pruners.plan import LayerSet

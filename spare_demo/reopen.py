@@ -21,8 +21,10 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.change import KlCurves
-from spare_demo.comparison import Chosen, Comparison, Curves, Exploration
+from spare_demo.chosen import Chosen
+from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED
+from spare_demo.exploration import Curves, Exploration
 from spare_demo.geometry import Grid, MultiGrid, fit
 from spare_demo.models import Answer, Picture, View
 from spare_demo.pictures import open_picture

@@ -23,7 +23,8 @@ from spare_demo.change import (
     kl_curves,
     word_maps,
 )
-from spare_demo.comparison import Exploration, choose, explore
+from spare_demo.chosen import choose
+from spare_demo.exploration import Exploration, explore
 from spare_demo.models import Answer, LlavaModel, View
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import RelevanceOptions

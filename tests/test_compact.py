@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from spare_demo import load_model, measures
+from spare_demo.chosen import choose
 from spare_demo.compact import (
     DEPENDENT,
     MOST_BYTES,
@@ -22,7 +23,7 @@ from spare_demo.compact import (
     coordinates,
     size_of,
 )
-from spare_demo.comparison import Exploration, choose, explore
+from spare_demo.exploration import Exploration, explore
 from spare_demo.models import LlavaModel
 from spare_demo.models.catalog import ASSETS
 from spare_demo.models.llava_next import LlavaNextModel

@@ -9,16 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.comparison import (
-    Comparison,
-    Exploration,
-    choose,
-    compare,
-    curve_budgets,
-    explore,
-    read_budget,
-)
+from spare_demo.chosen import choose, read_budget
+from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import cost_rows, cost_sentence
+from spare_demo.exploration import Exploration, curve_budgets, explore
 from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, LayerPruner, Pruner

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from spare_demo.comparison import Exploration, choose, explore
+from spare_demo.chosen import choose
 from spare_demo.explain import leftover, stand_ins, weigh, why
+from spare_demo.exploration import Exploration, explore
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection, VisualTokens

@@ -12,10 +12,12 @@ import torch
 from PIL import Image
 
 from spare_demo.change import kl_curves
+from spare_demo.chosen import choose
 from spare_demo.compact import compact
-from spare_demo.comparison import Comparison, choose, compare, explore
+from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import cost_rows, tokens_text
 from spare_demo.explain import why
+from spare_demo.exploration import explore
 from spare_demo.export import drawings, result_text, write
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner

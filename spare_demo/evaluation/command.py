@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from spare_demo.comparison import choose
+from spare_demo.chosen import choose
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.progress import Bar
 from spare_demo.evaluation.report import about_built_in, main_budget, write_report

@@ -11,7 +11,9 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.change import change, word_maps
-from spare_demo.comparison import choose, compare, explore, read_budget
+from spare_demo.chosen import choose, read_budget
+from spare_demo.comparison import compare
+from spare_demo.exploration import explore
 from spare_demo.models import Model, Picture, View
 from spare_demo.pictures import PictureError, open_picture
 from spare_demo.record import read_pick_lists, record

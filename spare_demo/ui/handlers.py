@@ -13,8 +13,8 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.change import change
+from spare_demo.chosen import read_budget
 from spare_demo.citation import cite
-from spare_demo.comparison import read_budget
 from spare_demo.cost import UNPRUNED
 from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect

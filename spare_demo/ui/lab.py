@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from spare_demo.comparison import choose
+from spare_demo.chosen import choose
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.progress import duration, seconds_left
 from spare_demo.evaluation.results import UNPRUNED, Row, csv_text

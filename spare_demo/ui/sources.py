@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.comparison import read_budget
+from spare_demo.chosen import read_budget
 from spare_demo.render import BLUE, VERMILION, Rendered, merged_overlay, source_map
 from spare_demo.ui import panels
 from spare_demo.ui.visit import SLOTS, Visit

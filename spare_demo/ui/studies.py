@@ -13,9 +13,10 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.change import KlCurves, against, kl_curves, word_maps
+from spare_demo.chosen import read_budget
 from spare_demo.compact import packed
-from spare_demo.comparison import explore, read_budget
 from spare_demo.cost import UNPRUNED
+from spare_demo.exploration import explore
 from spare_demo.models import Answer, Model
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.settings import Settings

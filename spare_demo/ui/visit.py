@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spare_demo.change import KlCurves
-from spare_demo.comparison import Exploration, choose, explore
+from spare_demo.chosen import choose
 from spare_demo.cost import UNPRUNED
+from spare_demo.exploration import Exploration, explore
 from spare_demo.geometry import Aspect
 from spare_demo.models import Answer, Model, Picture
 from spare_demo.pictures import PictureError, open_picture

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from spare_demo import measures
-from spare_demo.comparison import choose
+from spare_demo.chosen import choose
 from spare_demo.evaluation import where
 from spare_demo.evaluation.run import Plan, expected, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet, drawn

@@ -12,7 +12,8 @@ from PIL import Image
 from tiny_checkpoint import PINPOINTS
 
 from spare_demo import PRUNERS, Selection
-from spare_demo.comparison import compare, explore
+from spare_demo.comparison import compare
+from spare_demo.exploration import explore
 from spare_demo.models import Picture, View
 from spare_demo.models.llava_next import LlavaNextModel
 from spare_demo.pruners import LayerPruner

@@ -1,0 +1,228 @@
+"""What every method keeps of one picture and question, at every budget. No language model yet.
+
+Where a method's picks are nested it is run once per picture and question, for all n tokens: every
+budget is then a prefix, so that moving the budget costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from torch import Tensor
+
+from spare_demo import measures
+from spare_demo.chosen import Chosen
+from spare_demo.models import View
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner, get_pruner
+from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.greedy import Greedy, select_together
+from spare_demo.pruners.options import title_of
+from spare_demo.relevance import aggregate, raw_cosine
+from spare_demo.tokens import Selection
+
+RANDOM_SEEDS = tuple(range(8))
+"""The random control of the curves: one draw says little, eight show the spread."""
+
+_CURVE_BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Relative reconstruction error, ||X - X P|| / ||X||, against the number of tokens kept.
+
+    budgets: the k of all curves, ascending, n the last; m of them.
+    errors: (m,) per method's label.
+    points: (k, error) per label of a set made by hand, which has one size only.
+    random: mean, lowest and highest error over `RANDOM_SEEDS`, each (m,).
+    bound: (m,) the least error any k directions can have; k tokens cannot beat it.
+    """
+
+    budgets: tuple[int, ...]
+    errors: dict[str, tuple[float, ...]]
+    points: dict[str, tuple[int, float]]
+    random: measures.Spread
+    bound: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What every method keeps of one view, at every budget. No language model is involved.
+
+    A method inside the language model has no set here but a plan; it is left out of everything
+    that needs a set.
+
+    methods: what was run under each label, text-free stand-ins included.
+    full: the picks of all n tokens of the nested methods, and the hand-made sets as they are.
+    select_seconds: wall time of each entry of `full` that a method made (all n picks at once).
+        Greedy methods run together on one matrix of cosines: each carries the time of all.
+    notes: sentences for the visitor, such as that the text part is off.
+    """
+
+    view: View
+    methods: Chosen
+    full: dict[str, Selection]
+    select_seconds: dict[str, float]
+    notes: tuple[str, ...]
+    _made: dict[tuple[str, int], Selection] = field(default_factory=dict, repr=False)
+    """What methods that are not nested keep, at the budgets asked for so far."""
+
+    @property
+    def n(self) -> int:
+        """Number of visual tokens, the largest budget."""
+        return self.view.tokens.n
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What to call each label on a picture: what ran by its title, or a label of one's own."""
+        return {
+            label: title_of(method, PRUNERS)
+            if isinstance(method, Pruner) and label.partition(":")[0] in PRUNERS
+            else label
+            for label, method in self.methods.items()
+        }
+
+    def selections(self, budget: int) -> dict[str, Selection]:
+        """What each label keeps at this budget; a set made by hand is itself at every budget.
+
+        Labels of `inside` have no set and are left out. Raises ValueError if budget is not a whole
+        number from 1 to n.
+        """
+        k = check_budget(budget, self.n)
+        return {
+            label: self._selection(label, k) for label in self.methods if label not in self.inside
+        }
+
+    @cached_property
+    def inside(self) -> tuple[str, ...]:
+        """The labels that choose inside the language model, layer by layer."""
+        return tuple(
+            label
+            for label, method in self.methods.items()
+            if isinstance(method, LayerPruner | LayerPlan)
+        )
+
+    def plans(self, budget: int) -> dict[str, LayerPlan]:
+        """The schedule of each label of `inside`; a ready-made plan is itself at every budget.
+
+        Raises ValueError if one of them cannot meet the budget; the message says which it can.
+        """
+        return {label: self.plan(label, budget) for label in self.inside}
+
+    def plan(self, label: str, budget: int) -> LayerPlan:
+        """The schedule of one label of `inside`; raises as `plans`."""
+        method = self.methods[label]
+        if isinstance(method, LayerPlan):
+            return method
+        assert isinstance(method, LayerPruner)
+        return method.plan(self.view, budget)
+
+    @cached_property
+    def relevance(self) -> Tensor | None:
+        """(n,) raw mean cosine of each token with the question; None without a question."""
+        image, text = self.view.tokens.clip_image, self.view.tokens.clip_text
+        if image is None or text is None:
+            return None
+        return aggregate(raw_cosine(image, text), "mean").cpu()
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor | None]:
+        """(n,) the text weight each method used, or None where it used none."""
+        found: dict[str, Tensor | None] = {}
+        for label, method in self.methods.items():
+            weight = method.weight(self.view.tokens) if isinstance(method, Pruner) else None
+            found[label] = None if weight is None else weight.cpu()
+        return found
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Reconstruction error of every label, of chance and of the best subspace; made once."""
+        x = measures.compact(self.view.tokens.features)
+        budgets = curve_budgets(self.n)
+        errors: dict[str, tuple[float, ...]] = {}
+        points: dict[str, tuple[int, float]] = {}
+        for label, method in self.methods.items():
+            if isinstance(method, LayerPruner | LayerPlan):
+                continue
+            if isinstance(method, Selection):
+                points[label] = (method.size, self._error(x, method))
+            elif method.nested:
+                order = self.full[label].order
+                curve = measures.reconstruction_curve(x, order, budgets, relative=True)
+                errors[label] = tuple(curve.tolist())
+            else:
+                errors[label] = tuple(self._error(x, self._selection(label, k)) for k in budgets)
+        return Curves(
+            budgets,
+            errors,
+            points,
+            measures.random_spread(x, budgets, RANDOM_SEEDS, relative=True),
+            measures.svd_bound(x, budgets, relative=True),
+        )
+
+    def _selection(self, label: str, k: int) -> Selection:
+        method = self.methods[label]
+        if isinstance(method, Selection):
+            return method
+        assert isinstance(method, Pruner)
+        if method.nested:
+            return self.full[label].prefix(k)
+        if (label, k) not in self._made:
+            self._made[label, k] = method.select(self.view.tokens, k)
+        return self._made[label, k]
+
+    def _error(self, x: Tensor, selection: Selection) -> float:
+        """Relative reconstruction error; x: `measures.compact` of the features."""
+        if selection.features is None:
+            return measures.reconstruction_error(x, selection.order, relative=True)
+        features = self.view.tokens.features
+        return measures.merged_error(features, selection.features, relative=True)
+
+
+def explore(view: View, chosen: Chosen) -> Exploration:
+    """Run every nested method once, for all n tokens, so that each budget is a prefix.
+
+    Without a question a method that needs one is replaced by its text-free form, and a note says
+    so. Raises ValueError where there is no such form, or a hand-made set or plan does not fit.
+    """
+    tokens = view.tokens
+    methods: Chosen = {}
+    full: dict[str, Selection] = {}
+    seconds: dict[str, float] = {}
+    notes: list[str] = []
+    for label, method in chosen.items():
+        if isinstance(method, Selection):
+            methods[label] = full[label] = method.check(tokens.n)
+            continue
+        if isinstance(method, LayerPlan):
+            methods[label] = method.check(tokens.n, view.layers)
+            continue
+        if method.needs_text and not tokens.has_text and method.text_free:
+            stand_in = get_pruner(method.text_free)
+            notes.append(
+                f"Without a question the text part of {method.title} is off: "
+                f"{stand_in.title} ran in its place."
+            )
+            method = stand_in
+        method.check(tokens)
+        if method.merges:
+            notes.append(
+                f"{method.title} merges tokens: its rows hold parts of several patches. Picks, "
+                "order and overlap are of the patches that the rows grew from."
+            )
+        methods[label] = method
+        if method.nested and not isinstance(method, Greedy):
+            start = time.perf_counter()
+            full[label] = method.select(tokens, tokens.n)
+            seconds[label] = time.perf_counter() - start
+    start = time.perf_counter()
+    greedy = {label: method for label, method in methods.items() if isinstance(method, Greedy)}
+    full |= select_together(greedy, tokens, tokens.n)
+    seconds |= dict.fromkeys(greedy, time.perf_counter() - start)
+    return Exploration(view, methods, full, seconds, tuple(notes))
+
+
+def curve_budgets(n: int) -> tuple[int, ...]:
+    """The budgets at which curves are drawn: dense where few tokens are kept, and n itself."""
+    return (*(k for k in _CURVE_BUDGETS if k < n), n)
