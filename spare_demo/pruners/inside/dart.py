@@ -24,32 +24,14 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.plan import (
-    PAPER_DEPTH,
-    Choice,
-    LayerPlan,
-    LayerPruner,
-    Reading,
-    Stop,
-    best,
-    depths,
-    left_after,
-    lowest_average,
-)
+from spare_demo.pruners.inside.one_stop import OneStop
+from spare_demo.pruners.plan import Choice, Reading, Stop, best
 
 
 @dataclass(frozen=True)
-class Dart(LayerPruner):
+class Dart(OneStop):
     """Redundancy to pivots, no attention: duplicates go first."""
 
-    layer: int = field(
-        default=2,
-        metadata=setting(
-            "Layer K",
-            "First layer with fewer tokens, of a model with 32 layers.",
-            limits=(1, PAPER_DEPTH - 1),
-        ),
-    )
     image_pivots: int = field(
         default=4,
         metadata=setting(
@@ -78,27 +60,15 @@ class Dart(LayerPruner):
     link = "https://arxiv.org/abs/2502.11494"
     looks_at = ("keys of the layer before", "states after the final norm")
     cost = "cosines of n tokens to 8 pivots: O(n d)"
+    nominal_note = "nominal tokens after layer K only"
     deviations = (
         "Keys as they are cached, after rotation; pivots in the order of their norm, visual ones "
         "first. Left-over places go to the first pivots. K is scaled to the depth of the model."
     )
 
-    @property
-    def counting_note(self) -> str:
-        return "nominal tokens after layer K only" if self.counting == "released" else ""
-
-    def lowest(self, n: int, depth: int) -> int:
-        first = self._first(depth)
-        return 1 if self.counting == "released" else lowest_average(n, depth, first)
-
-    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        first, pivots = self._first(depth), self.image_pivots + self.text_pivots
-        if self.counting == "released":
-            return (Stop(first, min(n, self.image_pivots + pivots * (k // pivots))),)
-        return (Stop(first, left_after(n, depth, first, k)),)
-
-    def counted(self, plan: LayerPlan) -> float:
-        return float(plan.budget) if self.counting == "released" else plan.average
+    def nominal(self, n: int, k: int) -> int:
+        pivots = self.image_pivots + self.text_pivots
+        return min(n, self.image_pivots + pivots * (k // pivots))
 
     def choose(self, reading: Reading, stop: Stop) -> Choice:
         norms = reading.keys().abs().sum(dim=-1)  # (T,)
@@ -108,9 +78,6 @@ class Dart(LayerPruner):
         pivots = torch.cat([states[reading.visual][visual], states[reading.text][text]])
         likeness = pivots @ states[reading.visual].T  # (pivots, v) cosines
         return Choice(spread_out(likeness, visual, stop.keep))
-
-    def _first(self, depth: int) -> int:
-        return depths((self.layer,), depth, self.title)[0]
 
 
 def spread_out(likeness: Tensor, kept: Tensor, k: int) -> Tensor:

@@ -14,32 +14,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.plan import (
-    PAPER_DEPTH,
-    Choice,
-    LayerPlan,
-    LayerPruner,
-    Reading,
-    Stop,
-    best,
-    depths,
-    left_after,
-    lowest_average,
-)
+from spare_demo.pruners.inside.one_stop import OneStop
+from spare_demo.pruners.plan import Choice, Reading, Stop, best
 
 
 @dataclass(frozen=True)
-class FastV(LayerPruner):
+class FastV(OneStop):
     """The research code keeps half after K = 2: an average of 306 of 576 over 32 layers."""
 
-    layer: int = field(
-        default=2,
-        metadata=setting(
-            "Layer K",
-            "First layer with fewer tokens, of a model with 32 layers.",
-            limits=(1, PAPER_DEPTH - 1),
-        ),
-    )
     counting: Literal["average", "rank"] = field(
         default="average",
         metadata=setting(
@@ -61,25 +43,7 @@ class FastV(LayerPruner):
         "chooses again for every word. K is scaled to the depth of the model."
     )
 
-    @property
-    def counting_note(self) -> str:
-        return "tokens after layer K only" if self.counting == "rank" else ""
-
-    def lowest(self, n: int, depth: int) -> int:
-        first = self._first(depth)
-        return 1 if self.counting == "rank" else lowest_average(n, depth, first)
-
-    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        first = self._first(depth)
-        return (Stop(first, k if self.counting == "rank" else left_after(n, depth, first, k)),)
-
-    def counted(self, plan: LayerPlan) -> float:
-        return float(plan.last) if self.counting == "rank" else plan.average
-
     def choose(self, reading: Reading, stop: Stop) -> Choice:
         last = len(reading.hidden) - 1
         scores = reading.attention([last])[:, 0].mean(dim=0)  # (T,)
         return Choice(best(scores[reading.visual], stop.keep))
-
-    def _first(self, depth: int) -> int:
-        return depths((self.layer,), depth, self.title)[0]

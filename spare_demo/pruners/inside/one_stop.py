@@ -1,0 +1,65 @@
+"""What methods with a single stop share: its layer, and the two ways of counting a budget.
+
+Either the budget is the average over all layers, or the tokens after layer K, as the papers count.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.plan import (
+    PAPER_DEPTH,
+    LayerPlan,
+    LayerPruner,
+    Stop,
+    depths,
+    left_after,
+    lowest_average,
+)
+
+
+@dataclass(frozen=True)
+class OneStop(LayerPruner):
+    """All visual tokens before layer K, some of them from there on."""
+
+    layer: int = field(
+        default=2,
+        metadata=setting(
+            "Layer K",
+            "First layer with fewer tokens, of a model with 32 layers.",
+            limits=(1, PAPER_DEPTH - 1),
+        ),
+    )
+
+    nominal_note = "tokens after layer K only"
+    """`counting_note` where the budget is not the average."""
+
+    @property
+    @abstractmethod
+    def counting(self) -> str:
+        """How the budget counts, a setting: "average", or the method's own word for after K."""
+
+    @property
+    def counting_note(self) -> str:
+        return "" if self.counting == "average" else self.nominal_note
+
+    def lowest(self, n: int, depth: int) -> int:
+        first = self._first(depth)
+        return lowest_average(n, depth, first) if self.counting == "average" else 1
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        first = self._first(depth)
+        average = self.counting == "average"
+        return (Stop(first, left_after(n, depth, first, k) if average else self.nominal(n, k)),)
+
+    def nominal(self, n: int, k: int) -> int:
+        """How many of n tokens go on after layer K for a budget of k that counts only those."""
+        return k
+
+    def counted(self, plan: LayerPlan) -> float:
+        return plan.average if self.counting == "average" else float(plan.budget)
+
+    def _first(self, depth: int) -> int:
+        return depths((self.layer,), depth, self.title)[0]
