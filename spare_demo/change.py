@@ -53,15 +53,12 @@ class Change:
         kl: KL(unpruned || pruned) of the first token, in nats, >= 0.
         words: the unpruned answer's tokens as text, the one that ends it left out.
         whole, pruned: their probabilities, each after those before it, under both prompts.
-        log_ratio: log of the probability of all of `words` under the pruned prompt, minus that
-            under the unpruned one; below 0 where pruning made the answer less likely.
     """
 
     kl: float
     words: tuple[str, ...]
     whole: tuple[float, ...]
     pruned: tuple[float, ...]
-    log_ratio: float
 
     @property
     def probability(self) -> float:
@@ -101,7 +98,7 @@ class Shift:
         relevance: (n,) raw cosine with the second question minus that with the first; None where
             either was asked without relevance.
         correlation: Pearson's, of the two raw cosines over the tokens; None where one is constant.
-        picks: per label, what became of its picks.
+        picks: per label, how much its two sets of picks share.
     """
 
     relevance: Tensor | None
@@ -114,15 +111,10 @@ class Moved:
     """Picks of one method for two questions.
 
     Attributes:
-        stayed, left, came: token indices, ascending: kept for both, for the first only, for the
-            second only.
         jaccard: shared over all picks, 0 to 1.
         chance: what two random sets of these sizes share on average.
     """
 
-    stayed: tuple[int, ...]
-    left: tuple[int, ...]
-    came: tuple[int, ...]
     jaccard: float
     chance: float
 
@@ -171,7 +163,6 @@ def change(
         tuple(model.tokenizer.decode([token]) for token in ids[:count]),
         tuple(math.exp(value) for value in log_whole),
         tuple(math.exp(value) for value in log_pruned),
-        sum(log_pruned) - sum(log_whole),
     )
 
 
@@ -274,14 +265,8 @@ def _curves(
 
 
 def _moved(first: Selection, second: Selection, n: int) -> Moved:
-    a, b = set(first.order.tolist()), set(second.order.tolist())
-    return Moved(
-        tuple(sorted(a & b)),
-        tuple(sorted(a - b)),
-        tuple(sorted(b - a)),
-        measures.overlap(first.order, second.order, n).jaccard,
-        measures.expected_jaccard(n, len(a), len(b)),
-    )
+    a, b = first.order, second.order
+    return Moved(measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b)))
 
 
 def _correlation(a: Tensor, b: Tensor) -> float | None:

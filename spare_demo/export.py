@@ -168,7 +168,7 @@ def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
         titles[label] if selection.features is None else f"{titles[label]} (picks)"
         for label, selection in ((a, kept_a), (b, kept_b))
     )
-    shared = measures.overlap(kept_a.kept, kept_b.kept, n).jaccard
+    shared = measures.jaccard(kept_a.kept, kept_b.kept, n)
     chance = measures.expected_jaccard(n, len(kept_a), len(kept_b))
     drawn = difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
     words = difference_svg(canvas, kept_a.kept, kept_b.kept, title_a, title_b, drawn.sentence)

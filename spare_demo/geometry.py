@@ -131,12 +131,6 @@ class Grid:
         shift = torch.tensor(self.shift, dtype=torch.float64)
         return torch.as_tensor(points, dtype=torch.float64) * scale + shift
 
-    def input_to_photo(self, points: Any) -> Tensor:
-        """(..., 2) x, y in input pixels -> the same points in photo pixels."""
-        scale = torch.tensor(self.scale, dtype=torch.float64)
-        shift = torch.tensor(self.shift, dtype=torch.float64)
-        return (torch.as_tensor(points, dtype=torch.float64) - shift) / scale
-
     def token_at(self, x: float, y: float) -> int | None:
         """The token at a point in photo pixels (for pixel i pass i + 0.5), None beyond the grid."""
         across, down = (self.photo_to_input([x, y]) / self.patch).tolist()

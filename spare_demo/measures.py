@@ -47,19 +47,6 @@ def leftover_share(features: Tensor, kept: Indices) -> Tensor:
     return torch.where(total > 0, left / total.masked_fill(total == 0, 1.0), 0.0).clamp(0, 1)
 
 
-def novelty_factors(features: Tensor, order: Indices, step: int) -> tuple[Tensor, Tensor]:
-    """What a greedy method weighs up before its pick number `step` (0 is the first).
-
-    Returns u (n,), the squared sine of each token to the span of order[:step], and ||x||^2 (n,).
-    SPARE picks the largest u ||x||^2 rho, CDPruner the largest u w^2, with the weight that
-    `Pruner.weight` gives.
-    """
-    picks = as_indices(order)
-    if not 0 <= step <= len(picks):
-        raise ValueError(f"There is no step {step}. Choose one from 0 to {len(picks)}.")
-    return leftover_share(features, picks[:step]), features.detach().double().square().sum(dim=1)
-
-
 def reconstruction_error(features: Tensor, kept: Indices, *, relative: bool = False) -> float:
     """||X - X P||_F for the kept tokens; `relative` divides by ||X||_F.
 
@@ -144,27 +131,14 @@ def random_spread(
     return Spread(stack.mean(dim=0), stack.amin(dim=0), stack.amax(dim=0))
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """How two selections of the same n tokens share them out: four counts that add up to n."""
+def jaccard(a: Indices, b: Indices, n: int) -> float:
+    """Tokens that two sets of distinct indices into n tokens share, over those that either has.
 
-    both: int
-    only_a: int
-    only_b: int
-    neither: int
-
-    @property
-    def jaccard(self) -> float:
-        """Shared tokens over tokens that either keeps; 1 if neither keeps any."""
-        union = self.both + self.only_a + self.only_b
-        return self.both / union if union else 1.0
-
-
-def overlap(a: Indices, b: Indices, n: int) -> Overlap:
-    """Compare two sets of distinct indices into n tokens."""
+    Two empty sets: 1.
+    """
     set_a, set_b = set(_checked(a, n).tolist()), set(_checked(b, n).tolist())
-    both = len(set_a & set_b)
-    return Overlap(both, len(set_a) - both, len(set_b) - both, n - len(set_a | set_b))
+    union = len(set_a | set_b)
+    return len(set_a & set_b) / union if union else 1.0
 
 
 def expected_jaccard(n: int, ka: int, kb: int) -> float:

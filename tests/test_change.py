@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import threading
 
 import numpy as np
@@ -110,9 +109,8 @@ def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answ
     rows = range(count)
     np.testing.assert_allclose(found.pruned, np.exp(q)[rows, ids[:count]], atol=1e-5)
     np.testing.assert_allclose(found.whole, np.exp(p)[rows, ids[:count]], atol=1e-5)
-    assert found.log_ratio == pytest.approx(
-        math.log(found.probability / found.whole_probability), abs=1e-9
-    )
+    assert found.probability == pytest.approx(np.exp(q[rows, ids[:count]].sum()), rel=1e-3)
+    assert found.whole_probability == pytest.approx(np.exp(p[rows, ids[:count]].sum()), rel=1e-3)
     assert "".join(found.words).strip() == whole.text
     json.dumps(dataclasses.asdict(found), allow_nan=False)
 
@@ -122,7 +120,7 @@ def test_with_every_token_kept_nothing_changes(
 ) -> None:
     found = change(tiny_model, view, Selection(order=list(reversed(range(16)))), whole)
     assert found is not None
-    assert (found.kl, found.log_ratio) == (0, 0)
+    assert found.kl == 0
     assert found.pruned == found.whole
 
 
@@ -222,11 +220,6 @@ def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
     assert shift.correlation == pytest.approx(expected)
     for label, moved in shift.picks.items():
         one, two = (set(e.selections(5)[label].order.tolist()) for e in (first, second))
-        assert (set(moved.stayed), set(moved.left), set(moved.came)) == (
-            one & two,
-            one - two,
-            two - one,
-        )
         assert moved.jaccard == len(one & two) / len(one | two)
         assert moved.chance == pytest.approx(references.mean_jaccard(16, 5, 5))
     assert shift.picks["cdpruner-diversity"].jaccard == 1  # the question plays no part in it

@@ -16,7 +16,6 @@ from spare_demo.render import (
     question_difference,
     relevance_change_map,
     weight_map,
-    word_map,
 )
 from spare_demo.render.colours import cividis
 
@@ -69,17 +68,6 @@ def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
     assert drawn.sentence.endswith("The highest is at row 2, column 3.")
     shared = weight_map(canvas, values, "SPARE", (0.0, 4.0))
     np.testing.assert_allclose(colours(canvas, shared), expected(canvas, values / 4), atol=1)
-
-
-def test_all_words_share_one_scale(canvas: Canvas) -> None:
-    maps = np.stack([np.linspace(0, 0.1, 16), np.linspace(-0.1, 0.3, 16)], axis=1)
-    for index, word in enumerate(("red", "star")):
-        drawn = word_map(canvas, maps, word, index)
-        shares = (maps[:, index] + 0.1) / 0.4
-        np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, shares), atol=1)
-        assert f"“{word}”" in drawn.sentence
-        assert "The colours run from -0.100 to +0.300." in drawn.sentence
-        assert drawn.sentence.endswith("All 2 words share this scale.")
 
 
 def test_a_change_of_relevance_is_drawn_around_zero(canvas: Canvas) -> None:

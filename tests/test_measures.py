@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 
 from spare_demo import PRUNERS, Selection, VisualTokens
 from spare_demo.measures import (
-    Overlap,
     compact,
     expected_jaccard,
+    jaccard,
     kl_divergence,
     kv_cache_bytes,
     leftover_share,
     merged_error,
-    novelty_factors,
-    overlap,
     random_spread,
     reconstruction_curve,
     reconstruction_error,
@@ -59,16 +57,6 @@ def test_leftover_by_hand() -> None:
     assert leftover_share(HAND, []).tolist() == [1, 0, 1, 1]
     expected = torch.tensor([0, 0, 0.8, 1], dtype=torch.float64)
     torch.testing.assert_close(leftover_share(HAND, [0]), expected)
-
-
-def test_novelty_factors_are_those_of_the_step() -> None:
-    order = [2, 3, 0]
-    u, magnitude = novelty_factors(HAND, order, 1)
-    torch.testing.assert_close(u, leftover_share(HAND, [2]))
-    assert magnitude.tolist() == [9, 0, 5, 4]
-    assert novelty_factors(HAND, order, 0)[0].tolist() == [1, 0, 1, 1]
-    with pytest.raises(ValueError, match="from 0 to 3"):
-        novelty_factors(HAND, order, 4)
 
 
 @given(n=st.integers(2, 24), d=st.integers(1, 30), seed=st.integers(0, 99), data=st.data())
@@ -165,13 +153,11 @@ def test_random_spread_is_that_of_the_random_method() -> None:
         random_spread(x, budgets, [])
 
 
-def test_overlap_by_hand() -> None:
-    shared = overlap([0, 1, 2], Selection([2, 9]).order, 10)
-    assert shared == Overlap(both=1, only_a=2, only_b=1, neither=6)
-    assert shared.jaccard == 0.25
-    assert overlap([], [], 3).jaccard == 1
+def test_jaccard_by_hand() -> None:
+    assert jaccard([0, 1, 2], Selection([2, 9]).order, 10) == 0.25
+    assert jaccard([], [], 3) == 1
     with pytest.raises(ValueError, match="0 to 8"):
-        overlap([0], [9], 9)
+        jaccard([0], [9], 9)
 
 
 @pytest.mark.parametrize(

@@ -64,19 +64,24 @@ def test_canvas_size_and_geometry(size, aspect):
     canvas = make_canvas(*size, aspect, size=336, patch=14)
     assert 600 <= max(canvas.size) <= 1008
     assert canvas.image.size == canvas.dim.size == canvas.grey.size == canvas.size
-    boxes = canvas.grid.boxes
+    boxes = canvas.grid.boxes.numpy()
+    per_pixel = canvas.patch / (boxes[0, 2:] - boxes[0, :2])
     for token in (0, 23, 300, 575):
         x0, y0, x1, y1 = canvas.rectangle(token)
         assert (x1 - x0, y1 - y0) == (canvas.patch, canvas.patch)
-        assert canvas.to_canvas(*boxes[token, :2].tolist()) == pytest.approx((x0, y0))
+        from_first = np.subtract((x0, y0), canvas.rectangle(0)[:2])
+        np.testing.assert_allclose(from_first, (boxes[token] - boxes[0])[:2] * per_pixel, atol=1e-6)
 
 
 def test_canvas_shows_the_photo_where_the_boxes_say():
     photo = Image.new("RGB", (300, 200), (10, 200, 30))
-    photo.paste((250, 0, 0), (100, 50, 140, 90))
+    photo.paste((250, 0, 0), (100, 50, 150, 100))
     canvas = Canvas(photo, fit(photo, 96, 8, "pad", MEAN)[1])
-    left, top = (round(v) for v in canvas.to_canvas(100, 50))
-    right, bottom = (round(v) for v in canvas.to_canvas(140, 90))
+    first, last = 4 * 12 + 4, 5 * 12 + 5  # the corners of the red square
+    assert canvas.grid.boxes[first, :2].tolist() == pytest.approx((100, 50))
+    assert canvas.grid.boxes[last, 2:].tolist() == pytest.approx((150, 100))
+    left, top = canvas.rectangle(first)[:2]
+    right, bottom = canvas.rectangle(last)[2:]
     assert canvas.image.getpixel((left + 3, top + 3)) == (250, 0, 0)
     assert canvas.image.getpixel((right - 4, bottom - 4)) == (250, 0, 0)
     assert canvas.image.getpixel((left - 4, top - 4)) == (10, 200, 30)

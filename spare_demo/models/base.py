@@ -149,12 +149,6 @@ class Answer:
         """Mean over layers of the visual tokens that were really processed."""
         return sum(self.kept_per_layer) / len(self.kept_per_layer)
 
-    @property
-    def layer_kept(self) -> tuple[Tensor, ...]:
-        """(k_l,) patch indices in each layer l, of `layer_sets`; empty where there are none."""
-        sets = [self.set_at(layer) for layer in range(len(self.kept_per_layer))]
-        return tuple(found.kept for found in sets if found is not None)
-
     def set_at(self, layer: int) -> LayerSet | None:
         """Which visual tokens a layer got; None where all layers got the same."""
         return next((found for found in self.layer_sets[::-1] if found.layer <= layer), None)

@@ -11,7 +11,6 @@ from spare_demo.render.maps import (
     question_difference,
     relevance_change_map,
     weight_map,
-    word_map,
 )
 from spare_demo.render.merged import merged_overlay, selection_overlay, source_map
 from spare_demo.render.order import pick_order
@@ -37,5 +36,4 @@ __all__ = [
     "selection_overlay",
     "source_map",
     "weight_map",
-    "word_map",
 ]

@@ -88,12 +88,6 @@ class Canvas:
         """Whether part of the photo lies outside every token."""
         return self.grid.seen != (0.0, 0.0, *map(float, self.grid.photo_size))
 
-    def to_canvas(self, x: float, y: float) -> tuple[float, float]:
-        """A point in photo pixels -> canvas pixels, in the last view, whose tokens are finest."""
-        (left, top), panel = self._panels[-1]
-        across, down = panel.to_panel(x, y)
-        return left + across, top + down
-
     def rectangle(self, token: int) -> tuple[int, int, int, int]:
         """x0, y0, x1, y1 of a token in canvas pixels, x1 and y1 just beyond it."""
         row, col = divmod(int(self._cell[token]), self.grid.cols)

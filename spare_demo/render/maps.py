@@ -61,27 +61,6 @@ def weight_map(
     return Rendered(drawn.image, drawn.sentence + place)
 
 
-def word_map(
-    canvas: Canvas, maps: NDArray[np.floating] | torch.Tensor, word: str, index: int
-) -> Rendered:
-    """The relevance of one word of the question, on the scale that all of its words share.
-
-    Args:
-        maps: (n, m) raw cosines of the patches with the m words.
-        word: what the word is called.
-        index: its column.
-    """
-    values = _plain(maps)
-    drawn = heatmap(
-        canvas,
-        values[:, index],
-        f"Raw cosine between each patch and “{word}”, in CLIP's space",
-        "High means similar.",
-        (float(values.min()), float(values.max())),
-    )
-    return Rendered(drawn.image, f"{drawn.sentence} All {values.shape[1]} words share this scale.")
-
-
 def relevance_change_map(canvas: Canvas, change: Values) -> Rendered:
     """How the raw cosine moved from the first question to the second.
 

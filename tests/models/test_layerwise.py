@@ -24,9 +24,9 @@ from transformers import (
 )
 
 from spare_demo import PRUNERS, VisualTokens
-from spare_demo.models import LlavaModel, ModelError, View
+from spare_demo.models import Answer, LlavaModel, ModelError, View
 from spare_demo.models.layerwise import LayerReading, LayerwiseRun
-from spare_demo.pruners.plan import LayerPlan
+from spare_demo.pruners.plan import LayerPlan, LayerSet
 
 INSIDE = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart"]
 KEEP_POSITIONS = ["fastv", "sparsevlm-plus", "dart"]
@@ -276,6 +276,13 @@ def view(deep_model: LlavaModel, photo: Image.Image) -> View:
     return deep_model.encode(photo, "What colour is the circle?")
 
 
+def sets_at(answer: Answer, layer: int) -> LayerSet:
+    """What a layer got, in an answer that knows it."""
+    found = answer.set_at(layer)
+    assert found is not None
+    return found
+
+
 @pytest.mark.parametrize("name", INSIDE)
 def test_keeping_everything_is_the_unpruned_model(
     deep_model: LlavaModel, view: View, name: str
@@ -287,8 +294,8 @@ def test_keeping_everything_is_the_unpruned_model(
     torch.testing.assert_close(same.first_logits, whole.first_logits, atol=1e-6, rtol=0)
     assert same.kept_per_layer == whole.kept_per_layer == (16,) * 6
     assert same.kv_cache_bytes == whole.kv_cache_bytes
-    assert [kept.tolist() for kept in same.layer_kept] == [list(range(16))] * 6
-    assert whole.layer_sets == whole.layer_kept == ()
+    assert [sets_at(same, layer).kept.tolist() for layer in range(6)] == [list(range(16))] * 6
+    assert whole.layer_sets == () and whole.set_at(0) is None
 
 
 @pytest.mark.parametrize("name", INSIDE)
@@ -305,13 +312,15 @@ def test_the_cache_holds_what_the_schedule_says(
     around = view.input_ids.shape[1] - 16
     assert answer.kv_cache_bytes == sum(around + count for count in plan.per_layer) * per_token
     assert answer.average_visual_tokens == plan.average
-    kept = answer.layer_kept
-    assert len(kept) == 6 and kept[0].tolist() == list(range(16))
-    for layer, patches_now in enumerate(kept):
-        found = answer.set_at(layer)
-        assert found is not None and len(found) == plan.per_layer[layer]
-        assert not patches_now.is_inference() and patches_now.tolist() == sorted(patches_now)
-        assert set(patches_now.tolist()) <= set(kept[max(0, layer - 1)].tolist())
+    before = list(range(16))
+    assert sets_at(answer, 0).kept.tolist() == before
+    for layer, count in enumerate(plan.per_layer):
+        found = sets_at(answer, layer)
+        assert len(found) == count
+        assert not found.kept.is_inference()
+        now = found.kept.tolist()
+        assert now == sorted(now) and set(now) <= set(before)
+        before = now
 
 
 @pytest.mark.parametrize("name", INSIDE)

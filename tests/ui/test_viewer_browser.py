@@ -48,7 +48,7 @@ def drawn(visit: Visit, layer: str, budget: int):
     a, b = chosen["A"], chosen["B"]
     names = [f"{slot} {visit.titles[slot]}" for slot in "AB"]
     if layer == "difference":
-        shared = measures.overlap(a.kept, b.kept, visit.exploration.n).jaccard
+        shared = measures.jaccard(a.kept, b.kept, visit.exploration.n)
         chance = measures.expected_jaccard(visit.exploration.n, len(a), len(b))
         found = difference(visit.canvas, a.kept, b.kept, *names, shared, chance)
     elif layer == "relevance":
