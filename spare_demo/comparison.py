@@ -113,18 +113,18 @@ def compare(
         kept = plans[label] if label in plans else selections[label]
         answers[label] = model.answer(view, kept, max_new_tokens)
     return Comparison(
-        exploration,
-        selections,
-        plans,
-        answers,
-        model.name,
-        model.revision,
-        budget,
-        max_new_tokens,
-        seed,
-        aspect,
-        relevance,
-        together,
+        exploration=exploration,
+        selections=selections,
+        plans=plans,
+        answers=answers,
+        model=model.name,
+        revision=model.revision,
+        budget=budget,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        aspect=aspect,
+        relevance=relevance,
+        together=together,
     )
 
 
@@ -161,31 +161,25 @@ def finished(
         name = name_of(method) if isinstance(method, Pruner) else label
         turn = sum(other.split(" (")[0] == name for other in names.values()) + 1
         names[label] = name if turn == 1 else f"{name} ({turn})"
-    named = dataclasses.replace(
-        exploration,
-        methods={names[label]: method for label, method in exploration.methods.items()},
-        full={names[label]: picks for label, picks in exploration.full.items()},
-        select_seconds={names[label]: t for label, t in exploration.select_seconds.items()},
-        _made={},
-    )
-    selections, plans = exploration.selections(budget), exploration.plans(budget)
-    return Comparison(
-        named,
-        {names[label]: picks for label, picks in selections.items()},
-        {names[label]: plan for label, plan in plans.items()},
-        {UNPRUNED: answers[UNPRUNED]} | {names[label]: answers[label] for label in names},
-        model.name,
-        model.revision,
-        budget,
-        max_new_tokens,
-        seed,
-        aspect,
-        relevance,
-        together,
-        kl
-        and dataclasses.replace(
+    if kl is not None:
+        kl = dataclasses.replace(
             kl,
             series={names[label]: curve for label, curve in kl.series.items()},
             points={names[label]: point for label, point in kl.points.items()},
-        ),
+        )
+    named = exploration.renamed(names)
+    return Comparison(
+        exploration=named,
+        selections=named.selections(budget),
+        plans=named.plans(budget),
+        answers={UNPRUNED: answers[UNPRUNED]} | {names[label]: answers[label] for label in names},
+        model=model.name,
+        revision=model.revision,
+        budget=budget,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        aspect=aspect,
+        relevance=relevance,
+        together=together,
+        kl=kl,
     )

@@ -7,6 +7,7 @@ budget is then a prefix, so that moving the budget costs next to nothing.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -82,6 +83,17 @@ class Exploration:
             else label
             for label, method in self.methods.items()
         }
+
+    def renamed(self, names: Mapping[str, str]) -> Exploration:
+        """The same with a new label for each label; nothing is run again."""
+        return Exploration(
+            view=self.view,
+            methods={names[label]: method for label, method in self.methods.items()},
+            full={names[label]: picks for label, picks in self.full.items()},
+            select_seconds={names[label]: t for label, t in self.select_seconds.items()},
+            notes=self.notes,
+            _made={(names[label], k): picks for (label, k), picks in self._made.items()},
+        )
 
     def selections(self, budget: int) -> dict[str, Selection]:
         """What each label keeps at this budget; a set made by hand is itself at every budget.
