@@ -196,7 +196,8 @@ def explore(view: View, chosen: Chosen) -> Exploration:
     """Run every nested method once, for all n tokens, so that each budget is a prefix.
 
     Without a question a method that needs one is replaced by its text-free form, and a note says
-    so. Raises ValueError where there is no such form, or a hand-made set or plan does not fit.
+    so. Raises ValueError where there is no such form, a model has too few layers for a schedule, or
+    a hand-made set or plan does not fit.
     """
     tokens = view.tokens
     methods: Chosen = {}
@@ -218,7 +219,14 @@ def explore(view: View, chosen: Chosen) -> Exploration:
             )
             method = stand_in
         method.check(tokens)
-        if method.merges:
+        if isinstance(method, LayerPruner):
+            method.lowest(tokens.n, view.layers)  # refuses a model with too few layers
+            if method.merges:
+                notes.append(
+                    f"{method.title} mixes some of the tokens it drops into rows of their own, "
+                    "which go on beside those it keeps."
+                )
+        elif method.merges:
             notes.append(
                 f"{method.title} merges tokens: its rows hold parts of several patches. Picks, "
                 "order and overlap are of the patches that the rows grew from."

@@ -18,6 +18,8 @@ def comparison_of(visit: Visit, model: Model, settings: Settings) -> Comparison:
 
     Raises ValueError, with a sentence to show, while an answer is missing.
     """
+    if visit.refused:
+        raise ValueError(" ".join(visit.refused.values()))
     explored, answers, choices = visit.exploration, dict(visit.answers), visit.choices
     if visit.own is not None:
         selection, answers[OWN] = visit.own

@@ -35,6 +35,7 @@ from spare_demo.ui.payload import (
     why_mail,
     zip_mail,
 )
+from spare_demo.ui.per_layer import per_layer_mail
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
 
@@ -154,6 +155,7 @@ class Handlers:
             "answers": self.answers(visit, budget),
             "cost": panels.cost_html(visit, self.model.prefill_floor),
             **self.curve(visit, budget),
+            **({"mail": mail} if (mail := per_layer_mail(visit)) else {}),
         }
 
     def answers(self, visit: Visit, budget: int) -> str:

@@ -87,6 +87,8 @@ def _opening(handlers: Handlers, names: tuple[str, str]) -> Shown:
         budget, None, None,
     ):  # fmt: skip
         shown |= values
+    if shown["visit"].exploration.inside:  # what each layer kept came with the answers
+        shown["stage"] = handlers.pictures(shown["visit"], budget)["stage"]
     return shown
 
 

@@ -17,9 +17,8 @@ from spare_demo.cost import (
 )
 from spare_demo.first_words import Candidate
 from spare_demo.models import Answer, Model
-from spare_demo.render import BLUE, VERMILION, layer_overlay
+from spare_demo.pruners import LayerPruner
 from spare_demo.sufficiency import Sufficiency
-from spare_demo.ui.payload import data_address
 from spare_demo.ui.visit import SLOTS, Visit
 
 
@@ -77,7 +76,10 @@ def answers_html(
     shown = visit.answered_budget or budget
     for slot in SLOTS:
         kept = visit.exploration.selections(shown).get(slot)
+        method = visit.exploration.methods[slot]
         count = f"{shown} on average"
+        if isinstance(method, LayerPruner) and method.counting_note:
+            count = f"{shown} as its paper counts"
         if kept is not None:
             count = f"{kept.size}{'' if kept.features is None else ' merged'}"
         names[slot] = f"{slot} {visit.titles[slot]} · {count}"
@@ -133,6 +135,9 @@ def _share_text(share: float) -> str:
 def _card(label: str, name: str, visit: Visit) -> str:
     answer = visit.answers.get(label)
     kind = _kind(label)
+    if label in visit.refused:
+        said = _refusal(visit, label)
+        return f'<section class="card {kind}"><h3>{escape(name)}</h3>{said}</section>'
     if answer is not None:
         words, figures = answer.text, _figures(answer)
     elif label == visit.writing[0]:
@@ -148,6 +153,16 @@ def _card(label: str, name: str, visit: Visit) -> str:
         f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="said">{said}</p>'
         f'<p class="figures">{escape(figures)}</p>{verdict}</section>'
     )
+
+
+def _refusal(visit: Visit, slot: str) -> str:
+    """Why a schedule cannot meet the budget, and a button to the least that it can."""
+    view, method = visit.exploration.view, visit.exploration.methods[slot]
+    least = ""
+    if isinstance(method, LayerPruner):
+        k = method.lowest(view.tokens.n, view.layers)
+        least = f'<button type="button" class="reach" data-k="{k}">Set the budget to {k}</button>'
+    return f'<p class="note">{escape(visit.refused[slot])} {least}</p>'
 
 
 def _figures(answer: Answer) -> str:
@@ -205,52 +220,12 @@ def own_html(
     )
 
 
-def layers_html(visit: Visit) -> str:
-    """What each layer of the language model kept, for methods that choose inside it; else empty."""
-    return "".join(
-        _layers(visit, slot) for slot in visit.exploration.inside if slot in visit.answers
-    )
-
-
-def _layers(visit: Visit, slot: str) -> str:
-    answer, budget = visit.answers[slot], visit.answered_budget
-    plan = visit.exploration.plan(slot, budget)
-    name, depth = f"{slot} {visit.titles[slot]}", plan.depth
-    colour = BLUE if slot == "A" else VERMILION
-    figures = ""
-    for found in answer.layer_sets[1:]:
-        drawn = layer_overlay(
-            visit.canvas,
-            found.kept,
-            found.merged,
-            found.merged_rows,
-            found.layer,
-            depth,
-            colour,
-            name,
-        )
-        words = escape(drawn.sentence)
-        small = drawn.image.resize((drawn.image.width // 2, drawn.image.height // 2))
-        figures += (
-            f'<figure><img alt="{words}" src="{data_address(small)}" width="{small.width}" '
-            f'height="{small.height}"><figcaption>{words}</figcaption></figure>'
-        )
-    told = (
-        f"{name} has no single token set: it chooses inside the language model. Layers got "
-        f"{', '.join(str(count) for count in answer.kept_per_layer)} visual tokens, "
-        f"{answer.average_visual_tokens:.1f} on average and {plan.last} in the last."
-    )
-    if plan.method.counting_note:
-        told += f" Its paper counts {plan.counted:.1f}: {plan.method.counting_note}."
-    return f'<div class="per-layer"><p>{escape(told)}</p>{figures}</div>'
-
-
 def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     """What each answer cost, measured in this run, and what pruning brought.
 
     floor: the least time this device could take for an answer's prefill, where that is known.
     """
-    if set(visit.answers) != {UNPRUNED, *SLOTS}:
+    if {*visit.answers, *visit.refused} != {UNPRUNED, *SLOTS}:
         return '<p class="note">Measured once all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **{s: f"{s} {visit.titles[s]}" for s in SLOTS}}
     rows = cost_rows(visit.answers)
@@ -289,7 +264,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
         f"<table class='cost'><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
-        f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>{layers_html(visit)}"
+        f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>"
     )
 
 

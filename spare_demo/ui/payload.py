@@ -13,8 +13,9 @@ from PIL import Image
 
 from spare_demo.compact import compact, packed
 from spare_demo.explain import Factors, Reason, leftover, why
-from spare_demo.pruners import Pruner
+from spare_demo.pruners import LayerPruner, Pruner
 from spare_demo.tokens import Selection
+from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.visit import SLOTS, Visit
 
 _numbers = itertools.count()  # mail that says the same again must arrive again
@@ -34,12 +35,16 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         assert isinstance(method, Pruner)
         sent["label"] = f"{slot} {visit.titles[slot]}"
         sent["merges"] = method.merges
-        if not method.nested:
+        if isinstance(method, LayerPruner):
+            sent["lowest"] = method.lowest(exploration.n, exploration.view.layers)
+            sent["per_layer"] = per_layer(visit, slot)
+        elif not method.nested:
             sent["budget"] = budget
-        if not method.nested and slot not in exploration.inside:
             sent["order"] = packed(exploration.selections(budget)[slot].order, "u2")
     return told | {
         "shown": budget,
+        "of": identity(visit),
+        "depth": exploration.view.layers,
         "key": "-".join(visit.key),
         "picture": data_address(canvas.image),
         "canvas": {

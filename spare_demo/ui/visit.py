@@ -53,6 +53,7 @@ class Visit:
         example: its number among the shipped examples, None for any other picture.
         drawn: whether this is one of the scenes drawn here; `truth` the answer to its own question.
         answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
+        refused: why a slot has no answer at `answered_budget`: its schedule cannot meet it.
         writing: the label being answered and its text so far; ("", "") between answers.
         stopped: whether the visitor ended the answering.
         kl: how far the first word moves with the budget, where that was measured.
@@ -69,6 +70,7 @@ class Visit:
     truth: str | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
     answered_budget: int = 0
+    refused: Mapping[str, str] = field(default_factory=dict)
     writing: tuple[str, str] = ("", "")
     stopped: bool = False
     kl: KlCurves | None = None
@@ -166,6 +168,7 @@ class Guide:
             exploration=again,
             choices=now,
             answers=kept,
+            refused={},
             writing=("", ""),
             stopped=False,
             kl=None,
@@ -174,22 +177,32 @@ class Guide:
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:
         """Answers with all tokens, with A's and with B's, one after the other.
 
-        Answers that are already there for this budget are not asked for again.
+        Answers that are already there for this budget are not asked for again. A method inside the
+        language model whose schedule cannot meet it is passed over, and the visit says why.
 
         Yields:
             the visit with the answers so far, after each word and after each answer.
         """
-        chosen: dict[str, Selection | LayerPlan] = {
-            **visit.exploration.selections(budget),
-            **visit.exploration.plans(budget),
-        }
+        chosen: dict[str, Selection | LayerPlan] = {**visit.exploration.selections(budget)}
+        refused = {}
+        for slot in visit.exploration.inside:
+            try:
+                chosen[slot] = visit.exploration.plan(slot, budget)
+            except ValueError as error:
+                refused[slot] = str(error)
         kept = visit.answers
         if visit.answered_budget != budget:
             kept = {label: answer for label, answer in kept.items() if label == UNPRUNED}
         visit = dataclasses.replace(
-            visit, answers=kept, answered_budget=budget, writing=("", ""), stopped=False
+            visit,
+            answers=kept,
+            answered_budget=budget,
+            refused=refused,
+            writing=("", ""),
+            stopped=False,
         )
-        for label, selection in ((UNPRUNED, None), *((slot, chosen[slot]) for slot in SLOTS)):
+        asked = [(slot, chosen[slot]) for slot in SLOTS if slot in chosen]
+        for label, selection in ((UNPRUNED, None), *asked):
             if label in visit.answers:
                 continue
             pieces = self.model.stream(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
+import numpy as np
 import pytest
 
-from spare_demo.ui.panels import answers_html, layers_html
+from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.panels import answers_html, cost_html
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
+from spare_demo.ui.per_layer import identity, per_layer, per_layer_mail
 from spare_demo.ui.visit import Choices, Guide, Visit
 
 
@@ -16,30 +21,94 @@ def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(photo_file, "What is <it>?", Choices("spare", "fastv"), None)
 
 
+def bits(sent: dict[str, str]) -> list[int]:
+    """The patches that a packed set holds."""
+    import base64
+
+    flags = np.unpackbits(
+        np.frombuffer(base64.b64decode(sent["data"]), dtype=np.uint8), bitorder="little"
+    )
+    return flags.nonzero()[0].tolist()
+
+
 def test_the_browser_gets_no_set_to_draw(visit: Visit) -> None:
-    method = json.loads(json.dumps(payload(visit, 8)))["methods"]["B"]
+    sent = json.loads(json.dumps(payload(visit, 8)))
+    method = sent["methods"]["B"]
     assert method["inside"] and method["order"] is None and method["label"] == "B FastV"
+    assert method["lowest"] == 6 and method["per_layer"] is None and sent["depth"] == 3
     for mail in (picks_mail, leftover_mail):
         with pytest.raises(ValueError, match="B FastV has no single token set"):
             mail(visit, "B", 8)
     assert set(json.loads(why_mail(visit, 3, 8, "own"))["reasons"]) == {"A"}
 
 
-def test_once_answered_every_layer_is_shown(guide: Guide, visit: Visit) -> None:
-    assert layers_html(visit) == ""
+def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
+    assert per_layer_mail(visit) is None and per_layer(visit, "A") is None
     assert "B FastV · 8 on average" in answers_html(visit, 8)
     *_, done = guide.answer(visit, 8)
-    plan = done.exploration.plan("B", 8)
-    assert done.answers["B"].kept_per_layer == plan.per_layer
-    shown = layers_html(done)
-    assert "B FastV has no single token set" in shown
-    assert ", ".join(map(str, plan.per_layer)) in shown
-    assert f"{plan.average:.1f} on average and {plan.last} in the last" in shown
-    assert shown.count("<figure>") == len(plan.stops)
-    assert f"In layer 2 of 3 B FastV still has {plan.last} of 16 tokens" in shown
+    plan, answer = done.exploration.plan("B", 8), done.answers["B"]
+    mail = json.loads(per_layer_mail(done) or "")
+    assert mail["kind"] == "per-layer" and mail["of"] == payload(done, 8)["of"] == identity(visit)
+    assert list(mail["slots"]) == ["B"]
+    told = mail["slots"]["B"]
+    assert payload(done, 8)["methods"]["B"]["per_layer"] == told
+    assert told["budget"] == 8 and tuple(told["counts"]) == plan.per_layer
+    for sent, found in zip(told["sets"], answer.layer_sets, strict=True):
+        assert sent["layer"] == found.layer and sent["rows"] == 0
+        assert bits(sent["kept"]) == found.kept.tolist() and bits(sent["merged"]) == []
+    assert told["sentence"] == (
+        "B FastV has no single token set: it chooses inside the language model. Its layers got "
+        f"{plan.average:.1f} visual tokens on average, the last one {plan.last}."
+    )
 
 
-def test_a_budget_out_of_reach_is_said_and_nothing_is_lost(guide: Guide, visit: Visit) -> None:
-    with pytest.raises(ValueError, match=r"FastV cannot meet a budget of 2.*from 6 to 16"):
-        list(guide.answer(visit, 2))
-    assert payload(visit, 2)["methods"]["A"]["order"] is not None
+def test_merged_rows_and_the_papers_way_of_counting_are_told(
+    guide: Guide, visit: Visit, photo_file: str
+) -> None:
+    by_rank = guide.look(photo_file, "What?", Choices("spare", "fastv:counting=rank"), None)
+    *_, done = guide.answer(by_rank, 8)
+    assert (per_layer(done, "B") or {})["sentence"].endswith(
+        "Its paper counts 8.0: tokens after layer K only."
+    )
+    assert identity(by_rank) != identity(visit)
+
+
+def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit) -> None:
+    import torch
+
+    from spare_demo.pruners.plan import LayerSet
+
+    *_, done = guide.answer(visit, 8)
+    sources = torch.zeros(2, 16)
+    sources[0, 3], sources[1, 15] = 1.0, 0.5
+    merging = dataclasses.replace(
+        done.answers["B"], layer_sets=(LayerSet(1, torch.tensor([0, 8]), sources),)
+    )
+    told = per_layer(dataclasses.replace(done, answers={**done.answers, "B": merging}), "B")
+    (found,) = (told or {})["sets"]
+    assert bits(found["kept"]) == [0, 8] and bits(found["merged"]) == [3, 15]
+    assert found["rows"] == 2
+
+
+def test_a_budget_out_of_reach_is_said_and_the_others_answer(guide: Guide, visit: Visit) -> None:
+    *_, done = guide.answer(visit, 2)
+    assert set(done.answers) == {"unpruned", "A"}
+    assert "FastV cannot meet a budget of 2" in done.refused["B"]
+    shown = answers_html(done, 2)
+    assert "Choose a budget from 6 to 16." in shown
+    assert '<button type="button" class="reach" data-k="6">Set the budget to 6</button>' in shown
+    assert cost_html(done, lambda answer: None).count("<tr>") == 3
+    with pytest.raises(ValueError, match="FastV cannot meet"):
+        comparison_of(done, guide.model, guide.settings)
+    *_, back = guide.answer(done, 8)
+    assert set(back.answers) == {"unpruned", "A", "B"} and not back.refused
+
+
+def test_the_layers_come_with_the_finished_answers(handlers: Handlers, photo_file: str) -> None:
+    steps = list(
+        handlers.ask(
+            photo_file, "What?", "fastv", "cdpruner", 0, "pad", -2, "stretches", 8, None, None
+        )
+    )
+    assert json.loads(steps[-1]["mail"])["slots"]["A"]["budget"] == 8
+    assert all("mail" not in step for step in steps[:-1])

@@ -13,5 +13,7 @@ SPARE.on('budget', (k) => {
 SPARE.answers = (element, trigger) => {
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
+    const reach = event.target.closest('.reach');
+    if (reach) SPARE.setBudget(Number(reach.dataset.k), true);
   });
 };

@@ -21,6 +21,9 @@ SPARE.Comparison = class {
     this.squares = unpack(sent.squared_norms);
     this.slots = {};
     for (const [name, method] of Object.entries(sent.methods)) this.slots[name] = this.#slot(method);
+    this.of = sent.of;
+    this.depth = sent.depth;  // layers of the language model
+    this.inside = Object.keys(this.slots).filter((name) => this.slots[name].inside);
     this.directions = this.#directions(sent.coordinates);
     this.residuals = {};
     this.leftovers = new Map();  // by slot and budget, from the server, where that is needed
@@ -33,9 +36,10 @@ SPARE.Comparison = class {
       ...sent, order, sets: new Map(), gain: unpack(sent.gain), weight: unpack(sent.weight),
       factors: sent.factors && {magnitude: sent.factors.magnitude ? this.squares : null,
                                 text: unpack(sent.factors.text)},
-      rank: sent.nested ? this.#ranks(order) : null,
+      rank: sent.nested ? this.#ranks(order) : null, layers: new Map(),
     };
-    if (!sent.nested) slot.sets.set(sent.budget, order);
+    if (sent.per_layer) slot.layers.set(sent.per_layer.budget, this.#perLayer(sent.per_layer));
+    if (!sent.nested && !sent.inside) slot.sets.set(sent.budget, order);
     return slot;
   }
 
@@ -104,6 +108,44 @@ SPARE.Comparison = class {
     this.slots[name].sets.set(k, Uint16Array.from(order));
   }
 
+  // The same of methods inside the language model, once they answered.
+  learnLayers(slots) {
+    for (const [name, sent] of Object.entries(slots)) {
+      this.slots[name].layers.set(sent.budget, this.#perLayer(sent));
+    }
+  }
+
+  #perLayer({counts, sentence, sets}) {
+    const bits = (sent) => {
+      const bytes = SPARE.unpack(sent);
+      return Uint8Array.from({length: this.n}, (_, i) => (bytes[i >> 3] >> (i & 7)) & 1);
+    };
+    return {counts, sentence, sets: sets.map(({layer, kept, merged, rows}) => {
+      const own = bits(kept), mixed = bits(merged);
+      let count = 0, others = 0;
+      for (let i = 0; i < this.n; i++) { count += own[i]; others += mixed[i]; }
+      return {layer, kept: own, merged: mixed, count, others, rows};
+    })};
+  }
+
+  layers() { return Array.from({length: this.depth}, (_, layer) => layer); }
+
+  // What a slot inside the language model kept in all its layers at budget k; null until known.
+  perLayer(name, k) {
+    return this.slots[name].layers.get(k) ?? null;
+  }
+
+  // The tokens a slot has in a layer at budget k: {kept (n, 0 or 1), count}, of methods inside the
+  // language model also {layer, merged, others, rows}. Others have the same in all layers.
+  held(name, k, layer) {
+    if (this.slots[name].inside) {
+      return this.perLayer(name, k)?.sets.findLast((set) => set.layer <= layer) ?? null;
+    }
+    const picks = this.picks(name, k);
+    return picks && {kept: Uint8Array.from(picks.rank, (rank) => (rank >= 0 ? 1 : 0)),
+                     count: picks.count};
+  }
+
   // What is left of every token outside the span of a slot's first picks; null where the
   // server did not send the tokens' directions.
   residual(name, k) {
@@ -115,12 +157,10 @@ SPARE.Comparison = class {
     return (this.residuals[name] = new SPARE.Residuals(this.directions, order));
   }
 
-  counts(k) {
-    const a = this.picks('A', k), b = this.picks('B', k);
-    if (!a || !b) return null;
+  counts(a, b) {  // of two sets that `held` gave
     let both = 0, padA = 0, padB = 0;
     for (let i = 0; i < this.n; i++) {
-      const inA = a.rank[i] >= 0, inB = b.rank[i] >= 0;
+      const inA = a.kept[i], inB = b.kept[i];
       if (inA && inB) both++;
       if (this.padding[i]) { padA += inA; padB += inB; }
     }

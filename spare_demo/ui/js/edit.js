@@ -53,10 +53,11 @@ SPARE.edit = (element, props, trigger) => {
   };
 
   function start(kind) {
-    const {data, k} = state, a = data.picks('A', k), b = data.picks('B', k);
+    // Of a method inside the language model, the tokens of the layer that is looked at.
+    const {data, k, depth} = state, [a, b] = ['A', 'B'].map((name) => data.held(name, k, depth ?? data.depth));
     if (!a || !b) return say('The picks of this budget are still on their way. Try again.');
     const chosen = starts[kind];
-    replace(Uint8Array.from({length: data.n}, (_, i) => chosen(a.rank[i] >= 0, b.rank[i] >= 0)));
+    replace(Uint8Array.from({length: data.n}, (_, i) => chosen(a.kept[i], b.kept[i])));
     enter();
   }
 

@@ -12,13 +12,15 @@ SPARE.layers = (() => {
       (col > 0 && there(cell - 1) ? 4 : 0) | (col < cols - 1 && there(cell + 1) ? 8 : 0);
   }
 
-  // `inside` the language model there is nothing to wait for: no one set holds in every layer.
-  function waiting(what, {label: title, inside}, k) {
+  // `inside` the language model there is nothing to ask for: no one set holds in every layer.
+  function waiting(what, {label: title, inside, lowest, layers}, k) {
     if (inside) {
+      const no = `${title} has no single token set: it chooses inside the language model, layer by layer`;
       return {
         name: 'photo', base: 'photo', key: () => 0, cell: () => {}, legend: '',
-        sentence: `${title} has no single token set: it chooses inside the language model, layer ` +
-          'by layer. What each layer kept stands under the costs, once it has answered.',
+        sentence: layers.has(k) ? `${no}. Look at its tokens in each layer instead: Difference, A or B.`
+          : k < lowest ? `${no}. A budget of ${k} is out of its reach: choose ${lowest} or more.`
+            : `${no}. They are shown once it has answered at ${k}.`,
       };
     }
     return {
@@ -39,16 +41,17 @@ SPARE.layers = (() => {
   }
 
   function difference(data, k) {
-    for (const name of ['A', 'B']) {
-      if (!data.picks(name, k)) return waiting(name, data.slots[name], k);
+    const at = depthOf(data), held = ['A', 'B'].map((name) => data.held(name, k, at));
+    for (const [i, name] of ['A', 'B'].entries()) {
+      if (!held[i]) return waiting(name, data.slots[name], k);
     }
-    const {rank: a} = data.picks('A', k), {rank: b} = data.picks('B', k);
-    const kind = (i) => (a[i] >= 0 ? 1 : 0) | (b[i] >= 0 ? 2 : 0);
+    const [{kept: a}, {kept: b}] = held;
+    const kind = (i) => a[i] | (b[i] << 1);
     const near = (i) => {
       const own = kind(i);
       return own ? neighbours(i, data.grid, (j) => kind(j) === own) : 0;
     };
-    const labels = ['A', 'B'].map((slot) => picksLabel(data.slots[slot])), c = data.counts(k);
+    const labels = ['A', 'B'].map((slot) => picksLabel(data.slots[slot])), c = data.counts(...held);
     const share = `Jaccard ${c.jaccard.toFixed(2)} (two random picks: ` +
       `${expectedJaccard(data.n, c.a, c.b).toFixed(2)})`;
     return {
@@ -69,7 +72,8 @@ SPARE.layers = (() => {
       legend: swatch('both', `both ${c.both}`) + swatch('a', `only ${labels[0]} ${c.onlyA}`) +
         swatch('b', `only ${labels[1]} ${c.onlyB}`) + swatch('none', `neither ${c.neither}`) +
         ground(data),
-      sentence: `${labels[0]} kept ${c.a} of ${tokensWord(data.n)}; ${c.both} of them ` +
+      sentence: (data.inside.length ? `In layer ${at + 1} of ${data.depth}: ` : '') +
+        `${labels[0]} kept ${c.a} of ${tokensWord(data.n)}; ${c.both} of them ` +
         `${labels[1]} kept too` + (c.a !== c.b ? ` (of its ${c.b}).` : '.') +
         (data.hasPadding ? ` ${c.padA} of ${labels[0]}'s and ${c.padB} of ${labels[1]}'s lie in padding.` : '') +
         ` ${share}.`,
@@ -77,9 +81,13 @@ SPARE.layers = (() => {
   }
 
   // Rows of a method that merges cannot be compared patch by patch, the patches they grew from can.
-  function picksLabel({label, merges}) {
-    return merges ? `${label} (picks)` : label;
+  // Inside the language model merged rows stand beside those kept as they are, which are compared.
+  function picksLabel({label, merges, inside}) {
+    return merges && !inside ? `${label} (picks)` : label;
   }
+
+  // The layer of the language model that is looked at; the last one at first.
+  const depthOf = (data) => Math.min(SPARE.state.depth ?? data.depth - 1, data.depth - 1);
 
   // A set on the dimmed photo. flags(i) -> kept; `name` tells sets apart whose colours differ.
   function set(data, name, label, colour, flag, count, merges = false) {
@@ -102,7 +110,32 @@ SPARE.layers = (() => {
     };
   }
 
+  // One layer of the language model, as render/layers.py draws it: those merged into other rows
+  // with a hatch.
+  function inLayer(data, k, slot) {
+    const at = depthOf(data), held = data.held(slot, k, at), {label} = data.slots[slot];
+    if (!held) return waiting(slot, data.slots[slot], k);
+    const {kept: flags, merged, count, others, rows} = held, colour = css(named[slot]);
+    const near = (i) => (flags[i] ? neighbours(i, data.grid, (j) => flags[j]) : 0);
+    const into = rows === 1 ? '1 row' : `${rows} rows`;
+    return {
+      name: `in layer ${slot}`, base: 'dim',
+      key: (i) => flags[i] | (merged[i] << 1) | (near(i) << 2),
+      cell(paint, i) {
+        paint.copy(i, flags[i] ? 'photo' : 'dim');
+        if (merged[i] && !flags[i]) paint.hatch(i, colour);
+        if (flags[i]) paint.outline(i, colour, paint.line, near(i));
+      },
+      legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} still has ${count}</span>` +
+        (rows ? `<span class="key merged" style="--mark:${colour}">merged ${others} into ${into}</span>` : '') +
+        swatch('none', `dropped ${data.n - count - others}`) + ground(data),
+      sentence: `In layer ${at + 1} of ${data.depth} ${label} still has ${count} of ` +
+        `${tokensWord(data.n)}${rows ? `, and ${into} merged from ${others} others` : ''}.`,
+    };
+  }
+
   function kept(data, k, slot) {
+    if (data.slots[slot].inside) return inLayer(data, k, slot);
     const picks = data.picks(slot, k), label = data.slots[slot].label;
     if (!picks) return waiting(slot, data.slots[slot], k);
     return set(data, `kept ${slot}`, label, css(named[slot]), (i) => picks.rank[i] >= 0, picks.count,

@@ -1,6 +1,7 @@
 // The patch viewer: draws the layers, follows pointer, keys and the budget slider. No round trip.
 'use strict';
-SPARE.state = {data: null, k: 1, cursor: null, layer: 'difference', slot: 'A', mode: 'look'};
+SPARE.state = {data: null, k: 1, cursor: null, depth: null, layer: 'difference',
+               slot: 'A', mode: 'look'};
 
 SPARE.viewer = (element, props, trigger, watch) => {
   const {state} = SPARE;
@@ -10,7 +11,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const ofSlot = ['order', 'weight', 'leftover'];
   const grounds = new Map();  // the pictures of the last comparisons, by key
   const words = SPARE.words($('.words-of'), trigger);
-  let frame = 0, asked = '';
+  let frame = 0, asked = '', layers = null;
 
   async function show(sent) {
     if (!sent?.key) return;
@@ -24,6 +25,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     }
     if (sent !== latest) return;  // another one came while the photo was read
     state.data = data;
+    if (layers?.of === data.of) data.learnLayers(layers.slots);  // they came before the photo was read
     state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
     asked = '';
     state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
@@ -161,12 +163,17 @@ SPARE.viewer = (element, props, trigger, watch) => {
   SPARE.on('mail', (mail) => {
     if (mail.kind === 'words') words.learn(mail);
     if (mail.kind === 'picks') state.data.learn(mail.slot, mail.budget, mail.order);
+    if (mail.kind === 'per-layer') {
+      layers = mail;
+      if (state.data?.of === mail.of) state.data.learnLayers(mail.slots);
+    }
     if (mail.kind === 'leftover') {
       state.data.leftovers.set(`${mail.slot} ${mail.budget}`, SPARE.unpack(mail.values));
     }
     soon();
   });
   SPARE.scrub(element);
+  SPARE.depth(element);
 
   const linked = SPARE.link.read();
   if (linked) {

@@ -70,10 +70,22 @@ SPARE.why = (element, trigger) => {
         : `Picked then: ${name(found.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
   }
 
+  // How far a patch got in a method that drops tokens between layers.
+  function way(slot) {
+    const {data, k, cursor} = state, found = data.perLayer(slot, k);
+    if (!found) return '<p>Known once it has answered at this budget.</p>';
+    const out = found.sets.find((set) => !set.kept[cursor]);
+    if (!out) return `<p class="rank"><b>kept</b> in all ${data.depth} layers</p>`;
+    return `<p class="rank"><b>left before layer ${out.layer + 1}</b> of ${data.depth}` +
+      `${out.merged[cursor] ? ', merged into another row' : ''}</p>`;
+  }
+
   function column(slot) {
     const {data, k} = state, method = data.slots[slot], found = reason(slot);
     let inside;
-    if (!found) {
+    if (method.inside) {
+      inside = way(slot);
+    } else if (!found) {
       inside = '<p>Asking the server …</p>';
     } else {
       const rank = found.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`

@@ -1,0 +1,84 @@
+"""What each layer of the language model kept, for the page to draw with a slider over the layers.
+
+A method inside the language model has no single token set. What it kept is known once it has
+answered, and small: for each place where tokens leave, two bits per patch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spare_demo.compact import packed
+from spare_demo.pruners.plan import LayerSet
+from spare_demo.ui.visit import SLOTS, Visit
+
+_numbers = itertools.count()  # mail that says the same again must arrive again
+
+
+def identity(visit: Visit) -> str:
+    """The same for visits that look at one picture with one question and the same methods."""
+    told = (visit.key, visit.choices, visit.exploration.view.question)
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+
+
+def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
+    """A slot's tokens in every layer, at the budget of its answer; None where there is none.
+
+    budget       as asked for
+    counts       visual rows of each layer
+    sets         from which layer on: kept, merged (bits of (n,) patches, the first the lowest of
+                 a byte), rows: how many merged rows there are
+    sentence     what the visitor reads about them
+    """
+    answer = visit.answers.get(slot)
+    if slot not in visit.exploration.inside or answer is None or not answer.layer_sets:
+        return None
+    return {
+        "budget": visit.answered_budget,
+        "counts": list(answer.kept_per_layer),
+        "sets": [_set(found, visit.exploration.n) for found in answer.layer_sets],
+        "sentence": sentence(visit, slot),
+    }
+
+
+def per_layer_mail(visit: Visit) -> str | None:
+    """The tokens of all slots inside the language model, as the page reads its mail."""
+    told = {slot: found for slot in SLOTS if (found := per_layer(visit, slot))}
+    if not told:
+        return None
+    of = identity(visit)
+    return json.dumps({"kind": "per-layer", "of": of, "slots": told, "number": next(_numbers)})
+
+
+def sentence(visit: Visit, slot: str) -> str:
+    """That there is no single set, and how many tokens there were on average and at the end."""
+    answer, plan = visit.answers[slot], visit.exploration.plan(slot, visit.answered_budget)
+    told = (
+        f"{slot} {visit.titles[slot]} has no single token set: it chooses inside the language "
+        f"model. Its layers got {answer.average_visual_tokens:.1f} visual tokens on average, the "
+        f"last one {answer.kept_per_layer[-1]}."
+    )
+    if plan.method.counting_note:
+        told += f" Its paper counts {plan.counted:.1f}: {plan.method.counting_note}."
+    return told
+
+
+def _set(found: LayerSet, n: int) -> dict[str, Any]:
+    return {
+        "layer": found.layer,
+        "kept": _bits(found.kept, n),
+        "merged": _bits(found.merged, n),
+        "rows": found.merged_rows,
+    }
+
+
+def _bits(patches: Tensor, n: int) -> dict[str, str]:
+    flags = torch.zeros(-(-n // 8) * 8, dtype=torch.long)
+    flags[patches] = 1
+    return packed((flags.view(-1, 8) << torch.arange(8)).sum(dim=1), "u1")

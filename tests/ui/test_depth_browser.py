@@ -1,0 +1,100 @@
+"""The slider over the layers of the language model, read back against Python's pictures."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from spare_demo.render import BLUE, difference, layer_overlay
+from spare_demo.ui import examples
+from spare_demo.ui.visit import Choices, Guide, Visit
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+BUDGET = 192
+
+
+@pytest.fixture(scope="module")
+def asked(served) -> Visit:
+    """What the page shows once both methods were chosen there, worked out once more."""
+    first = examples.shipped()[0]
+    guide = Guide(served.model, served.settings)
+    visit = guide.look(first.path, first.question, Choices("sparsevlm", "cdpruner"), None)
+    *_, done = guide.answer(visit, BUDGET)
+    return done
+
+
+def choose(visitor, slot: str, title: str) -> None:
+    visitor.find(f"#method-{slot} input").click()
+    visitor.page.get_by_role("option", name=title, exact=True).click()
+
+
+def apart(shown, reference) -> float:
+    """Share of pixels more than three grey levels off."""
+    gap = np.abs(np.asarray(shown, int) - np.asarray(reference, int)).max(axis=2)
+    return float((gap > 3).mean())
+
+
+def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
+    choose(visitor, "a", "SparseVLM")
+    caption, slider = visitor.find("#stage figcaption").first, visitor.find(".depth input")
+    expect(caption).to_contain_text("In layer 5 of 5: A SparseVLM kept")
+    visitor.page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
+    visitor.expect_answers(576, BUDGET, BUDGET)
+    expect(visitor.find(".depth .told")).to_contain_text("A SparseVLM has no single token set")
+    answer, plan = asked.answers["A"], asked.exploration.plan("A", BUDGET)
+    expect(visitor.find(".depth .told")).to_contain_text(
+        f"got {answer.average_visual_tokens:.1f} visual tokens on average, the last one "
+        f"{plan.last}. Its paper counts {plan.counted:.1f}"
+    )
+    visitor.layer("A")
+    slider.focus()
+    slider.press("Home")
+    for layer in range(plan.depth):
+        found = answer.set_at(layer)
+        reference = layer_overlay(
+            asked.canvas, found.kept, found.merged, found.merged_rows, layer, plan.depth, BLUE,
+            "A SparseVLM",
+        )  # fmt: skip
+        expect(caption).to_have_text(reference.sentence)
+        assert apart(visitor.picture(), reference.image.crop((0, 0, *asked.canvas.size))) < 0.002
+        rows = f"Layer {layer + 1} of 5: A SparseVLM {plan.per_layer[layer]} of 576 tokens"
+        expect(visitor.find(".depth .place")).to_have_text(rows)
+        expect(slider).to_have_attribute("aria-valuetext", rows)
+        slider.press("ArrowRight")
+    assert found.merged_rows > 0
+
+    # Against a method before the language model, which has the same set in every layer.
+    visitor.layer("difference")
+    visitor.find(".depth .shallower").click()
+    kept = asked.exploration.selections(BUDGET)["B"].kept
+    mine = answer.set_at(3).kept
+    reference = difference(asked.canvas, mine, kept, "A SparseVLM", "B CDPruner", 0.0, 0.0)
+    assert apart(visitor.picture(), reference.image.crop((0, 0, *asked.canvas.size))) < 0.002
+    expect(caption).to_contain_text(f"In layer 4 of 5: A SparseVLM kept {len(mine)} of 576 tokens")
+
+    # What became of a patch, and the layer's set as a start for one's own.
+    lost = next(i for i in range(576) if i not in set(answer.set_at(2).kept.tolist()))
+    visitor.point(lost)
+    expect(visitor.find(".reason.a")).to_contain_text(re.compile(r"left before layer \d of 5"))
+    visitor.find("[data-start=a]").click()
+    expect(visitor.find(".edit .count")).to_have_text(f"{len(mine)} tokens of 576 kept")
+
+
+def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
+    choose(visitor, "b", "FastV")
+    reach = visitor.find("#answers .reach")
+    expect(reach).to_have_text("Set the budget to 116")
+    expect(visitor.find("#answers .card.b")).to_contain_text("Choose a budget from 116 to 576")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("choose 116 or more")
+    expect(visitor.find(".depth")).to_be_hidden()
+    reach.click()
+    visitor.expect_answers(576, 116, 116)
+    visitor.layer("B")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("In layer 5 of 5 B FastV")
+    expect(visitor.find(".depth")).to_be_visible()
