@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +12,6 @@ from spare_demo.render.chart import (
     Lines,
     Point,
     Series,
-    _ticks,
     look_of,
     plotly_figure,
     svg,
@@ -76,16 +74,6 @@ def test_the_browser_gets_the_same_numbers() -> None:
 
 def test_no_two_series_look_alike() -> None:
     assert len({look_of(i) for i in range(32)}) == 32
-
-
-@pytest.mark.parametrize("top", [1e-3, 0.2, 0.999, 1.0, 7, 100, 2345.6])
-def test_ticks_are_few_and_reach_the_top(top: float) -> None:
-    ticks = _ticks(top)
-    assert ticks[0] == 0
-    assert ticks[-1] >= top * (1 - 1e-9)
-    assert 3 <= len(ticks) <= 6
-    first = ticks[1] / 10 ** math.floor(math.log10(ticks[1]) + 1e-9)
-    assert first == pytest.approx(1) or first == pytest.approx(2) or first == pytest.approx(5)
 
 
 def test_a_chart_without_points_is_still_one() -> None:

@@ -93,11 +93,10 @@ def test_moved_picks_are_counted(canvas: Canvas) -> None:
 def test_the_kl_curve_draws_and_says_its_numbers() -> None:
     series = {"SPARE": [2.0, 0.5, 0.0], "CDPruner": [1.5, 0.25, 0.0]}
     band = ([3.0, 1.0, 0.0], [2.5, 0.5, 0.0], [3.5, 1.5, 0.0])
-    drawn = kl_figure([1, 4, 16], series, band, 5, {"mine": (3, 0.75)})
+    drawn = kl_figure([1, 4, 16], series, band, 5)
     traces = {trace.name: trace for trace in drawn.image.data if trace.name}
     assert list(traces["SPARE"].y) == [2.0, 0.5, 0.0]
     assert list(traces["SPARE"].x) == [1, 4, 16]
-    assert (list(traces["mine"].x), list(traces["mine"].y)) == ([3], [0.75])
     assert traces["CDPruner"].line.color == "rgb(213,94,0)"
     assert drawn.image.layout.yaxis.title.text == "KL to the unpruned model (nats)"
     assert drawn.sentence == (

@@ -16,6 +16,16 @@ Tokens = Sequence[int] | NDArray[Any] | torch.Tensor
 # Okabe and Ito's palette, told apart by people with any colour vision.
 BLUE: Colour = (0x00, 0x72, 0xB2)  # method A
 VERMILION: Colour = (0xD5, 0x5E, 0x00)  # method B
+PALETTE: tuple[Colour, ...] = (
+    BLUE,
+    VERMILION,
+    (0x00, 0x9E, 0x73),
+    (0xCC, 0x79, 0xA7),
+    (0xE6, 0x9F, 0x00),
+    (0x56, 0xB4, 0xE9),
+    (0x8C, 0x6D, 0x1F),  # in place of the yellow, which is too pale for a line
+)
+"""For any number of methods; their black is left for what is no method."""
 
 
 class Rendered(NamedTuple):
@@ -63,6 +73,11 @@ def number(value: float, signed: bool = False, scale: float | None = None) -> st
     plain = -4 <= digits <= 6
     text = f"{value:.{max(digits, 0)}f}" if plain else f"{value:.2e}"
     return f"+{text}" if signed and value > 0 else text
+
+
+def hex_of(colour: Sequence[int] | NDArray[np.uint8]) -> str:
+    """ "#0072b2" for red, green, blue."""
+    return "#" + "".join(f"{int(part):02x}" for part in colour)
 
 
 def tokens_word(count: int) -> str:

@@ -1,19 +1,23 @@
-"""Curves and bars with intervals: as a Plotly figure for a browser, as SVG for a page of text.
+"""What was measured over many questions: curves and bars with an interval at every point.
 
-The SVG is written by hand: Plotly would need a browser to make a file of a figure.
+As a Plotly figure for a browser, as SVG for a page of text; that is written by hand, for Plotly
+would need a browser to make a file of a figure. Of one comparison, whose curves have a band of
+random picks and no intervals, the files are drawn in `curve_files`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 
 import plotly.graph_objects as go
 
-# Okabe and Ito's colours, the black left out; after eight series the dashes change.
-PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d1f", "#7f7f7f")
+from spare_demo.render.axes import round_ticks
+from spare_demo.render.base import PALETTE, hex_of
+
+_COLOURS = (*map(hex_of, PALETTE), "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
 _SVG_DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3"}
 _INK = "#808080"
@@ -66,7 +70,7 @@ Chart = Lines | Bars
 
 def look_of(place: int) -> tuple[str, str]:
     """Colour and dash of a series: no two of the first 32 places are alike."""
-    return PALETTE[place % len(PALETTE)], DASHES[place // len(PALETTE) % len(DASHES)]
+    return _COLOURS[place % len(_COLOURS)], DASHES[place // len(_COLOURS) % len(DASHES)]
 
 
 def _strength(dash: str) -> float:
@@ -136,7 +140,7 @@ def svg(chart: Chart) -> str:
     bottom, right = _HEIGHT - 52, _WIDTH - _RIGHT
     highs = [point.high for series in chart.series for point in series.points]
     levels = chart.levels if isinstance(chart, Lines) else {}
-    ticks = _ticks(max([*highs, *levels.values(), 1e-9]))
+    ticks = round_ticks(max([*highs, *levels.values(), 1e-9]))
 
     def y_at(value: float) -> float:
         return bottom - (bottom - _TOP) * max(value, 0.0) / ticks[-1]
@@ -219,13 +223,6 @@ def _svg_bars(
             parts.append(_bar(x, y, 0.9 * width, bottom - y, colour, dash))
             parts.append(_line(middle, y_at(point.low), middle, y_at(point.high), "#222"))
     return parts
-
-
-def _ticks(top: float) -> Sequence[float]:
-    """0 and up to five round steps, the last at or above `top`."""
-    step = 10.0 ** math.floor(math.log10(top))
-    step = next(s for s in (step / 5, step / 2, step, 2 * step) if top / s <= 5)
-    return [round(i * step, 10) for i in range(math.ceil(top / step - 1e-9) + 1)]
 
 
 def _line(

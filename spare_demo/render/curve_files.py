@@ -1,6 +1,7 @@
-"""Curves against the number of tokens kept, as SVG and PNG for papers; `curves` is for a browser.
+"""One comparison's curves as SVG and PNG for papers; `curves` draws the same for a browser.
 
-Both files are the same lines, areas and words, laid out once (`CurveSheet`).
+Both files are the same lines, areas and words, laid out once (`CurveSheet`). Shares of right
+answers over many questions, which have intervals, and their bars are drawn in `chart`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Literal
 
 from PIL import Image, ImageDraw
 
-from spare_demo.render.base import BLUE, VERMILION, Colour
+from spare_demo.render.axes import Band, Curve, check_curves, round_ticks
+from spare_demo.render.base import PALETTE, Colour, hex_of
 from spare_demo.render.text import drawable, font
 
 _WIDTH, _HEIGHT = 760, 380
@@ -22,11 +24,9 @@ _INK: Colour = (0x55, 0x55, 0x55)
 _GRID: Colour = (0xDD, 0xDD, 0xDD)
 _BAND: Colour = (0xE2, 0xE2, 0xE2)
 _TEXT: Colour = (0x20, 0x24, 0x2A)
-_MORE: tuple[Colour, ...] = ((0x00, 0x9E, 0x73), (0xCC, 0x79, 0xA7), (0xE6, 0x9F, 0x00))
 _SIZE = 13  # of text
 _SCALE = 3  # PNG pixels per unit: 2280 across, a paper's column at 300 dots an inch and more
 
-Curve = Sequence[float]
 Point = tuple[float, float]
 Anchor = Literal["start", "middle", "end"]
 
@@ -62,12 +62,12 @@ class CurveSheet:
 
     def svg(self) -> str:
         """The text of an SVG file on a white ground."""
-        parts = [f'<polygon points="{_path(p)}" fill="{_hex(c)}"/>' for p, c in self.areas]
+        parts = [f'<polygon points="{_path(p)}" fill="{hex_of(c)}"/>' for p, c in self.areas]
         for line in self.lines:
             dash = f' stroke-dasharray="{line.dash[0]:g} {line.dash[1]:g}"' if line.dash else ""
             parts.append(
                 f'<polyline points="{_path(line.points)}" fill="none" '
-                f'stroke="{_hex(line.colour)}" stroke-width="{line.width:g}"{dash}/>'
+                f'stroke="{hex_of(line.colour)}" stroke-width="{line.width:g}"{dash}/>'
             )
         for text in self.texts:
             x, y = text.at
@@ -77,7 +77,7 @@ class CurveSheet:
             parts.append(f'<text {place} text-anchor="{text.anchor}">{escape(text.text)}</text>')
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-            f'viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" fill="{_hex(_TEXT)}" '
+            f'viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" fill="{hex_of(_TEXT)}" '
             f'font-size="{_SIZE}" font-family="system-ui, Helvetica, Arial, sans-serif">'
             f"<title>{escape(self.sentence)}</title>"
             f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#fff"/>' + "".join(parts) + "</svg>\n"
@@ -101,7 +101,7 @@ class CurveSheet:
 def curve_sheet(
     budgets: Sequence[int],
     series: Mapping[str, Curve],
-    random_band: tuple[Curve, Curve, Curve],
+    random_band: Band,
     budget: int,
     y_title: str,
     sentence: str,
@@ -122,12 +122,8 @@ def curve_sheet(
         ValueError: no budgets, or a curve of another length.
     """
     curves = {**series, "random": random_band[0], **({} if bound is None else {"SVD bound": bound})}
-    for name, curve in [*curves.items(), *[("random", part) for part in random_band[1:]]]:
-        if not budgets or len(curve) != len(budgets):
-            raise ValueError(f"{name}: {len(curve)} values for {len(budgets)} budgets.")
-    top = max(max(curve) for curve in [*curves.values(), random_band[2]]) or 1.0
-    step = _step(top)
-    ceiling = step * math.ceil(top / step - 1e-9)
+    check_curves(budgets, curves, random_band)
+    ticks = round_ticks(max(max(curve) for curve in [*curves.values(), random_band[2]]) or 1.0)
     first, last = math.log(budgets[0]), math.log(budgets[-1])
 
     def x_at(k: float) -> float:
@@ -135,17 +131,17 @@ def curve_sheet(
         return _LEFT + (_RIGHT - _LEFT) * share
 
     def y_at(value: float) -> float:
-        return _BOTTOM - (_BOTTOM - _TOP) * value / ceiling
+        return _BOTTOM - (_BOTTOM - _TOP) * value / ticks[-1]
 
     def points(values: Curve) -> tuple[Point, ...]:
         return tuple((x_at(k), y_at(v)) for k, v in zip(budgets, values, strict=True))
 
     sheet = CurveSheet(sentence)
     sheet.areas.append((points(random_band[2]) + points(random_band[1])[::-1], _BAND))
-    for index in range(round(ceiling / step) + 1):
-        y = y_at(step * index)
+    for tick in ticks:
+        y = y_at(tick)
         sheet.lines.append(_Line(((_LEFT, y), (_RIGHT, y)), _GRID))
-        sheet.texts.append(_Text((_LEFT - 8, y + 4), f"{step * index:.4g}", "end"))
+        sheet.texts.append(_Text((_LEFT - 8, y + 4), f"{tick:.4g}", "end"))
     for k in [2**e for e in range(13) if budgets[0] <= 2**e <= budgets[-1]]:
         sheet.lines.append(_Line(((x_at(k), _BOTTOM), (x_at(k), _BOTTOM + 5)), _INK))
         sheet.texts.append(_Text((x_at(k), _BOTTOM + 20), str(k), "middle"))
@@ -154,9 +150,8 @@ def curve_sheet(
         x = x_at(budget)
         sheet.lines.append(_Line(((x, _TOP), (x, _BOTTOM)), _INK, 1.5))
         sheet.texts.append(_Text((x, _TOP - 8), f"k = {budget}", "middle"))
-    palette = (BLUE, VERMILION, *_MORE)
     looks: dict[str, tuple[Colour, float, tuple[float, float] | None]] = {
-        label: (palette[index % len(palette)], 2.5, None) for index, label in enumerate(series)
+        label: (PALETTE[index % len(PALETTE)], 2.5, None) for index, label in enumerate(series)
     }
     looks |= {"random": (_INK, 1.5, (2, 3)), "SVD bound": (_INK, 1.5, (7, 4))}
     for index, (label, values) in enumerate(curves.items()):
@@ -167,12 +162,6 @@ def curve_sheet(
     sheet.texts.append(_Text(((_LEFT + _RIGHT) / 2, _BOTTOM + 44), "tokens kept (k)", "middle"))
     sheet.texts.append(_Text((18, (_TOP + _BOTTOM) / 2), y_title, "middle", upright=True))
     return sheet
-
-
-def _step(top: float) -> float:
-    """A round distance of grid lines that makes at most six of them."""
-    power = 10.0 ** math.floor(math.log10(top))
-    return next(power * part for part in (0.2, 0.5, 1.0, 2.0) if top / (power * part) <= 5)
 
 
 def _dashed(line: _Line) -> list[list[Point]]:
@@ -212,7 +201,3 @@ def _write(image: Image.Image, text: _Text) -> None:
 
 def _path(points: Sequence[Point]) -> str:
     return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-
-
-def _hex(colour: Colour) -> str:
-    return "#" + "".join(f"{part:02x}" for part in colour)

@@ -6,25 +6,21 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from spare_demo.render.base import BLUE, VERMILION, Colour, Rendered, number, tokens_word
+from spare_demo.render.axes import Band, Curve, check_curves
+from spare_demo.render.base import PALETTE, Rendered, number, tokens_word
 
 # Read on a white and on a black page alike; the ground stays the page's own.
 _INK = "#808080"
 _GRID = "rgba(128,128,128,0.25)"
 _BAND = "rgba(128,128,128,0.22)"
-# Further methods after A and B, again Okabe and Ito's, in an order that keeps neighbours apart.
-_MORE: tuple[Colour, ...] = ((0x00, 0x9E, 0x73), (0xCC, 0x79, 0xA7), (0xE6, 0x9F, 0x00))
-
-Curve = Sequence[float]
 
 
 def reconstruction_figure(
     budgets: Sequence[int],
     series: Mapping[str, Curve],
-    random_band: tuple[Curve, Curve, Curve],
+    random_band: Band,
     svd_bound: Curve,
     budget: int,
-    log_x: bool = True,
 ) -> Rendered:
     """Relative error of rebuilding all tokens from the k kept ones, against k.
 
@@ -34,35 +30,27 @@ def reconstruction_figure(
         random_band: (m,) mean, lowest and highest error of random picks.
         svd_bound: (m,) error of the best k directions, which no choice of k tokens can beat.
         budget: the budget set now, marked by a vertical line.
-        log_x: whether k is on a logarithmic axis.
 
     Raises:
         ValueError: no budgets, or a curve of another length.
     """
-    ks = [int(k) for k in budgets]
-    curves = {**series, "SVD bound": svd_bound}
-    for name, curve in [*curves.items(), *[("random", curve) for curve in random_band]]:
-        if not ks or len(curve) != len(ks):
-            raise ValueError(f"{name}: {len(curve)} errors for {len(ks)} budgets.")
-    mean, low, high = (_plain(curve) for curve in random_band)
-
-    figure = go.Figure()
-    figure.add_trace(_band(ks, low, high))
-    figure.add_trace(_line("random", ks, mean, _INK, "dot"))
-    for index, (label, errors) in enumerate(series.items()):
-        figure.add_trace(_line(label, ks, _plain(errors), _colour(index), "solid"))
-    figure.add_trace(_line("SVD bound", ks, _plain(svd_bound), _INK, "dash"))
-    _style(figure, budget, log_x, "relative error")
-    return Rendered(figure, _sentence(ks, series, (mean, low, high), _plain(svd_bound), budget))
+    check_curves(budgets, {**series, "SVD bound": svd_bound}, random_band)
+    figure = _figure(budgets, series, random_band, budget, "relative error")
+    figure.add_trace(_line("SVD bound", budgets, svd_bound, _INK, "dash"))
+    at = _nearest(budgets, budget)
+    return Rendered(
+        figure,
+        f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
+        f"{_at(at, series, random_band)}. No choice can be below {number(float(svd_bound[at]))}, "
+        "the SVD bound.",
+    )
 
 
 def kl_figure(
     budgets: Sequence[int],
     series: Mapping[str, Curve],
-    random_band: tuple[Curve, Curve, Curve],
+    random_band: Band,
     budget: int,
-    points: Mapping[str, tuple[int, float]] | None = None,
-    log_x: bool = True,
 ) -> Rendered:
     """How far the first word's distribution moved from the unpruned model's, against k.
 
@@ -71,46 +59,37 @@ def kl_figure(
         series: method label -> (m,) KL(unpruned || pruned) in nats; colours as in the other curve.
         random_band: (m,) mean, lowest and highest of random picks.
         budget: the budget set now, marked by a vertical line.
-        points: (k, KL) of sets made by hand, by label.
-        log_x: whether k is on a logarithmic axis.
 
     Raises:
         ValueError: no budgets, or a curve of another length.
     """
-    ks = [int(k) for k in budgets]
-    for name, curve in [*series.items(), *[("random", curve) for curve in random_band]]:
-        if not ks or len(curve) != len(ks):
-            raise ValueError(f"{name}: {len(curve)} values for {len(ks)} budgets.")
-    mean, low, high = (_plain(curve) for curve in random_band)
-    figure = go.Figure()
-    figure.add_trace(_band(ks, low, high))
-    figure.add_trace(_line("random", ks, mean, _INK, "dot"))
-    for index, (label, values) in enumerate(series.items()):
-        figure.add_trace(_line(label, ks, _plain(values), _colour(index), "solid"))
-    for index, (label, (k, kl)) in enumerate((points or {}).items()):
-        mark = {"color": _colour(len(series) + index), "size": 9, "symbol": "diamond"}
-        figure.add_trace(go.Scatter(x=[k], y=[kl], name=label, mode="markers", marker=mark))
-    _style(figure, budget, log_x, "KL to the unpruned model (nats)")
-    at = min(range(len(ks)), key=lambda index: abs(ks[index] - budget))
-    named = ", ".join(f"{label} {number(float(kl[at]))}" for label, kl in series.items())
-    spread = " ".join((number(mean[at]), f"({number(low[at])} to {number(high[at])})"))
+    check_curves(budgets, series, random_band)
+    at = _nearest(budgets, budget)
     return Rendered(
-        figure,
-        f"KL of the first word to the unpruned model, in nats, with {tokens_word(ks[at])}: "
-        f"{named}, random picks {spread}. 0 means that nothing changed.",
+        _figure(budgets, series, random_band, budget, "KL to the unpruned model (nats)"),
+        "KL of the first word to the unpruned model, in nats, with "
+        f"{tokens_word(int(budgets[at]))}: {_at(at, series, random_band)}. 0 means that nothing "
+        "changed.",
     )
 
 
-def _colour(index: int) -> str:
-    palette = (BLUE, VERMILION, *_MORE)
-    r, g, b = palette[index % len(palette)]
-    return f"rgb({r},{g},{b})"
+def _figure(
+    budgets: Sequence[int], series: Mapping[str, Curve], random: Band, budget: int, value: str
+) -> go.Figure:
+    """The band and mean of random picks, and a line per method; k on a logarithmic axis."""
+    mean, low, high = random
+    figure = go.Figure([_band(budgets, low, high), _line("random", budgets, mean, _INK, "dot")])
+    for index, (label, curve) in enumerate(series.items()):
+        r, g, b = PALETTE[index % len(PALETTE)]
+        figure.add_trace(_line(label, budgets, curve, f"rgb({r},{g},{b})", "solid"))
+    _style(figure, budget, value)
+    return figure
 
 
-def _band(x: list[int], low: list[float], high: list[float]) -> go.Scatter:
+def _band(budgets: Sequence[int], low: Curve, high: Curve) -> go.Scatter:
     return go.Scatter(
-        x=x + x[::-1],
-        y=high + low[::-1],
+        x=[*budgets, *budgets[::-1]],
+        y=[*_plain(high), *_plain(low)[::-1]],
         fill="toself",
         fillcolor=_BAND,
         line={"width": 0},
@@ -120,10 +99,10 @@ def _band(x: list[int], low: list[float], high: list[float]) -> go.Scatter:
     )
 
 
-def _line(name: str, x: list[int], y: list[float], colour: str, dash: str) -> go.Scatter:
+def _line(name: str, budgets: Sequence[int], values: Curve, colour: str, dash: str) -> go.Scatter:
     return go.Scatter(
-        x=x,
-        y=y,
+        x=list(budgets),
+        y=_plain(values),
         name=name,
         mode="lines",
         line={"color": colour, "width": 2.5 if dash == "solid" else 1.5, "dash": dash},
@@ -131,7 +110,7 @@ def _line(name: str, x: list[int], y: list[float], colour: str, dash: str) -> go
     )
 
 
-def _style(figure: go.Figure, budget: int, log_x: bool, value: str) -> None:
+def _style(figure: go.Figure, budget: int, value: str) -> None:
     axis = {
         "gridcolor": _GRID,
         "linecolor": _INK,
@@ -142,7 +121,6 @@ def _style(figure: go.Figure, budget: int, log_x: bool, value: str) -> None:
         "automargin": True,
     }
     powers = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]
-    ticks = {"type": "log", "tickangle": 0, "tickvals": powers} if log_x else {}
     figure.update_layout(
         template="none",
         paper_bgcolor="rgba(0,0,0,0)",
@@ -154,7 +132,13 @@ def _style(figure: go.Figure, budget: int, log_x: bool, value: str) -> None:
         margin={"l": 56, "r": 36, "t": 16, "b": 48},
         height=320,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        xaxis={**axis, **ticks, "title": {"text": "tokens kept (k)"}},
+        xaxis={
+            **axis,
+            "type": "log",
+            "tickangle": 0,
+            "tickvals": powers,
+            "title": {"text": "tokens kept (k)"},
+        },
         yaxis={**axis, "rangemode": "tozero", "title": {"text": value}},
         shapes=[
             {
@@ -171,23 +155,17 @@ def _style(figure: go.Figure, budget: int, log_x: bool, value: str) -> None:
     )
 
 
-def _sentence(
-    ks: list[int],
-    series: Mapping[str, Curve],
-    random_band: tuple[list[float], list[float], list[float]],
-    bound: list[float],
-    budget: int,
-) -> str:
-    """Numbers at the budget, or at the nearest one computed: none is interpolated."""
-    at = min(range(len(ks)), key=lambda index: abs(ks[index] - budget))
-    mean, low, high = (number(curve[at]) for curve in random_band)
-    methods = ", ".join(f"{label} {number(float(errors[at]))}" for label, errors in series.items())
-    return (
-        f"Relative error of rebuilding all tokens from {tokens_word(ks[at])}: {methods}, "
-        f"random picks {mean} ({low} to {high}). No choice can be below {number(bound[at])}, "
-        "the SVD bound."
-    )
+def _nearest(budgets: Sequence[int], budget: int) -> int:
+    """The place of the budget, or of the nearest one computed: no value is interpolated."""
+    return min(range(len(budgets)), key=lambda index: abs(budgets[index] - budget))
 
 
-def _plain(curve: Curve) -> list[float]:
-    return [float(value) for value in curve]
+def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
+    """The numbers at one place, in words."""
+    methods = ", ".join(f"{label} {number(float(curve[place]))}" for label, curve in series.items())
+    mean, low, high = (number(float(curve[place])) for curve in random)
+    return f"{methods}, random picks {mean} ({low} to {high})"
+
+
+def _plain(values: Curve) -> list[float]:
+    return [float(value) for value in values]

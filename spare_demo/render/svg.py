@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from spare_demo.render.base import BLUE, VERMILION, Colour, Flags, Tokens, number, token_flags
+from spare_demo.render.base import (
+    BLUE,
+    VERMILION,
+    Colour,
+    Flags,
+    Tokens,
+    hex_of,
+    number,
+    token_flags,
+)
 from spare_demo.render.base import token_list as _token_list
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis, hue_ramp
@@ -35,9 +44,9 @@ def kept_svg(canvas: Canvas, kept: Tokens, colour: Colour, label: str, sentence:
     flags = token_flags(kept, canvas.grid.n)
     count = int(flags.sum())
     sheet = _Sheet(canvas, canvas.keep(flags), sentence)
-    sheet.outline(flags, _hex(colour), line_width(canvas.patch))
+    sheet.outline(flags, hex_of(colour), line_width(canvas.patch))
     sheet.legend(
-        [(_hex(colour), f"{label} kept {count}"), (None, f"dropped {canvas.grid.n - count}")]
+        [(hex_of(colour), f"{label} kept {count}"), (None, f"dropped {canvas.grid.n - count}")]
     )
     return sheet.text()
 
@@ -51,15 +60,15 @@ def difference_svg(
     sheet, width = _Sheet(canvas, canvas.keep(a | b), sentence), line_width(canvas.patch)
     sheet.outline(a & b, _BLACK, width + 1)
     sheet.outline(a & b, _WHITE, max(1, width - 1), inset=1)
-    sheet.outline(a & ~b, _hex(BLUE), width)
-    sheet.hatch(b & ~a, _hex(VERMILION))
-    sheet.outline(b & ~a, _hex(VERMILION), width)
+    sheet.outline(a & ~b, hex_of(BLUE), width)
+    sheet.hatch(b & ~a, hex_of(VERMILION))
+    sheet.outline(b & ~a, hex_of(VERMILION), width)
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     sheet.legend(
         [
             (_BLACK, f"both {both}"),
-            (_hex(BLUE), f"only {label_a} {only_a}"),
-            (_hex(VERMILION), f"only {label_b} {only_b}"),
+            (hex_of(BLUE), f"only {label_a} {only_a}"),
+            (hex_of(VERMILION), f"only {label_b} {only_b}"),
             (None, f"neither {n - both - only_a - only_b}"),
         ]
     )
@@ -72,7 +81,7 @@ def order_svg(canvas: Canvas, order: Tokens, colour: Colour, label: str, sentenc
     sheet = _Sheet(canvas, canvas.dim, sentence)
     shades = hue_ramp(colour, np.arange(len(picks)) / max(1, len(picks) - 1))
     for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):
-        sheet.fill(token, _hex(shade), 0.8)
+        sheet.fill(token, hex_of(shade), 0.8)
         if len(picks) <= _NUMBERED:
             dark = shade.astype(float) @ (0.299, 0.587, 0.114) < 128
             sheet.number(token, str(rank), _WHITE if dark else _BLACK)
@@ -96,7 +105,7 @@ def map_svg(
     shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
     sheet = _Sheet(canvas, canvas.grey, sentence)
     for token, shade in enumerate(cividis(shares)):
-        sheet.fill(token, _hex(shade), _OPACITY)
+        sheet.fill(token, hex_of(shade), _OPACITY)
     signed, scale = low < 0, max(abs(low), abs(high))
     marks = {low: number(low, signed, scale), high: number(high, signed, scale)}
     if low < 0 < high:
@@ -179,7 +188,7 @@ class _Sheet:
         left, right = pad, self._width - pad
         self._write(left, self._top + size * 1.4, title, _INK)
         stops = "".join(
-            f'<stop offset="{index / (len(colours) - 1):g}" stop-color="{_hex(colour)}"/>'
+            f'<stop offset="{index / (len(colours) - 1):g}" stop-color="{hex_of(colour)}"/>'
             for index, colour in enumerate(colours)
         )
         self._parts.append(
@@ -222,7 +231,3 @@ def _image(picture: Image.Image) -> str:
         f'<image width="{picture.width}" height="{picture.height}" '
         f'href="data:image/png;base64,{data}"/>'
     )
-
-
-def _hex(colour: Sequence[int] | NDArray[np.uint8]) -> str:
-    return "#" + "".join(f"{int(part):02x}" for part in colour)

@@ -1,0 +1,24 @@
+"""What curves share, whatever draws them: round ticks, and whether curves fit their budgets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+Curve = Sequence[float]
+Band = tuple[Curve, Curve, Curve]
+"""Mean, lowest and highest of random picks."""
+
+
+def round_ticks(top: float) -> list[float]:
+    """0 and up to five round steps, the last at or above `top`, which is above 0."""
+    power = 10.0 ** math.floor(math.log10(top))
+    step = next(power * part for part in (0.2, 0.5, 1.0, 2.0) if top / (power * part) <= 5)
+    return [float(f"{step * i:.10g}") for i in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def check_curves(budgets: Sequence[int], curves: Mapping[str, Curve], random: Band) -> None:
+    """Raises ValueError for no budgets, or a curve that has not one value for each."""
+    for name, curve in [*curves.items(), *(("random", part) for part in random)]:
+        if not len(budgets) or len(curve) != len(budgets):
+            raise ValueError(f"{name}: {len(curve)} values for {len(budgets)} budgets.")
