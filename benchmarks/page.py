@@ -16,7 +16,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from frames import LAYERS, Overdue, browsing
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -41,63 +41,19 @@ GOALS = {
 }
 SENT_GOAL = 400_000
 
-# Scrubs through every budget, one per frame, and gives the seconds each frame kept the browser
-# busy: what the page itself did, and what the browser made of it until the next task.
-SCRUB = """async layer => {
-  SPARE.emit('layer', layer);
-  await new Promise(done => setTimeout(done, 300));
-  const spent = [], n = SPARE.state.data.n, step = n > 1000 ? 5 : 1;
-  for (let k = 1; k <= n; k += step) {
-    await new Promise(done => requestAnimationFrame(() => {
-      const start = performance.now();
-      SPARE.emit('budget', k);
-      requestAnimationFrame(() => setTimeout(() => {
-        spent.push((performance.now() - start) / 1000);
-        done();
-      }));
-    }));
-  }
-  return spent;
-}"""
+BUDGETS = 576  # scrubbed through, one per frame
 
-# A made-up comparison of 2,880 tokens, drawn by the real viewer.
-LARGE = """async () => {
-  const n = 2880, rows = 48, columns = 60, patch = 16, base64 = array => {
-    let text = '';
-    for (const byte of new Uint8Array(array.buffer)) text += String.fromCharCode(byte);
-    return btoa(text);
-  };
-  const order = () => {
-    const all = Uint16Array.from({length: n}, (_, i) => i);
-    for (let i = n - 1; i > 0; i--) {
-      const j = Math.floor(Math.random() * (i + 1));
-      [all[i], all[j]] = [all[j], all[i]];
-    }
-    return {type: 'u2', data: base64(all)};
-  };
-  const numbers = () => ({type: 'f4', data: base64(Float32Array.from({length: n}, Math.random))});
-  const sheet = document.createElement('canvas');
-  Object.assign(sheet, {width: columns * patch, height: rows * patch});
-  const ctx = sheet.getContext('2d');
-  for (let i = 0; i < 4000; i++) {
-    ctx.fillStyle = `hsl(${i % 360} 60% 50%)`;
-    ctx.fillRect(Math.random() * sheet.width, Math.random() * sheet.height, 30, 30);
-  }
-  const method = label => ({name: label, title: label, label, nested: true, order: order(),
-    gain: null, weight: numbers(), factors: null});
-  await SPARE.show({
-    key: 'large', picture: sheet.toDataURL(), n, rows, columns, cells: null, link: '',
-    example: null, parts: [{start: 0, rows, cols: columns}], cosine: numbers(),
-    squared_norms: numbers(), methods: {A: method('A one'), B: method('B two')},
-    coordinates: null, padding: {type: 'u1', data: base64(new Uint8Array(n))}, shown: 64,
-    canvas: {patch, x: 0, y: 0, width: sheet.width, height: sheet.height, cropped: false,
-             photos: [[0, 0, sheet.width, sheet.height]]},
-  });
-}"""
+
+def say(words: str) -> None:
+    """How far the program is."""
+    print(f"[{time.perf_counter() - _BEGAN:6.1f} s] {words}", file=sys.stderr, flush=True)
+
+
+_BEGAN = time.perf_counter()
 
 
 @contextmanager
-def serving(model: str) -> Iterator[tuple[str, subprocess.Popen, float]]:
+def serving(model: str, patience: float) -> Iterator[tuple[str, subprocess.Popen, float]]:
     """The app as a program of its own: its address, the process, seconds until the page came."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -107,18 +63,32 @@ def serving(model: str) -> Iterator[tuple[str, subprocess.Popen, float]]:
     start = time.perf_counter()
     program = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        while True:
-            try:
-                if httpx.get(url, timeout=30).status_code == 200:
-                    break
-            except httpx.TransportError:
-                if program.poll() is not None:
-                    sys.exit("The app did not start; its message stands above.")
-                time.sleep(0.05)
+        served(url, program, patience)
         yield url, program, time.perf_counter() - start
     finally:
         program.terminate()
-        program.wait(30)
+        try:
+            program.wait(30)
+        except subprocess.TimeoutExpired:
+            program.kill()
+
+
+def served(url: str, program: subprocess.Popen, patience: float) -> None:
+    """Waits until the page comes."""
+    end = time.monotonic() + patience
+    with httpx.Client(trust_env=False) as client:  # one: making it costs more than asking
+        while time.monotonic() < end:
+            try:
+                if client.get(url, timeout=max(1.0, end - time.monotonic())).status_code == 200:
+                    return
+            except httpx.TransportError:
+                if program.poll() is not None:
+                    sys.exit("The app did not start; its message stands above.")
+            time.sleep(0.05)
+    raise Overdue(
+        f"Waited {patience:g} s for the app to serve its page, in vain. Give the machine to this "
+        "program alone, or more time with --patience."
+    )
 
 
 def peak_bytes(process: int) -> int:
@@ -128,65 +98,38 @@ def peak_bytes(process: int) -> int:
     return int(found[1]) * 1024 if found else 0
 
 
-def visits(url: str, runs: int) -> dict[str, list[float]]:
-    """Seconds in a real browser from the press of Ask, each time with a picture never seen."""
-    from playwright.sync_api import sync_playwright
-
-    from spare_demo.ui.examples import new_scene
-
-    pictures, answers, opening = [], [], []
-    frames: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path="/usr/bin/chromium", args=["--disable-dev-shm-usage"]
-        )
-        for _ in range(runs):
-            page = browser.new_page(viewport={"width": 1440, "height": 900})
-            page.add_init_script("localStorage.setItem('spare-tour', 'done')")
-            page.goto(url)
-            page.wait_for_function(_FINISHED)
-            opening.append(page.evaluate(_SINCE_FIRST_PAINT))
-            if len(opening) < runs:
-                page.close()
-        for _ in range(runs):
-            scene = new_scene(Path(folder))
-            page.get_by_label("Remove Image").click()
-            page.locator("#picture input[type=file]").set_input_files(scene.path)
-            page.locator("#picture .image-frame img").wait_for()
-            page.locator("#question textarea").fill(scene.question)
-            old = page.evaluate("SPARE.state.data.key")
-            start = time.perf_counter()
-            page.locator("#ask").click()
-            page.wait_for_function("old => SPARE.state.data.key !== old", arg=old, polling=10)
-            pictures.append(time.perf_counter() - start)
-            page.wait_for_function(
-                "() => [...document.querySelectorAll('#answers .figures')]"
-                ".every(line => line.innerText.startsWith('prefill'))",
-                polling=10,
-            )
-            answers.append(time.perf_counter() - start)
-            page.locator("#ask").wait_for()  # the curve is there too
-        for name, layers in (("576", _LAYERS), ("2,880", _LAYERS[:3])):
-            if name == "2,880":
-                page.evaluate(LARGE)
+def visits(url: str, runs: int, budgets: int, patience: float) -> dict[str, list[float]]:
+    """Seconds in a real browser: pages opened, questions asked about new pictures, frames."""
+    seconds: dict[str, list[float]] = {name: [] for name in _VISITS}
+    with browsing(url, patience) as driver:
+        for run in range(runs):
+            say(f"opening the page, {run + 1} of {runs}")
+            seconds["first paint to finished comparison"].append(driver.open())
+        for run in range(runs):
+            say(f"asking, {run + 1} of {runs}")
+            pictures, answers = driver.ask()
+            seconds["Ask to first pictures"].append(pictures)
+            seconds["Ask to all three answers"].append(answers)
+        for count, layers in LAYERS.items():
+            if count == "2,880":
+                driver.enlarge()
             for layer in layers:
-                frames[f"frame, {name} tokens, {layer}"] = page.evaluate(SCRUB, layer)
-        browser.close()
-    for name in ("576", "2,880"):
-        own = [max(spent) for key, spent in frames.items() if f" {name} tokens" in key]
-        frames[f"slowest frame, {name} tokens"] = [max(own)]
-    return {
-        "Ask to first pictures": pictures,
-        "Ask to all three answers": answers,
-        "first paint to finished comparison": opening,
-        **frames,
-    }
+                say(f"scrubbing {count} tokens, {layer}")
+                between, drawn, remark = driver.scrub(layer, budgets)
+                if remark:
+                    say(f"time ran out: {remark}")
+                seconds[f"frame to frame, {count} tokens, {layer}"] = between
+                seconds[f"of it drawing, {count} tokens, {layer}"] = drawn
+            own = (max(seconds[f"frame to frame, {count} tokens, {layer}"]) for layer in layers)
+            seconds[f"slowest frame, {count} tokens"] = [max(own)]
+    return seconds
 
 
-_LAYERS = ("difference", "order", "relevance", "leftover", "all")
-_FINISHED = "() => window.SPARE?.state.painted && document.querySelector('#answers .figures')"
-_SINCE_FIRST_PAINT = """() => (performance.now() -
-    performance.getEntriesByName('first-contentful-paint')[0].startTime) / 1000"""
+_VISITS = (
+    "Ask to first pictures",
+    "Ask to all three answers",
+    "first paint to finished comparison",
+)
 
 
 def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
@@ -197,6 +140,7 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
     from spare_demo.settings import Settings
     from spare_demo.ui.handlers import Handlers
 
+    say("the server by itself")
     model = load_model(name, "auto")
     handlers = Handlers(model, Settings())
     passes = 0
@@ -233,6 +177,7 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
         "device": str(model.device),
         "torch_threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
+        "load_at_end": round(os.getloadavg()[0], 2),
         "machine": platform.platform(),
         "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
     }
@@ -241,7 +186,7 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
 def line(name: str, values: list[float], goal: str) -> str:
     middle, low, high = statistics.median(values), min(values), max(values)
     figures = f"{middle:8.3f} s   {low:.3f} to {high:.3f}"
-    return f"{name:<36}{figures:<34}{len(values):>4}   {goal}"
+    return f"{name:<44}{figures:<34}{len(values):>4}   {goal}"
 
 
 def main() -> None:
@@ -251,32 +196,43 @@ def main() -> None:
     )
     parser.add_argument("--starts", type=int, default=2, help="starts of the program")
     parser.add_argument("--model", default="built-in")
+    parser.add_argument(
+        "--budgets", type=int, default=BUDGETS, help="budgets scrubbed through, one per frame"
+    )
+    parser.add_argument(
+        "--patience", type=float, default=120, help="seconds until a wait is given up"
+    )
     parser.add_argument("--json", type=Path, help="also write everything to this file")
     args = parser.parse_args()
 
     seconds: dict[str, list[float]] = {"start to page served": []}
     peaks: list[int] = []
-    for start in range(args.starts):
-        with serving(args.model) as (url, program, served):
-            seconds["start to page served"].append(served)
-            if start == args.starts - 1:
-                seconds |= visits(url, args.runs)
-            peaks.append(peak_bytes(program.pid))
+    try:
+        for start in range(args.starts):
+            say(f"starting the app, {start + 1} of {args.starts}")
+            with serving(args.model, args.patience) as (url, program, waited):
+                seconds["start to page served"].append(waited)
+                if start == args.starts - 1:
+                    seconds |= visits(url, args.runs, args.budgets, args.patience)
+                peaks.append(peak_bytes(program.pid))
+    except Overdue as late:
+        sys.exit(str(late))
     redraws, about = inside(args.model, args.runs)
     seconds |= redraws
 
-    print(f"\n{'':<36}{'median       lowest to highest':<34}{'runs':>4}   goal")
+    print(f"\n{'':<44}{'median       lowest to highest':<34}{'runs':>4}   goal")
     for name, values in seconds.items():
         print(line(name, values, GOALS.get(name, "")))
     passes = about["vision_passes_per_picture"]
-    print(f"{'peak memory':<36}{max(peaks) / 1e9:8.2f} GB{'':<23}{len(peaks):>4}   2.5 GB")
-    print(f"{'vision passes per picture':<36}{passes:8}{'':<26}{1:>4}   1, two questions asked")
+    print(f"{'peak memory':<44}{max(peaks) / 1e9:8.2f} GB{'':<23}{len(peaks):>4}   2.5 GB")
+    print(f"{'vision passes per picture':<44}{passes:8}{'':<26}{1:>4}   1, two questions asked")
     sent, picture = about["sent_bytes"] / 1e3, about["picture_bytes"] / 1e3
     wanted = f"at most {SENT_GOAL / 1e3:.0f} kB is wanted"
     print(f"a comparison sends {sent:.0f} kB beside the {picture:.0f} kB picture; {wanted}")
     print(
         f"{about['model']} {about['revision']} on {about['device']}, "
-        f"{about['torch_threads']} torch threads, {about['cores']} cores, {about['machine']}"
+        f"{about['torch_threads']} torch threads, {about['cores']} cores, "
+        f"load {about['load_at_end']} at the end, {about['machine']}"
     )
     print(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
     if args.json:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
+import frames
 import measuring
+import page
 import prefill
 import pytest
 import report
@@ -74,3 +77,42 @@ def test_the_page_is_made_of_the_files(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_the_page_is_up_to_date() -> None:
     assert report.PAGE.read_text() == report.page()
+
+
+def test_a_wait_for_the_page_ends_with_a_sentence() -> None:
+    idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:  # a program that never serves
+        with pytest.raises(frames.Overdue, match=r"Waited 0\.2 s for the app to serve its page"):
+            page.served("http://127.0.0.1:1", idle, 0.2)
+    finally:
+        idle.kill()
+        idle.wait()
+    with pytest.raises(SystemExit, match="The app did not start"):
+        page.served("http://127.0.0.1:1", idle, 60)
+
+
+def test_a_wait_in_the_browser_says_what_for() -> None:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    late = sync_api.TimeoutError
+
+    def never() -> None:
+        raise late("Timeout 5000ms exceeded.")
+
+    with pytest.raises(frames.Overdue, match="Waited 5 s for the three answers after Ask, in vain"):
+        frames.Driver(None, "", 5).waited("the three answers after Ask", never)
+
+
+def test_a_browser_that_draws_nothing_is_given_up() -> None:
+    class Page:
+        def evaluate(self, script: str, given: list) -> dict:
+            return {"trouble": "no frame", "between": [], "drawn": [], "steps": given[1]}
+
+    driver = frames.Driver(None, "", 5)
+    driver.page = Page()
+    with pytest.raises(frames.Overdue, match="drew no frame for 10 s while order was scrubbed"):
+        driver.scrub("order", 7)
+
+
+def test_a_line_of_the_pages_table() -> None:
+    line = " ".join(page.line("a wait", [0.2, 0.4, 0.3], "1 s").split())
+    assert line == "a wait 0.300 s 0.200 to 0.400 3 1 s"
