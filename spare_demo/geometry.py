@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
-from PIL import Image
 from torch import Tensor
 
 Aspect = Literal["pad", "crop", "fixed", "any", "native"]
-"""How a photo becomes input: the first two are `fit`'s, "fixed" and "any" LLaVA-NeXT's tiles,
-"native" a size of its own, as Qwen2.5-VL sees it."""
+"""How a photo becomes input: the first two are `fitting.fit`'s, "fixed" and "any" LLaVA-NeXT's
+tiles, "native" a size of its own, as Qwen2.5-VL sees it."""
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
 # Rounding noise of the boxes, as a share of a token's area; the thinnest real overlap (one pixel
@@ -32,10 +31,6 @@ _TOUCH = 1e-9
 _EDGE = 1e-6
 GAP = 2
 """Empty columns of cells between two grids that are drawn side by side."""
-# A padded or scaled picture beyond this many pixels is worked on piece by piece instead of whole.
-_PIECE_PIXELS = 16_000_000
-# A square beyond this many pixels takes a second or more to scale row by row.
-_SLOW_PIXELS = 250_000_000
 
 
 @dataclass(frozen=True)
@@ -124,19 +119,6 @@ class Grid:
         x0, y0, x1, y1 = self.extent
         width, height = self.photo_size
         return min(x0, 0.0), min(y0, 0.0), max(x1, float(width)), max(y1, float(height))
-
-    def photo_to_input(self, points: Any) -> Tensor:
-        """(..., 2) x, y in photo pixels -> the same points in input pixels."""
-        scale = torch.tensor(self.scale, dtype=torch.float64)
-        shift = torch.tensor(self.shift, dtype=torch.float64)
-        return torch.as_tensor(points, dtype=torch.float64) * scale + shift
-
-    def token_at(self, x: float, y: float) -> int | None:
-        """The token at a point in photo pixels (for pixel i pass i + 0.5), None beyond the grid."""
-        across, down = (self.photo_to_input([x, y]) / self.patch).tolist()
-        if not (0 <= across < self.cols and 0 <= down < self.rows):  # NaN ends here as well
-            return None
-        return int(down) * self.cols + int(across)
 
 
 @dataclass(frozen=True)
@@ -230,13 +212,6 @@ class MultiGrid:
         """The smallest rectangle that holds photo and tokens, in photo pixels."""
         return _around([part.canvas for part in self.parts])
 
-    def token_at(self, x: float, y: float) -> int | None:
-        """The finest token at a point in photo pixels, None beyond all grids."""
-        for part, start in reversed(list(zip(self.parts, self.starts, strict=True))):
-            if (token := part.token_at(x, y)) is not None:
-                return start + token
-        return None
-
 
 def tiled(
     photo_size: tuple[int, int], target: tuple[int, int], size: int, patch: int, unpad: bool
@@ -293,88 +268,3 @@ def _around(boxes: list[Box]) -> Box:
     """The smallest rectangle that holds them all."""
     x0, y0, x1, y1 = zip(*boxes, strict=True)
     return min(x0), min(y0), max(x1), max(y1)
-
-
-def fit(
-    photo: Image.Image, size: int, patch: int, aspect: Aspect, fill: tuple[int, int, int]
-) -> tuple[Image.Image, Grid]:
-    """Scale an upright RGB photo to what the vision tower takes, and say where its tokens lie.
-
-    "pad" is the original LLaVA-1.5: expand to a square with the colour `fill` (there
-    int(255 * CLIP mean)), photo in the middle, then bicubic to size x size. "crop" is Hugging
-    Face's CLIPImageProcessor: shortest edge to `size` by bicubic, then the central square. Both
-    give the same pixels as those do (at most one grey level apart for strips so long that the
-    square or the stretched strip would fill the memory, and is never made).
-
-    Args:
-        photo: RGB, upright.
-        size, patch: side of the input and of one token, in input pixels.
-        aspect: "pad" or "crop".
-        fill: colour of the padding, 0..255.
-
-    Returns:
-        the size x size RGB input, and its grid of (size // patch) ** 2 tokens.
-
-    Raises:
-        ValueError: a photo that is not RGB, an unknown aspect, or a patch larger than the input.
-    """
-    if photo.mode != "RGB":
-        raise ValueError(f"fit takes an RGB photo, not {photo.mode}; open it with open_picture.")
-    if not 1 <= patch <= size:
-        raise ValueError(f"a patch of {patch} does not fit an input of {size} pixels.")
-    if aspect == "pad":
-        image, scale, shift = _pad(photo, size, fill)
-    elif aspect == "crop":
-        image, scale, shift = _crop(photo, size)
-    else:
-        raise ValueError(f'unknown aspect {aspect!r}: choose "pad" or "crop".')
-    tokens = size // patch
-    return image, Grid(photo.size, tokens, tokens, patch, scale, shift)
-
-
-_Fitted = tuple[Image.Image, tuple[float, float], tuple[float, float]]  # input, scale, shift
-
-
-def _pad(photo: Image.Image, size: int, fill: tuple[int, int, int]) -> _Fitted:
-    width, height = photo.size
-    side = max(width, height)
-    left, top = (side - width) // 2, (side - height) // 2
-    scale = size / side
-    shift = (left * scale, top * scale)
-    if height > width and side * side > _SLOW_PIXELS:  # one grey level apart at most
-        low = Image.new("RGB", (side, size), fill)
-        low.paste(photo.resize((width, size), Image.Resampling.BICUBIC), (left, 0))
-        return low.resize((size, size), Image.Resampling.BICUBIC), (scale, scale), shift
-    # Pillow resizes along x and then along y, row by row; doing the same in strips of rows gives
-    # the same bytes while a 1:200 panorama never becomes a square of its length.
-    narrow = Image.new("RGB", (size, side), fill)
-    rows = max(1, _PIECE_PIXELS // side)
-    for y in range(0, height, rows):
-        strip = photo.crop((0, y, width, min(y + rows, height)))
-        if width < side:
-            padded = Image.new("RGB", (side, strip.height), fill)
-            padded.paste(strip, (left, 0))
-            strip = padded
-        narrow.paste(strip.resize((size, strip.height), Image.Resampling.BICUBIC), (0, top + y))
-    return narrow.resize((size, size), Image.Resampling.BICUBIC), (scale, scale), shift
-
-
-def _crop(photo: Image.Image, size: int) -> _Fitted:
-    width, height = photo.size
-    short, long = min(width, height), max(width, height)
-    stretched = int(size * long / short)
-    new_width, new_height = (size, stretched) if width <= height else (stretched, size)
-    left, top = (new_width - size) // 2, (new_height - size) // 2
-    scale = (new_width / width, new_height / height)
-    if new_width * new_height <= _PIECE_PIXELS:
-        whole = photo.resize((new_width, new_height), Image.Resampling.BICUBIC)
-        image = whole.crop((left, top, left + size, top + size))
-    else:  # a strip so long that only its middle is computed: one grey level apart at most
-        box = (left / scale[0], top / scale[1])
-        end = ((left + size) / scale[0], (top + size) / scale[1])
-        image = photo.resize(
-            (size, size),
-            Image.Resampling.BICUBIC,
-            box=(*box, min(end[0], width), min(end[1], height)),
-        )
-    return image, scale, (float(-left), float(-top))

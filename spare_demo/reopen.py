@@ -25,7 +25,8 @@ from spare_demo.chosen import Chosen
 from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED
 from spare_demo.exploration import Curves, Exploration
-from spare_demo.geometry import Grid, MultiGrid, fit
+from spare_demo.fitting import fit
+from spare_demo.geometry import Grid, MultiGrid
 from spare_demo.models import Answer, Picture, View
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner

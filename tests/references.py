@@ -11,6 +11,7 @@ import itertools
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 Array = NDArray[np.floating]
 
@@ -124,3 +125,13 @@ def mean_jaccard(n: int, ka: int, kb: int) -> float:
     a = set(range(ka))
     values = [len(a & set(b)) / len(a | set(b)) for b in itertools.combinations(range(n), kb)]
     return sum(values) / len(values)
+
+
+def gradients(width: int, height: int) -> Image.Image:
+    """A photo that tells where: red rises along x, green along y, each from 0 to 255."""
+    x = (np.arange(width) + 0.5) * 255 / width
+    y = (np.arange(height) + 0.5) * 255 / height
+    pixels = np.zeros((height, width, 3), np.uint8)
+    pixels[..., 0] = np.rint(x)[None, :]
+    pixels[..., 1] = np.rint(y)[:, None]
+    return Image.fromarray(pixels)

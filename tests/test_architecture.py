@@ -20,9 +20,9 @@ ROOT = Path(__file__).parent.parent
 
 LEVEL = {"app": 4, "__main__": 4, "ui": 3, "comparison": 2}
 LEVEL |= dict.fromkeys(("models", "pruners", "measures", "render", "cost", "scenes"), 1)
-LEVEL |= dict.fromkeys(("relevance", "geometry", "tokens", "settings", "pictures"), 0)
+LEVEL |= dict.fromkeys(("relevance", "geometry", "fitting", "tokens", "settings", "pictures"), 0)
 
-SCIENCE = {"pruners", "measures", "geometry", "tokens", "relevance"}
+SCIENCE = {"pruners", "measures", "geometry", "fitting", "tokens", "relevance"}
 LIGHT = {"torch", "triton", "numpy", "PIL"} | set(sys.stdlib_module_names)
 MODEL_LIBRARIES = {"transformers", "open_clip", "torchvision", "accelerate", "timm"}
 

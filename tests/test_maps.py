@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.geometry import fit
+from spare_demo.fitting import fit
 from spare_demo.render import (
     Canvas,
     Rendered,

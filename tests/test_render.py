@@ -8,7 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.geometry import fit, tiled
+from spare_demo.fitting import fit
+from spare_demo.geometry import tiled
 from spare_demo.render import (
     BLUE,
     VERMILION,

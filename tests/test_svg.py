@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spare_demo.geometry import fit
+from spare_demo.fitting import fit
 from spare_demo.render import BLUE, VERMILION, Canvas
 from spare_demo.render.colours import cividis
 from spare_demo.render.curve_files import CurveSheet, curve_sheet

@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from spare_demo.geometry import Aspect, fit
+from spare_demo.fitting import fit
+from spare_demo.geometry import Aspect
 from spare_demo.models.base import Picture
 from spare_demo.models.clip_model import ClipModel
 from spare_demo.models.text_tower import TextTower
