@@ -312,7 +312,7 @@ def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
     if model is not None:
         print()
         for name, method in PRUNERS.items():
-            if reason := method.reason_against(model.supplies):
+            if reason := model.reason_against(method):
                 print(textwrap.fill(f"{name} cannot run on {model.name}: {reason}.", 96))
 
 

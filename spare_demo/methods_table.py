@@ -49,11 +49,10 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
     tokens = view.tokens
     seconds: dict[str, float] = {}
     for name, method in PRUNERS.items():
-        if method.reason_against(model.supplies):
+        if model.reason_against(method):
             continue
         if isinstance(method, LayerPruner):
-            if (inside := _inside(model, view, method)) is not None:
-                seconds[name] = inside
+            seconds[name] = _inside(model, view, method)
             continue
         method.select(tokens, BUDGET)
         runs = []
@@ -69,12 +68,9 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
     return seconds, where
 
 
-def _inside(model: Model, view: View, method: LayerPruner) -> float | None:
-    """Median seconds of choosing, or None where the model is too shallow for the schedule."""
-    try:
-        budget = max(BUDGET, method.lowest(view.tokens.n, view.layers))
-    except ValueError:
-        return None
+def _inside(model: Model, view: View, method: LayerPruner) -> float:
+    """Median seconds of choosing."""
+    budget = max(BUDGET, method.lowest(view.tokens.n, view.layers))
     watch = _Stopwatch(method)
     plan = dataclasses.replace(method.plan(view, budget), method=watch)  # type: ignore[arg-type]
     runs = []

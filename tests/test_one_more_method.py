@@ -77,7 +77,7 @@ def test_on_the_command_line_and_in_the_table(
 def test_on_the_page_and_in_the_api(
     tmp_path: Path, photo: Image.Image, tiny_model: LlavaModel
 ) -> None:
-    assert ("Every other", "every-other") in menu(tiny_model.supplies)
+    assert ("Every other", "every-other") in menu(tiny_model.reason_against)
     photo.save(tmp_path / "photo.png")
     api = Api(tiny_model, Settings(max_new_tokens=1))
     sent = (str(tmp_path / "photo.png"), "", "every-other:start=2", "random", 4, 0)

@@ -201,7 +201,7 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
     """The plan, with the methods that this model can run; others are refused or left out."""
     methods = {}
     for label, method in plan.methods.items():
-        reason = method.reason_against(model.supplies)
+        reason = model.reason_against(method)
         if isinstance(method, LayerPruner) and not reason:
             reason = _schedule_against(method, model, plan.budgets)
         if reason:
@@ -215,10 +215,7 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
 
 def _schedule_against(method: LayerPruner, model: Model, budgets: tuple[int, ...]) -> str | None:
     """Why a schedule of layers meets none of the budgets; says which it meets where it is some."""
-    try:
-        least = method.lowest(model.most_tokens, model.layers)
-    except ValueError as error:
-        return str(error).rstrip(".")
+    least = method.lowest(model.most_tokens, model.layers)
     met = [str(k) for k in budgets if k >= least]
     if not met:
         return f"its schedule needs a budget of at least {least} on this model"

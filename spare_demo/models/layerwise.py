@@ -56,15 +56,9 @@ class LayerwiseRun:
         self._packs = plan.method.repacks and positions is None
         self._layers = list(decoder.layers[: decoder.config.num_hidden_layers])
         self.cache = DynamicCache(config=decoder.config)
-        if any(getattr(layer, "is_sliding", False) for layer in self.cache.layers):
+        if reason := reason_against(decoder):
             raise ModelError(
-                "This language model has sliding-window attention, in which tokens cannot be "
-                "dropped layer by layer. Choose another model, or a method before the model."
-            )
-        if any(hasattr(layer.self_attn, "q_norm") for layer in self._layers):
-            raise ModelError(
-                "This language model norms its queries, which the methods inside it do not know. "
-                "Choose another model, or a method before the model."
+                f"{reason} Choose another model, or a method before the language model."
             )
         self.sets: tuple[LayerSet, ...] = ()
         self._next = torch.empty(0)  # (axes, 1, 1) position of the next token, where they stay
@@ -145,6 +139,19 @@ class LayerwiseRun:
             use_cache=True,
         )
         return out
+
+
+def reason_against(decoder: Any) -> str | None:
+    """Why a plan cannot be carried out in this decoder, as a sentence; None if it can."""
+    layers = DynamicCache(config=decoder.config).layers
+    if any(getattr(layer, "is_sliding", False) for layer in layers):
+        return (
+            "This language model has sliding-window attention, in which tokens cannot be dropped "
+            "layer by layer."
+        )
+    if any(hasattr(layer.self_attn, "q_norm") for layer in decoder.layers):
+        return "This language model norms its queries, which the methods inside it do not know."
+    return None
 
 
 class _Shortening:

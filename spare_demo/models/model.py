@@ -20,6 +20,7 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo.geometry import Aspect
+from spare_demo.models import layerwise
 from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.batch import Prompt, Said, decode_batch
 from spare_demo.models.captured import CapturedPrefill
@@ -31,6 +32,7 @@ from spare_demo.models.prompt import build_prompt
 from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.text_tower import TextTower
 from spare_demo.pictures import Source
+from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.plan import LayerPlan
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
 from spare_demo.tokens import Selection, VisualTokens
@@ -108,6 +110,12 @@ class Model(ABC):
     def layers(self) -> int:
         """How many layers the language model has."""
         return int(self._config.text_config.num_hidden_layers)
+
+    def reason_against(self, method: Pruner) -> str | None:
+        """Why a method cannot run on this model, in words that follow "…: "; None if it can."""
+        decoder = getattr(self.hf.model, "language_model", self.hf.model)
+        layers = 0 if layerwise.reason_against(decoder) else self.layers
+        return method.reason_against(self.supplies, layers)
 
     @property
     def most_tokens(self) -> int:

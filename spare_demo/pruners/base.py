@@ -95,10 +95,12 @@ class Pruner(ABC):
             *(words for field, words in _READS.items() if field in self.needs),
         )
 
-    def reason_against(self, supplies: Collection[str]) -> str | None:
+    def reason_against(self, supplies: Collection[str], layers: int | None = None) -> str | None:
         """Why the method cannot run on a model, in words that follow "…: "; None if it can.
 
         supplies: the optional fields of VisualTokens that the model can fill (`model.supplies`).
+        layers: how many its language model has, 0 where it cannot be run one after the other, None
+            to leave that open. `model.reason_against` gives both.
         """
         wanted = ["clip_text"] if self.needs_text else []
         for field in (*wanted, *sorted(self.needs)):

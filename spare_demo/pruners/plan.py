@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -185,6 +185,8 @@ class LayerPruner(Pruner):
     acts = "inside the language model"
     looks_at: tuple[str, ...] = ()
     """What `choose` reads, in words."""
+    steps: int = 1
+    """At how many places tokens leave; the language model needs more layers than that."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -203,6 +205,18 @@ class LayerPruner(Pruner):
         Positions on several axes (Qwen's) stay in either case: packed, they would say nothing.
         """
         return False
+
+    def reason_against(self, supplies: Collection[str], layers: int | None = None) -> str | None:
+        """As every method's; and that the language model has too few layers, or none to act at."""
+        if layers == 0:
+            return "tokens cannot be dropped layer by layer in this model's language model"
+        if layers is not None and layers <= self.steps:
+            word = "step needs" if self.steps == 1 else "steps need"
+            return (
+                f"this model's language model has {_layers(layers)}, and its {self.steps} {word} "
+                "more"
+            )
+        return super().reason_against(supplies, layers)
 
     def select(self, tokens: VisualTokens, budget: int) -> Selection:
         """Raises ValueError: there is nothing to select before the language model runs."""
@@ -251,20 +265,25 @@ class LayerPruner(Pruner):
 def depths(layers: Sequence[int], depth: int, title: str) -> tuple[int, ...]:
     """Where stops of a 32-layer model lie in one of `depth` layers: the same share of the way.
 
-    Rounded to the nearest layer (halves down), at least 1 and each after the one before, so that
-    in a shallow model the stops crowd together but never coincide. Raises ValueError where even
-    that leaves one no layer of its own.
+    Rounded to the nearest layer (halves down), at least 1, each after the one before and with a
+    layer left for each after it, so that in a shallow model the stops crowd together but never
+    coincide. Raises ValueError where even that leaves one no layer of its own.
     """
-    places: list[int] = []
-    for layer in layers:
-        nearest = math.ceil(layer * depth / PAPER_DEPTH - 0.5)
-        places.append(max(nearest, places[-1] + 1 if places else 1))
-    if places[-1] >= depth:
+    if len(layers) >= depth:
         raise ValueError(
-            f"{title} needs a language model of more than {len(layers)} layers, and this one has "
+            f"{title} needs a language model of more than {_layers(len(layers))}, and this one has "
             f"{depth}. Choose a deeper model or another method."
         )
+    places: list[int] = []
+    for turn, layer in enumerate(layers):
+        nearest = math.ceil(layer * depth / PAPER_DEPTH - 0.5)
+        latest = depth - len(layers) + turn
+        places.append(min(latest, max(nearest, places[-1] + 1 if places else 1)))
     return tuple(places)
+
+
+def _layers(count: int) -> str:
+    return "1 layer" if count == 1 else f"{count} layers"
 
 
 def lowest_average(n: int, depth: int, first: int) -> int:

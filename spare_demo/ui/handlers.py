@@ -19,7 +19,7 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect
 from spare_demo.link import MOST_CHARACTERS, State, decode, encode
-from spare_demo.models import Model
+from spare_demo.models import Model, ModelError
 from spare_demo.models.passes import is_out_of_memory
 from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions, TextPieces
@@ -69,14 +69,14 @@ _looks = itertools.count()
 def guarded(handler: Callable[..., Iterator[Shown]]) -> Callable[..., Iterator[Shown]]:
     """What goes wrong becomes a sentence on the page; the rest of the page stays as it is.
 
-    A ValueError's message is made for the visitor (a PictureError is one). Of anything else the
-    visitor learns only that it happened, and the log the rest.
+    The message of a ValueError (a PictureError is one) or a ModelError is made for the visitor. Of
+    anything else they learn only that it happened, and the log the rest.
     """
 
     def run(*inputs: Any) -> Iterator[Shown]:
         try:
             yield from handler(*inputs)
-        except ValueError as error:
+        except (ValueError, ModelError) as error:
             yield {"message": panels.message_html(str(error))}
         except Exception as error:
             _log.exception("An event of the page failed")
@@ -102,9 +102,8 @@ class Handlers:
 
     def prepare(self) -> None:
         """Finish each example at the start's settings, so that choosing one shows its results."""
-        settings = self.settings
-        supplies = self.model.supplies
-        first, last = (tuning.able(settings.methods[i], supplies) for i in (0, -1))
+        settings, against = self.settings, self.model.reason_against
+        first, last = (tuning.able(settings.methods[i], against) for i in (0, -1))
         choices = Choices(first, last, settings.seed, self.model.aspect(None))
         wanted = min(settings.budget, self.tokens)
         for example in self.offered:
@@ -348,7 +347,7 @@ class Handlers:
         for part in ("method_a", "method_b"):
             if ":" in shown.get(part, ""):  # with settings, which the menu does not list
                 told = shown[part]
-                menu = tuning.menu(self.model.supplies, told)
+                menu = tuning.menu(self.model.reason_against, told)
                 shown[part] = gr.update(choices=menu, value=told)
         if found.example:
             example = self.offered[names.index(found.example)]

@@ -78,8 +78,8 @@ class Lab:
     @property
     def methods(self) -> dict[str, str]:
         """Name and title of every method that this model can run."""
-        able = self.model.supplies
-        return {name: m.title for name, m in PRUNERS.items() if m.reason_against(able) is None}
+        against = self.model.reason_against
+        return {name: m.title for name, m in PRUNERS.items() if against(m) is None}
 
     @property
     def budgets(self) -> tuple[int, ...]:

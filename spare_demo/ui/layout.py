@@ -197,10 +197,12 @@ def _asked(
     )
     for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
         menu_of = gr.Dropdown(
-            tuning.menu(model.supplies), value=name, label=label, elem_id=f"method-{slot}"
+            tuning.menu(model.reason_against), value=name, label=label, elem_id=f"method-{slot}"
         )
         parts[f"method_{slot}"] = menu_of
-        parts[f"tuned_{slot}"] = tuning.settings_panel(menu_of, model.supplies, slot.upper(), demo)
+        parts[f"tuned_{slot}"] = tuning.settings_panel(
+            menu_of, model.reason_against, slot.upper(), demo
+        )
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
         parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")

@@ -50,7 +50,7 @@ def build(model: Model, settings: Settings, serving: threading.Event | None = No
     """
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
-    names = (tuning.able(first, model.supplies), tuning.able(last, model.supplies))
+    names = (tuning.able(first, model.reason_against), tuning.able(last, model.reason_against))
     shown = _opening(handlers, names)
 
     with gr.Blocks(

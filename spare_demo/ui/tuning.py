@@ -7,47 +7,49 @@ the settings with it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
 import gradio as gr
 
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 
 NOT_HERE = " – not on this model: "
-"""Between the title and the reason of a method that cannot run; style.css greys it out."""
+"""Between the title and the reason of a method that cannot run; js/menus.js disables it."""
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
-def menu(supplies: Collection[str], chosen: str = "") -> list[tuple[str, str]]:
+Reasons = Callable[[Pruner], str | None]
+"""`model.reason_against`."""
+
+
+def menu(against: Reasons, chosen: str = "") -> list[tuple[str, str]]:
     """(label, value) of every method, those that cannot run with the reason, and of `chosen`.
 
-    supplies: `model.supplies`. chosen: a menu's value, which may have settings.
+    against: of the model. chosen: a menu's value, which may have settings.
     """
     entries = []
     for name, method in PRUNERS.items():
-        reason = method.reason_against(supplies)
+        reason = against(method)
         entries.append((f"{method.title}{NOT_HERE}{reason}" if reason else method.title, name))
     if ":" in chosen:
         entries.append((title_of(read_method(chosen, PRUNERS), PRUNERS), chosen))
     return entries
 
 
-def able(name: str, supplies: Collection[str]) -> str:
-    """The method, or its text-free form where the model has no text side for it.
+def able(name: str, against: Reasons) -> str:
+    """The method, or its text-free form where the model cannot run it.
 
     Raises ValueError, listing the known ones, for a name that is none.
     """
     method = read_method(name, PRUNERS)
-    return name if method.reason_against(supplies) is None else method.text_free or name
+    return name if against(method) is None else method.text_free or name
 
 
-def settings_panel(
-    dropdown: gr.Dropdown, supplies: Collection[str], slot: str, demo: gr.Blocks
-) -> gr.State:
+def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.Blocks) -> gr.State:
     """A folded panel with the settings of what the dropdown says, "" where there are none.
 
     Returns a state that changes whenever a setting did; by then the dropdown has it.
@@ -81,7 +83,7 @@ def settings_panel(
                     return [gr.skip(), gr.skip(), words]
                 if told == chosen:
                     return [gr.skip(), gr.skip(), ""]
-                return [gr.update(choices=menu(supplies, told), value=told), count + 1, ""]
+                return [gr.update(choices=menu(against, told), value=told), count + 1, ""]
 
             for part in parts:
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]

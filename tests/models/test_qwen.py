@@ -144,12 +144,12 @@ def test_too_long_a_strip_is_refused_with_the_limit(tiny_qwen: QwenModel) -> Non
 def test_methods_without_text_run_and_the_others_say_why(
     tiny_qwen: QwenModel, photo: Image.Image
 ) -> None:
-    reason = PRUNERS["spare"].reason_against(tiny_qwen.supplies)
+    reason = tiny_qwen.reason_against(PRUNERS["spare"])
     assert reason is not None and "no CLIP text side" in reason
     names = [
         name
         for name, method in PRUNERS.items()
-        if method.reason_against(tiny_qwen.supplies) is None and not isinstance(method, LayerPruner)
+        if tiny_qwen.reason_against(method) is None and not isinstance(method, LayerPruner)
     ]
     assert {"spare-reconstruction", "cdpruner-diversity", "random", "uniform"} <= set(names)
     result = compare(tiny_qwen, photo, QUESTION, names, "20%", 3)

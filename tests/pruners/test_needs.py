@@ -40,6 +40,16 @@ def test_a_model_that_cannot_fill_a_field_is_told_why() -> None:
     assert PRUNERS["spare-reconstruction"].reason_against(set()) is None
 
 
+def test_a_language_model_too_shallow_or_of_another_kind_is_said() -> None:
+    fastv, sparse = PRUNERS["fastv"], PRUNERS["sparsevlm"]
+    assert fastv.reason_against(set()) is fastv.reason_against(set(), 2) is None
+    assert sparse.reason_against(set(), 4) is None
+    assert "has 1 layer, and its 1 step needs more" in (fastv.reason_against(set(), 1) or "")
+    assert "has 3 layers, and its 3 steps need more" in (sparse.reason_against(set(), 3) or "")
+    assert "layer by layer" in (fastv.reason_against(set(), 0) or "")
+    assert PRUNERS["random"].reason_against(set(), 0) is None
+
+
 def test_tokens_without_the_field_are_refused_in_the_same_words() -> None:
     x = torch.eye(3)
     with pytest.raises(ValueError, match=r"'loudest' cannot run here: .*class token"):

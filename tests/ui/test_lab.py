@@ -150,5 +150,5 @@ def test_another_method_than_those_of_the_run_is_refused(lab: Lab, named: Bench)
 
 def test_only_what_this_model_can_run_is_offered(lab: Lab, tiny_model: Model) -> None:
     for name, method in PRUNERS.items():
-        assert (name in lab.methods) == (method.reason_against(tiny_model.supplies) is None)
+        assert (name in lab.methods) == (tiny_model.reason_against(method) is None)
     assert lab.budgets == (16,)

@@ -6,33 +6,47 @@ import pytest
 
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.ui.tuning import NOT_HERE, able, choose, menu
+from spare_demo.ui.tuning import NOT_HERE, Reasons, able, choose, menu
+
+
+def lacking(supplies: set[str]) -> Reasons:
+    """What a model of 32 layers that fills only these fields says of a method."""
+    return lambda method: method.reason_against(supplies, 32)
 
 
 def test_every_method_is_listed_and_the_unable_say_why(tiny_model: LlavaModel) -> None:
-    assert menu(tiny_model.supplies) == [(m.title, name) for name, m in PRUNERS.items()]
-    entries = {name: label for label, name in menu({"clip_text"})}
+    entries = {name: label for label, name in menu(tiny_model.reason_against)}
+    assert list(entries) == list(PRUNERS)
+    for name in ("pyramiddrop", "sparsevlm", "sparsevlm-plus"):
+        assert entries.pop(name) == (
+            f"{PRUNERS[name].title}{NOT_HERE}this model's language model has 3 layers, and its 3 "
+            "steps need more"
+        )
+    assert all(label == PRUNERS[name].title for name, label in entries.items())
+    entries = {name: label for label, name in menu(lacking({"clip_text"}))}
     assert list(entries) == list(PRUNERS)
     assert entries["spare"] == "SPARE"
     assert entries["visionzip"].startswith(f"VisionZip{NOT_HERE}this model's vision tower has no")
-    entries = {name: label for label, name in menu(set())}
+    entries = {name: label for label, name in menu(lacking(set()))}
     assert "no CLIP text side" in entries["spare"]
     assert entries["spare-reconstruction"] == PRUNERS["spare-reconstruction"].title
 
 
 def test_a_method_with_settings_is_an_entry_of_its_own() -> None:
-    entries = menu({"clip_text"}, "divprune:metric=euclidean")
+    entries = menu(lacking({"clip_text"}), "divprune:metric=euclidean")
     assert entries[-1] == ("DivPrune (metric=euclidean)", "divprune:metric=euclidean")
-    assert len(entries) == len(PRUNERS) + 1 == len(menu(set(), "divprune")) + 1
+    assert len(entries) == len(PRUNERS) + 1 == len(menu(lacking(set()), "divprune")) + 1
 
 
 def test_a_method_that_needs_text_gives_way_to_its_text_free_form() -> None:
-    assert able("spare", {"clip_text"}) == "spare"
-    assert able("spare", set()) == "spare-reconstruction"
-    assert able("random", set()) == "random"
+    assert able("spare", lacking({"clip_text"})) == "spare"
+    assert able("spare", lacking(set())) == "spare-reconstruction"
+    assert able("random", lacking(set())) == "random"
     with pytest.raises(ValueError, match="no method 'sparse'"):
-        able("sparse", set())
-    assert able("anti-relevance", set()) == "anti-relevance"  # the page says why it cannot run
+        able("sparse", lacking(set()))
+    assert (
+        able("anti-relevance", lacking(set())) == "anti-relevance"
+    )  # the page says why it cannot run
 
 
 def test_what_the_controls_send_is_the_menus_value() -> None:

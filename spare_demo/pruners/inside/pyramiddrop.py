@@ -56,6 +56,7 @@ class PyramidDrop(LayerPruner):
         "schedule early is ours. Layers are scaled to the depth of the model."
     )
     repacks = True
+    steps = len(_LAYERS["released"])
 
     def lowest(self, n: int, depth: int) -> int:
         return lowest_average(n, depth, self._places(depth)[0])

@@ -78,6 +78,7 @@ class SparseVLM(LayerPruner):
         "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other budgets. "
         "No random noise to break ties. Layers are scaled to the depth of the model."
     )
+    steps = len(_OUTPUTS)
     counting_note = "a layer counts as pruned once its output is"
 
     @property
