@@ -26,6 +26,7 @@ from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
+from spare_demo.ui.answers import answers_html, own_html
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.payload import (
     leftover_mail,
@@ -163,7 +164,7 @@ class Handlers:
         about = self.model.description if strange else ""
         ordered = {label: visit.answers[label] for label in LABELS if label in visit.answers}
         candidates = first_words(ordered, self.model.tokenizer.decode)
-        return panels.answers_html(visit, budget, about, candidates)
+        return answers_html(visit, budget, about, candidates)
 
     def curve(self, visit: Visit, budget: int) -> Shown:
         curves = visit.exploration.curves
@@ -296,7 +297,7 @@ class Handlers:
         kept, text = len(selection), ""
         pieces = self.model.stream(view, selection, self.settings.max_new_tokens)
         while True:
-            yield {"own_answer": panels.own_html(text, kept, None, whole, None)}
+            yield {"own_answer": own_html(text, kept, None, whole, None)}
             try:
                 text += next(pieces)
             except StopIteration as end:
@@ -304,7 +305,7 @@ class Handlers:
                 break
         moved = change(self.model, view, selection, whole) if whole else None
         yield {
-            "own_answer": panels.own_html(answer.text, kept, answer, whole, moved),
+            "own_answer": own_html(answer.text, kept, answer, whole, moved),
             "visit": dataclasses.replace(visit, own=(selection, answer)),
         }
 

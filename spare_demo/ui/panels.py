@@ -1,4 +1,4 @@
-"""The written parts of the page as HTML: answers, cost, messages, who the model is."""
+"""The written parts of the page as HTML, beside the answers: cost, messages, studies, the head."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from spare_demo.change import Change, first_difference
 from spare_demo.cost import (
     UNPRUNED,
     bytes_text,
@@ -15,9 +14,7 @@ from spare_demo.cost import (
     seconds_text,
     tokens_text,
 )
-from spare_demo.first_words import Candidate
 from spare_demo.models import Answer, Model
-from spare_demo.pruners import LayerPruner
 from spare_demo.sufficiency import Sufficiency
 from spare_demo.ui.visit import SLOTS, Visit
 
@@ -30,11 +27,11 @@ def header_html(model: Model) -> str:
         "<p>Look inside visual token pruning: which of a picture's visual tokens a method keeps, "
         "and what the language model still answers from them.</p>"
         f'<p class="model"><b>{escape(model.title)}</b> on {where}. '
-        f"{_code(model.description)}</p></header>"
+        f"{code_html(model.description)}</p></header>"
     )
 
 
-def _code(text: str) -> str:
+def code_html(text: str) -> str:
     """Text for HTML, with what stands in `backticks` as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
 
@@ -59,165 +56,6 @@ def notes_html(visit: Visit) -> str:
 def truth_html(answer: str | None) -> str:
     """The true answer of a drawn scene's own question."""
     return "" if answer is None else f'<p class="truth">True answer: <b>{escape(answer)}</b></p>'
-
-
-def answers_html(
-    visit: Visit, budget: int, about: str = "", candidates: Sequence[Candidate] = ()
-) -> str:
-    """Three answers side by side.
-
-    Args:
-        visit: with the answers so far.
-        budget: where the slider stands; answers for another budget say so.
-        about: a line about the model, for pictures that it was not made for.
-        candidates: the likeliest first words, drawn once an answer is there.
-    """
-    names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
-    shown = visit.answered_budget or budget
-    for slot in SLOTS:
-        kept = visit.exploration.selections(shown).get(slot)
-        method = visit.exploration.methods[slot]
-        count = f"{shown} on average"
-        if isinstance(method, LayerPruner) and method.counting_note:
-            count = f"{shown} as its paper counts"
-        if kept is not None:
-            count = f"{kept.size}{'' if kept.features is None else ' merged'}"
-        names[slot] = f"{slot} {visit.titles[slot]} · {count}"
-    cards = "".join(_card(label, name, visit) for label, name in names.items())
-    old = bool(visit.answers) and visit.answered_budget != budget
-    # The page shows and hides the line itself while the slider moves: js/answers.js.
-    stale = (
-        f'<p class="note stale-note"{"" if old else " hidden"}>'
-        f"Answers are for budget {shown}. "
-        f'<button type="button" class="answer-now">Answer at <b>{budget}</b></button></p>'
-    )
-    line = f'<p class="note">{_code(about)}</p>' if about else ""
-    kind = "answers stale" if old else "answers"
-    return (
-        f'<div class="{kind}" aria-live="polite" data-budget="{shown}">{cards}</div>{stale}'
-        f"{_bars(candidates, names)}{line}"
-    )
-
-
-def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
-    """Probability of each candidate for the first word, per answer, on one axis from 0 to 1."""
-    if not candidates:
-        return ""
-    rows = ""
-    for candidate in candidates:
-        tracks = "".join(
-            f'<span class="prob {_kind(label)}" title="{escape(names[label])}">'
-            f'<span style="width:{100 * share:.1f}%"></span><em>{_share_text(share)}</em></span>'
-            for label, share in candidate.probabilities.items()
-        )
-        rows += f"<tr><th scope='row'>{escape(candidate.text)}</th><td>{tracks}</td></tr>"
-    best = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0))
-    told = ", ".join(
-        f"{names[label]} {_share_text(share)}" for label, share in best.probabilities.items()
-    )
-    return (
-        "<div class='first-words'><h3>Probability of the first word</h3>"
-        f"<table><tbody>{rows}</tbody></table>"
-        '<p class="axis" aria-hidden="true"><span>0</span><span>½</span><span>1</span></p>'
-        f"<p class='words'>First word “{escape(best.text)}”: {escape(told)}. From top to bottom: "
-        "all tokens, A, B; every bar on the same axis from 0 to 1.</p></div>"
-    )
-
-
-def _kind(label: str) -> str:
-    return {"A": "a", "B": "b"}.get(label, "all")
-
-
-def _share_text(share: float) -> str:
-    return f"{share:.2f}" if share >= 0.005 else "<.01" if share > 0 else "0"
-
-
-def _card(label: str, name: str, visit: Visit) -> str:
-    answer = visit.answers.get(label)
-    kind = _kind(label)
-    if label in visit.refused:
-        said = _refusal(visit, label)
-        return f'<section class="card {kind}"><h3>{escape(name)}</h3>{said}</section>'
-    if answer is not None:
-        words, figures = answer.text, _figures(answer)
-    elif label == visit.writing[0]:
-        words, figures = visit.writing[1], "stopped" if visit.stopped else "answering …"
-    else:
-        words, figures = "", "not asked" if visit.stopped else "waits for its turn"
-    verdict = ""
-    whole = visit.answers.get(UNPRUNED)
-    if answer is not None and whole is not None and label != UNPRUNED:
-        verdict = f'<span class="verdict">{escape(_verdict(answer.text, whole.text))}</span>'
-    said = _marked(words, whole.text if verdict and whole else words) or "&nbsp;"
-    return (
-        f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="said">{said}</p>'
-        f'<p class="figures">{escape(figures)}</p>{verdict}</section>'
-    )
-
-
-def _refusal(visit: Visit, slot: str) -> str:
-    """Why a schedule cannot meet the budget, and a button to the least that it can."""
-    view, method = visit.exploration.view, visit.exploration.methods[slot]
-    least = ""
-    if isinstance(method, LayerPruner):
-        k = method.lowest(view.tokens.n, view.layers)
-        least = f'<button type="button" class="reach" data-k="{k}">Set the budget to {k}</button>'
-    return f'<p class="note">{escape(visit.refused[slot])} {least}</p>'
-
-
-def _figures(answer: Answer) -> str:
-    prefill, cache = seconds_text(answer.prefill_seconds), bytes_text(answer.kv_cache_bytes)
-    cut = {"length": " · cut at the longest answer", "stop": " · stopped"}.get(answer.ended, "")
-    return f"prefill {prefill} · cache {cache}{cut}"
-
-
-def _marked(words: str, whole: str) -> str:
-    """The answer as HTML, its first word that differs from the whole model's marked."""
-    apart = first_difference(words, whole)
-    if apart is None:
-        return escape(words)
-    start, end = apart.a
-    odd = escape(words[start:end])
-    mark = f"<mark>{odd}</mark>" if odd else ' <mark title="ends here">∎</mark>'
-    return f"{escape(words[:start])}{mark}{escape(words[end:])}"
-
-
-def _verdict(text: str, whole: str) -> str:
-    apart = first_difference(text, whole)
-    return "same as all tokens" if apart is None else f"differs from word {apart.word + 1}"
-
-
-def own_html(
-    words: str, kept: int, answer: Answer | None, whole: Answer | None, moved: Change | None
-) -> str:
-    """The answer from a set made by hand, and how far it is from the unpruned model's.
-
-    Args:
-        words: the answer so far; `answer` once it is finished.
-        kept: visual tokens in the set.
-        whole: the unpruned model's answer, None where there is none.
-        moved: what became of its words, None while or where that is not known.
-    """
-    figures, verdict, said, change = "answering …", "", escape(words), ""
-    if answer is not None:
-        figures = _figures(answer)
-        if whole is not None:
-            said = _marked(words, whole.text)
-            verdict = f'<span class="verdict">{escape(_verdict(words, whole.text))}</span>'
-    if moved is not None:
-        pieces = ", ".join(
-            f"“{escape(word.strip())}” {_share_text(now)} (was {_share_text(before)})"
-            for word, before, now in zip(moved.words, moved.whole, moved.pruned, strict=True)
-        )
-        change = (
-            f'<p class="figures">KL of the first token: {moved.kl:.3g} nats. Probability of the '
-            f"unpruned answer: {_share_text(moved.probability)} (was "
-            f"{_share_text(moved.whole_probability)}); word by word: {pieces}.</p>"
-        )
-    return (
-        f'<section class="card own"><h3>Your set · {kept}</h3><p class="said">{said or "&nbsp;"}'
-        f'</p><p class="figures">{escape(figures)}</p>{change}{verdict}</section>'
-    )
 
 
 def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
@@ -290,11 +128,6 @@ back. The SVD bound is the least that any k directions leave.</dd>
 def words_html(sentence: str) -> str:
     """A sentence under a figure."""
     return f'<p class="words">{escape(sentence)}</p>'
-
-
-def is_nested(visit: Visit, slot: str) -> bool:
-    """Whether the picks of a slot at one budget are the first ones at any larger budget."""
-    return bool(getattr(visit.exploration.methods[slot], "nested", False))
 
 
 def enough_html(visit: Visit, found: Mapping[str, Sufficiency]) -> str:

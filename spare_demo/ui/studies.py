@@ -39,7 +39,7 @@ class Studies:
         found: dict[str, Sufficiency] = {}
         whole = _whole(visit)
         for slot in SLOTS:
-            if not panels.is_nested(visit, slot):
+            if not _is_nested(visit, slot):
                 continue
             picks = visit.exploration.full[slot]
             for known in find_sufficient(
@@ -106,6 +106,11 @@ class Studies:
         correlation = moved.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
         yield {"second": panels.figures_html(figures, words)}
+
+
+def _is_nested(visit: Visit, slot: str) -> bool:
+    """Whether the picks of a slot at one budget are the first ones at any larger budget."""
+    return bool(getattr(visit.exploration.methods[slot], "nested", False))
 
 
 def _whole(visit: Visit) -> Answer:

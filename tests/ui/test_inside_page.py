@@ -8,9 +8,10 @@ import json
 import numpy as np
 import pytest
 
+from spare_demo.ui.answers import answers_html
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.panels import answers_html, cost_html
+from spare_demo.ui.panels import cost_html
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
 from spare_demo.ui.per_layer import identity, per_layer, per_layer_mail
 from spare_demo.ui.visit import Choices, Guide, Visit

@@ -1,0 +1,96 @@
+"""The answers on the page, read back from their HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from spare_demo.ui.answers import answers_html, own_html
+from spare_demo.ui.visit import Choices, Guide, Visit
+
+EVIL = "<script>alert('x')</script>"
+
+
+@pytest.fixture
+def visit(guide: Guide, photo_file: str) -> Visit:
+    looked = guide.look(photo_file, "What is it?", Choices("spare", "cdpruner"), None)
+    return list(guide.answer(looked, 5))[-1]
+
+
+def said(visit: Visit, **texts: str) -> Visit:
+    """The visit with other words in its answers."""
+    answers = {
+        label: dataclasses.replace(answer, text=texts.get(label, answer.text))
+        for label, answer in visit.answers.items()
+    }
+    return dataclasses.replace(visit, answers=answers)
+
+
+def cards(html: str) -> list[str]:
+    return re.findall(r"<section.*?</section>", html)
+
+
+def test_three_answers_stand_side_by_side_with_their_sizes(visit) -> None:
+    first, a, b = cards(answers_html(visit, 5))
+    assert "All 16 tokens" in first
+    assert "A SPARE · 5" in a and "B CDPruner · 5" in b
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("two red stars", "same as all tokens"),
+        ("one red star", "differs from word 1"),
+        ("two red circles", "differs from word 3"),
+        ("two red", "differs from word 3"),
+        ("two red stars here", "differs from word 4"),
+        ("", "differs from word 1"),
+    ],
+)
+def test_each_pruned_answer_is_compared_with_the_whole(visit, text: str, verdict: str) -> None:
+    html = answers_html(said(visit, unpruned="two red stars", A=text), 5)
+    assert verdict in cards(html)[1]
+    assert "verdict" not in cards(html)[0]
+
+
+def test_answers_say_which_budget_they_are_for(visit) -> None:
+    html = answers_html(visit, 7)
+    assert 'class="answers stale"' in html
+    assert "Answers are for budget 5." in html
+    assert "A SPARE · 5" in html
+    fresh = answers_html(visit, 5)
+    assert 'class="answers stale"' not in fresh and 'stale-note" hidden' in fresh
+
+
+def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
+    writing = dataclasses.replace(
+        visit, answers={"unpruned": visit.answers["unpruned"]}, writing=("A", "two re")
+    )
+    first, a, b = cards(answers_html(writing, 5))
+    assert "prefill" in first
+    assert "two re" in a and "answering" in a
+    assert "waits for its turn" in b
+
+
+@pytest.mark.parametrize(
+    ("ended", "words"), [("end", None), ("length", "cut at"), ("stop", "stopped")]
+)
+def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> None:
+    answers = {**visit.answers, "A": dataclasses.replace(visit.answers["A"], ended=ended)}
+    card = cards(answers_html(dataclasses.replace(visit, answers=answers), 5))[1]
+    assert (words in card) if words else ("cut at" not in card and "stopped" not in card)
+
+
+def test_nothing_that_was_said_becomes_markup(visit) -> None:
+    writing = dataclasses.replace(said(visit, unpruned=EVIL), writing=("B", EVIL))
+    answers = {label: writing.answers[label] for label in ("unpruned", "A")}
+    pieces = [
+        answers_html(dataclasses.replace(writing, answers=answers), 5),
+        answers_html(visit, 5, about=EVIL),
+        own_html(EVIL, 5, None, None, None),
+    ]
+    for html in pieces:
+        assert "<script" not in html
+        assert "&lt;script&gt;" in html
