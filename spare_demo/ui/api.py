@@ -1,5 +1,7 @@
 """What programs can call: `compare`, `select`, `relevance` and `answer`, through `gradio_client`,
 plain HTTP, or MCP where the server offers it. Their inputs are nowhere on the page.
+
+MCP clients read the docstrings: Gradio puts a comma between the lines of "Returns".
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Api:
         The same as `spare_demo.compare`; the result is what the command line writes to result.json.
 
         Args:
-            image: a picture file.
+            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
             question: what to ask about it; empty for none.
             method_a: a pruning method, as `python -m spare_demo methods` lists them.
             method_b: another, or the same.
@@ -88,15 +90,15 @@ class Api:
         """Which visual tokens a pruning method keeps. The language model does not run.
 
         Args:
-            image: a picture file.
+            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
             question: the text that guides the choice; empty for none.
             method: a pruning method, as `python -m spare_demo methods` lists them.
             budget: visual tokens kept, from 1 to all of the picture's.
             seed: whole number, for methods that draw at random.
 
         Returns:
-            method, visual_tokens, rows and columns of the grid, order (patch indices as picked),
-            gain (the criterion at each pick, or null), weight (text weight per patch, or null),
+            method, visual_tokens, rows and columns of the grid, order (patch indices as picked)
+            gain (the criterion at each pick, or null), weight (text weight per patch, or null)
             boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
         """
 
@@ -128,13 +130,13 @@ class Api:
         """How like the question each patch is: raw cosine in CLIP's space, high means similar.
 
         Args:
-            image: a picture file.
+            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
             question: the text to compare with.
             words: whether to give a map for every word of the question as well.
 
         Returns:
-            rows and columns of the grid, cosine (one number per patch, row by row) and, if asked
-            for, words: a list of {word, cosine}.
+            visual_tokens, rows and columns of the grid, cosine (one per patch, row by row)
+            and with words a list of {word, cosine}.
         """
 
         def run() -> dict[str, Any]:
@@ -165,13 +167,13 @@ class Api:
         """The model's answer from chosen visual tokens, and how far it is from the unpruned one.
 
         Args:
-            image: a picture file.
+            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
             question: what to ask.
             tokens: patch indices to keep as a JSON list, such as "[3, 17, 240]"; empty for all.
 
         Returns:
-            text, visual_tokens, prompt_tokens, prefill_seconds, decode_seconds, kv_cache_bytes,
-            and with chosen tokens unpruned (its text), kl (of the first token, in nats) and
+            text, visual_tokens, prompt_tokens, prefill_seconds, decode_seconds, kv_cache_bytes
+            and with chosen tokens unpruned (its text), kl (of the first token, in nats)
             probability (of the unpruned answer's words with only these tokens).
         """
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import gradio as gr
+from gradio.utils import get_upload_folder, is_in_or_equal
 
 from spare_demo.models import Model
 from spare_demo.settings import Settings
@@ -29,13 +31,22 @@ def photo_input(**options: Any) -> gr.Image:
     keep = image.async_move_resource_to_block_cache
 
     async def keep_uploads(url_or_file_path: str | Path | None) -> str | None:
-        if str(url_or_file_path).startswith(("http://", "https://")):
-            raise gr.Error("Send the picture itself: this page fetches nothing from addresses.")
+        path = str(url_or_file_path)
+        if path.startswith(("http://", "https://")):
+            url_or_file_path = _uploaded(path)
+            if url_or_file_path is None:
+                raise gr.Error("Send the picture itself: this page fetches nothing from addresses.")
         return await keep(url_or_file_path)
 
     # Gradio would download an address of any length and kind for whoever names it.
     image.async_move_resource_to_block_cache = keep_uploads  # type: ignore[method-assign]
     return image
+
+
+def _uploaded(address: str) -> str | None:
+    """The file that this address names, if it was uploaded here: programs name uploads so."""
+    path = unquote(urlsplit(address).path.partition("/gradio_api/file=")[2])
+    return path if path and is_in_or_equal(path, get_upload_folder()) else None
 
 
 def number_as_sent(component: gr.Number | gr.Slider) -> Any:

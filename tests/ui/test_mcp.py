@@ -1,0 +1,120 @@
+"""The operations as MCP tools, called by the official client over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import httpx
+import pytest
+
+from spare_demo.models import LlavaModel
+from spare_demo.settings import Settings
+from spare_demo.ui import build, launch_options, mcp
+
+
+@pytest.fixture(scope="module")
+def address(tiny_model: LlavaModel) -> Iterator[str]:
+    """Where the app with the tiny model offers its tools."""
+    pytest.importorskip("mcp", reason="gradio[mcp] is not installed; the app runs without it")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = Settings(port=port, mcp=True, budget=5, marks=(2,), max_new_tokens=3)
+    demo = build(tiny_model, settings)
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    mcp.speak_json(demo)
+    yield f"http://127.0.0.1:{port}"
+    demo.close(verbose=False)
+
+
+def call(address: str, *calls: tuple[str, dict[str, Any]]) -> tuple[list, list]:
+    """The tools on offer, and what each call gave."""
+    from mcp import ClientSession
+    from mcp.client.streamable_http import streamable_http_client
+
+    async def run() -> tuple[list, list]:
+        async with (
+            streamable_http_client(f"{address}/gradio_api/mcp/") as (read, write, _),
+            ClientSession(read, write) as session,
+        ):
+            await session.initialize()
+            tools = (await session.list_tools()).tools
+            return tools, [await session.call_tool(name, given) for name, given in calls]
+
+    return asyncio.run(run())
+
+
+def as_data(path: str) -> str:
+    return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode()
+
+
+def test_four_tools_say_what_they_take_and_give(address: str) -> None:
+    tools = {tool.name: tool for tool in call(address)[0]}
+    assert set(tools) == {"compare", "select", "relevance", "answer"}
+    for tool in tools.values():
+        assert tool.inputSchema["required"] == ["image"]
+        assert all(about["description"] for about in tool.inputSchema["properties"].values())
+        assert "Returns: " in tool.description and ",," not in tool.description
+
+
+def test_a_picture_comes_as_data_or_as_an_upload(address: str, photo_file: str) -> None:
+    with Path(photo_file).open("rb") as file:
+        sent = httpx.post(f"{address}/gradio_api/upload", files={"files": file}, timeout=60)
+    uploaded = f"{address}/gradio_api/file={sent.json()[0]}"
+    asked = {"question": "What is it?", "budget": 5}
+    _, told = call(
+        address,
+        *(("select", asked | {"image": image}) for image in (as_data(photo_file), uploaded)),
+    )
+    one, two = (json.loads(result.content[0].text) for result in told)
+    assert one == two and len(one["order"]) == 5
+
+
+def test_every_tool_answers_in_json(address: str, photo_file: str) -> None:
+    image = as_data(photo_file)
+    given = {"image": image, "question": "What is it?"}
+    _, told = call(
+        address,
+        ("compare", given | {"budget": 5}),
+        ("relevance", given | {"words": True}),
+        ("answer", given | {"tokens": "[3, 1]"}),
+    )
+    compared, relevant, answered = (json.loads(result.content[0].text) for result in told)
+    assert set(compared["answers"]) == {"unpruned", "spare", "cdpruner"}
+    assert len(relevant["cosine"]) == 16 and relevant["words"]
+    assert answered["visual_tokens"] == 2
+
+
+def test_a_refusal_is_a_sentence(address: str, photo_file: str) -> None:
+    image = as_data(photo_file)
+    _, told = call(
+        address,
+        ("select", {"image": image, "method": "none such", "budget": 5}),
+        ("select", {"image": "http://127.0.0.1:1/picture.png"}),
+        ("select", {"image": "http://127.0.0.1:1/gradio_api/file=/etc/passwd"}),
+        ("relevance", {"image": image}),
+    )
+    assert all(result.isError for result in told)
+    said = [result.content[0].text for result in told]
+    assert "There is no method 'none such'" in said[0]
+    assert "fetches nothing from addresses" in said[1] and "fetches nothing" in said[2]
+    assert "no question to compare" in said[3]
+
+
+def test_without_the_package_a_sentence_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mcp, "find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
+        mcp.check()
+    with gr.Blocks() as demo:  # Gradio goes on without a server that it could not start
+        pass
+    with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
+        mcp.speak_json(demo)
