@@ -66,8 +66,6 @@ def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
     np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, (values - 1) / 2), atol=1)
     assert "from 1.00 to 3.00" in drawn.sentence
     assert drawn.sentence.endswith("The highest is at row 2, column 3.")
-    shared = weight_map(canvas, values, "SPARE", (0.0, 4.0))
-    np.testing.assert_allclose(colours(canvas, shared), expected(canvas, values / 4), atol=1)
 
 
 def test_a_change_of_relevance_is_drawn_around_zero(canvas: Canvas) -> None:

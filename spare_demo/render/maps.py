@@ -42,20 +42,15 @@ def leftover_map(
     return Rendered(drawn.image, f"{drawn.sentence} {words} more than half left over.")
 
 
-def weight_map(
-    canvas: Canvas, values: Values, label: str, value_range: tuple[float, float] | None = None
-) -> Rendered:
+def weight_map(canvas: Canvas, values: Values, label: str) -> Rendered:
     """The text weight as a method used it.
 
     Args:
         values: (n,) weights, >= 0.
         label: the method's name.
-        value_range: pass one range to the maps that are compared; None for this map's own.
     """
     weights = _plain(values)
-    drawn = heatmap(
-        canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED, value_range
-    )
+    drawn = heatmap(canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED)
     row, col = divmod(int(weights.argmax()), canvas.grid.cols)
     place = f" The highest is at row {row + 1}, column {col + 1}."
     return Rendered(drawn.image, drawn.sentence + place)
