@@ -18,6 +18,7 @@ from spare_demo.cost import (
     bytes_text,
     cost_rows,
     cost_sentence,
+    operations_text,
     seconds_text,
     tokens_text,
 )
@@ -279,12 +280,13 @@ def _report(result: Comparison) -> None:
     print(f"\n{result.view.question or '(no question)'}\n")
     rows = cost_rows(result.answers)
     _table(
-        ("", "tokens", "prefill", "decode", "cache", "answer"),
+        ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
         [
             (
                 titles[row.label],
                 tokens_text(row),
                 seconds_text(row.prefill_seconds),
+                operations_text(row.prefill_operations),
                 seconds_text(row.decode_seconds),
                 bytes_text(row.kv_cache_bytes),
                 textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),

@@ -33,9 +33,13 @@ class CostRow:
     new_tokens: int
     prefill_seconds: float
     decode_seconds: float
+    prefill_operations: float
+    """Floating-point operations of the prefill, by arithmetic; 0 where that is not known."""
     kv_cache_bytes: int
     prefill_share: float
     """Prefill time over the unpruned model's."""
+    operations_share: float
+    """Operations over the unpruned model's."""
     kv_cache_share: float
     """Cache bytes over the unpruned model's."""
 
@@ -56,8 +60,10 @@ def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
             new_tokens=len(answer.token_ids),
             prefill_seconds=answer.prefill_seconds,
             decode_seconds=answer.decode_seconds,
+            prefill_operations=answer.prefill_operations,
             kv_cache_bytes=answer.kv_cache_bytes,
             prefill_share=_share(answer.prefill_seconds, whole.prefill_seconds),
+            operations_share=_share(answer.prefill_operations, whole.prefill_operations),
             kv_cache_share=_share(answer.kv_cache_bytes, whole.kv_cache_bytes),
         )
         for label, answer in answers.items()
@@ -92,6 +98,17 @@ def bytes_text(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def operations_text(count: float) -> str:
+    """2.31e9 -> "2.31 GFLOP"; "not known" for 0."""
+    if count <= 0:
+        return "not known"
+    for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TFLOP"
 
 
 def _share(part: float, whole: float) -> float:

@@ -217,6 +217,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "visual_tokens": answer.visual_tokens,
         "newline_tokens": answer.newline_tokens,
         "prefill_seconds": answer.prefill_seconds,
+        "prefill_operations": answer.prefill_operations,
         "decode_seconds": answer.decode_seconds,
         "kv_cache_bytes": answer.kv_cache_bytes,
         "kept_per_layer": list(answer.kept_per_layer),

@@ -15,7 +15,7 @@ from spare_demo.change import kl_curves
 from spare_demo.chosen import choose
 from spare_demo.compact import compact
 from spare_demo.comparison import Comparison, compare
-from spare_demo.cost import cost_rows, tokens_text
+from spare_demo.cost import cost_rows, operations_text, tokens_text
 from spare_demo.explain import why
 from spare_demo.exploration import explore
 from spare_demo.export import drawings, result_text, write
@@ -138,6 +138,37 @@ def test_costs_tell_average_and_last_layer(result: Comparison) -> None:
     assert rows["fastv"].average_visual_tokens == plan.average
     assert tokens_text(rows["fastv"]) == f"{plan.average:.1f} a layer, {plan.last} in the last"
     assert rows["fastv"].kv_cache_share < 1
+
+
+def test_operations_and_cache_are_those_of_each_layer(
+    result: Comparison, deep_model: LlavaModel
+) -> None:
+    text = deep_model.hf.config.text_config
+    width, inner, kv = text.hidden_size, text.intermediate_size, text.num_key_value_heads
+    narrow = width // text.num_attention_heads * kv
+    matrices = 2 * width * width + 2 * width * narrow + 3 * width * inner
+    for label, plan in result.plans.items():
+        answer = result.answers[label]
+        others = answer.prompt_tokens - 16
+        lengths = [others + count for count in plan.per_layer]
+        by_hand = sum(2 * t * matrices + 2 * t * t * width for t in lengths)
+        by_hand += 2 * width * text.vocab_size
+        assert answer.prefill_operations == by_hand
+        assert answer.kv_cache_bytes == sum(2 * t * narrow * 4 for t in lengths)
+        row = next(row for row in cost_rows(result.answers) if row.label == label)
+        assert row.operations_share == by_hand / result.answers["unpruned"].prefill_operations < 1
+    again = reopen(result_text(result)).comparison
+    assert cost_rows(again.answers) == cost_rows(result.answers)
+    before = json.loads(result_text(result))  # a file from before operations were told
+    for item in before["answers"].values():
+        del item["prefill_operations"]
+    (row, *_) = cost_rows(reopen(json.dumps(before)).comparison.answers)
+    assert operations_text(row.prefill_operations) == "not known"
+
+
+def test_operations_are_said_in_units() -> None:
+    told = [operations_text(count) for count in (0, 12, 2_310, 2.31e9, 4.2e12)]
+    assert told == ["not known", "12 FLOP", "2.31 kFLOP", "2.31 GFLOP", "4.2 TFLOP"]
 
 
 def test_what_needs_a_set_says_so_or_leaves_them_out(

@@ -112,6 +112,8 @@ class Answer:
         visual_tokens: how many of them look at a place of the picture; the budget's number.
         newline_tokens: how many are LLaVA-NeXT's row ends, kept whatever the budget.
         prefill_seconds: the pass over the prompt.
+        prefill_operations: of that pass, with the tokens that each layer got (floor.py); what a
+            method itself computes between layers is not in it. 0 when stopped before the prefill.
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
         kept_per_layer: visual tokens in each layer of the language model, read from the cache.
@@ -136,6 +138,7 @@ class Answer:
     first_logits: Tensor
     ended: Literal["end", "length", "stop"]
     newline_tokens: int = 0
+    prefill_operations: float = 0.0
     log_probabilities: tuple[float, ...] = ()
     layer_sets: tuple[LayerSet, ...] = ()
 

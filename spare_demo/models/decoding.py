@@ -17,6 +17,7 @@ from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
 from spare_demo.models.captured import CapturedPrefill
+from spare_demo.models.floor import prefill_operations
 from spare_demo.models.layerwise import LayerwiseRun
 from spare_demo.models.passes import Passes
 from spare_demo.models.rows import Rows
@@ -107,7 +108,7 @@ def decode(
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     prefill_seconds = decode_seconds = 0.0
-    kv_bytes = 0
+    kv_bytes, operations = 0, 0.0
     kept: tuple[int, ...] = (rows.visual,) * config.text_config.num_hidden_layers
     first_logits = torch.empty(0)
     ended: Literal["end", "length", "stop"] = "stop"
@@ -119,6 +120,7 @@ def decode(
         kv_bytes = cache_bytes(cache)
         others = prompt_tokens - rows.visual  # text and newlines, which stay in every layer
         kept = tuple(cache.get_seq_length(layer) - others for layer in range(len(kept)))
+        operations = prefill_operations(hf, [others + count for count in kept])
         while True:
             if len(text.ids) < len(given):
                 token = given[len(text.ids)]
@@ -146,6 +148,7 @@ def decode(
         visual_tokens=rows.visual,
         newline_tokens=len(visual) - rows.visual,
         prefill_seconds=prefill_seconds,
+        prefill_operations=operations,
         decode_seconds=decode_seconds,
         kv_cache_bytes=kv_bytes,
         kept_per_layer=kept,

@@ -50,11 +50,14 @@ def measure_rates(device: torch.device, dtype: torch.dtype) -> Rates:
 
 
 def prefill_operations(hf: Any, lengths: Sequence[int]) -> float:
-    """Of a causal pass over so many tokens in each layer: the matrices, the attention, the head."""
+    """Of a causal pass over so many tokens in each layer: the matrices, the attention, the head.
+
+    Two for each multiplication with its addition; the attention of a causal pass is half a square.
+    """
     text = hf.config.get_text_config()
     attention = sum(2 * length**2 * text.hidden_size for length in lengths)
     matrices = sum(
-        2 * length * sum(p.numel() for p in layer.parameters() if p.ndim == 2)
+        2 * length * _weights(layer)
         for length, layer in zip(lengths, _decoder(hf).layers, strict=True)
     )
     return matrices + attention + 2 * text.hidden_size * text.vocab_size
@@ -70,6 +73,12 @@ def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:
     """Seconds. lengths: the tokens in each layer."""
     reading = prefill_bytes(hf) / rates.bandwidth
     return max(reading, prefill_operations(hf, lengths) / rates.product)
+
+
+def _weights(layer: Any) -> int:
+    """Of all matrices of a layer; quantised ones are packed, so sizes of parameters do not tell."""
+    linear = [part for part in layer.modules() if hasattr(part, "in_features")]
+    return sum(part.in_features * part.out_features for part in linear)
 
 
 def _decoder(hf: Any) -> Any:

@@ -11,6 +11,7 @@ from spare_demo.cost import (
     bytes_text,
     cost_rows,
     cost_sentence,
+    operations_text,
     seconds_text,
     tokens_text,
 )
@@ -72,11 +73,12 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"<tr><th scope='row'>{escape(names[row.label])}</th>"
         f"<td>{row.prompt_tokens}</td><td>{tokens_text(row)}</td>"
         f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
+        f"<td>{operations_text(row.prefill_operations)}</td>"
         f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"
         f"<td>{bytes_text(row.kv_cache_bytes)}</td></tr>"
         for row in rows
     )
-    heads = ["", "tokens in", "of them visual", "prefill", "its floor"]
+    heads = ["", "tokens in", "of them visual", "prefill", "its floor", "its operations"]
     heads += ["decode", "tokens out", "KV cache"]
     head = "".join(f"<th scope='col'>{name}</th>" for name in heads)
     picture, view = visit.picture, visit.exploration.view
@@ -93,6 +95,11 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"all {visit.exploration.n} picks: {select or 'made anew at each budget'}."
     )
     sentence = cost_sentence(rows, names)
+    if visit.exploration.inside:
+        once += (
+            " Operations and cache are those of every layer with the tokens it got; the operations "
+            "leave out what a method computes between layers."
+        )
     if any(floors.values()):
         once += (
             " Floor: the least this device could take for the prefill, from its memory's speed and "

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from spare_demo.cost import operations_text
 from spare_demo.models import Answer
 from spare_demo.ui import panels
 from spare_demo.ui.visit import Choices, Guide, Visit
@@ -36,7 +37,8 @@ def test_the_cost_table_shows_what_was_measured(visit) -> None:
         cells = re.findall("<td>(.*?)</td>", row)
         assert cells[:2] == [str(answer.prompt_tokens), str(answer.visual_tokens)]
         assert cells[3] == "12 ms"
-        assert cells[5] == str(len(answer.token_ids))
+        assert cells[4] == operations_text(answer.prefill_operations)
+        assert cells[6] == str(len(answer.token_ids))
 
 
 def test_no_gain_is_said_plainly(visit) -> None:
