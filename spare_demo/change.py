@@ -77,14 +77,15 @@ class KlCurves:
 
     Attributes:
         budgets: ascending; m of them so far. At n itself the KL is 0 without a pass.
-        series: (m,) nats per method's label.
-        points: (tokens kept, nats) per label of a set made by hand.
+        series: (m,) nats per method's label; None below the least budget of a schedule, that of a
+            method inside the language model, whose budgets are averages over its layers.
+        points: (tokens kept, nats) per label of a set or plan made by hand; of a plan, its budget.
         random: (m,) mean, lowest and highest over `KL_SEEDS`.
         done: share of the passes that are through, 0 to 1.
     """
 
     budgets: tuple[int, ...]
-    series: Mapping[str, tuple[float, ...]]
+    series: Mapping[str, tuple[float | None, ...]]
     points: Mapping[str, tuple[int, float]]
     random: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
     done: float
@@ -176,45 +177,38 @@ def kl_curves(
 ) -> Iterator[KlCurves]:
     """Measure the KL of every label and of random picks, a prefill each, budget after budget.
 
-    Methods inside the language model are left out: their budgets are averages over layers.
-
     whole: the answer with all tokens of this view, with its first token.
     Yields what there is after every budget, ascending, so that a page can draw it and stop.
     """
     view, n = exploration.view, exploration.n
     ks = [*sorted({k for k in budgets if 1 <= k < n}), n]
     randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in seeds}
-    methods = {
-        label: method
-        for label, method in exploration.methods.items()
-        if label not in exploration.inside
+    methods = {label: m for label, m in exploration.methods.items() if isinstance(m, Pruner)}
+    by_hand = {
+        label: kept for label, kept in exploration.methods.items() if not isinstance(kept, Pruner)
     }
-    by_hand = {label for label, method in methods.items() if not isinstance(method, Pruner)}
-    series: dict[str, list[float]] = {
-        label: [] for label in [*methods, *randoms] if label not in by_hand
-    }
+    series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}
     points: dict[str, tuple[int, float]] = {}
 
-    def measured(selection: Selection) -> float | None:
-        return first_token_kl(whole, model.answer(view, selection, 1, stop=stop))
+    def measured(kept: Selection | LayerPlan) -> float | None:
+        return first_token_kl(whole, model.answer(view, kept, 1, stop=stop))
 
-    for label in by_hand:
-        selection = exploration.full[label]
-        kl = measured(selection)
+    for label, kept in by_hand.items():
+        kl = measured(kept)
         if kl is None:
             return
-        points[label] = (len(selection), kl)
+        points[label] = (kept.budget if isinstance(kept, LayerPlan) else len(kept), kl)
     for index, k in enumerate(ks):
-        row: dict[str, float] = dict.fromkeys(series, 0.0)  # all tokens are the unpruned prompt
+        # All tokens are the unpruned prompt.
+        row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)
         if k < n:
-            chosen = {label: picks.prefix(k) for label, picks in randoms.items()}
-            for label, selection in (exploration.selections(k) | chosen).items():
-                if label in by_hand:
-                    continue
-                kl = measured(selection)
-                if kl is None:
-                    return
-                row[label] = kl
+            chosen = exploration.selections(k) | exploration.plans_within(k)
+            chosen |= {label: picks.prefix(k) for label, picks in randoms.items()}
+            for label in series:
+                if label in chosen:
+                    row[label] = kl = measured(chosen[label])
+                    if kl is None:
+                        return
         for label, kl in row.items():
             series[label].append(kl)
         yield _curves(ks[: index + 1], series, points, list(randoms), (index + 1) / len(ks))
@@ -252,7 +246,7 @@ def word_maps(view: View) -> tuple[tuple[str, ...], Tensor]:
 
 def _curves(
     budgets: list[int],
-    series: dict[str, list[float]],
+    series: dict[str, list[float | None]],
     points: dict[str, tuple[int, float]],
     randoms: list[str],
     done: float,

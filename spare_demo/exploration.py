@@ -7,7 +7,7 @@ budget is then a prefix, so that moving the budget costs next to nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +22,9 @@ from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.pruners.options import title_of
 from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import Selection
+
+Curve = Sequence[float | None]
+"""One value for each budget, None where there is none."""
 
 RANDOM_SEEDS = tuple(range(8))
 """The random control of the curves: one draw says little, eight show the spread."""
@@ -122,6 +125,16 @@ class Exploration:
         """
         return {label: self.plan(label, budget) for label in self.inside}
 
+    def plans_within(self, budget: int) -> dict[str, LayerPlan]:
+        """As `plans`, without the methods that cannot meet the budget."""
+        n, layers = self.n, self.view.layers
+        return {
+            label: self.plan(label, budget)
+            for label in self.inside
+            if not isinstance(method := self.methods[label], LayerPruner)
+            or budget >= min(n, method.lowest(n, layers))
+        }
+
     def plan(self, label: str, budget: int) -> LayerPlan:
         """The schedule of one label of `inside`; raises as `plans`."""
         method = self.methods[label]
@@ -129,6 +142,39 @@ class Exploration:
             return method
         assert isinstance(method, LayerPruner)
         return method.plan(self.view, budget)
+
+    def with_gaps(self, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
+        """Curves by label, with an empty one for each label of `inside` that has none.
+
+        So that what is drawn of a label has the colour of its place among the methods.
+        """
+        empty = (None,) * points
+        return {
+            label: curves.get(label, empty)
+            for label in self.methods
+            if label in curves or label in self.inside
+        }
+
+    def said_of_inside(self, names: Mapping[str, str], error: bool) -> str:
+        """What a curve against k means for the labels of `inside`: a sentence each, or "".
+
+        names: what to call each label. error: whether the curve is the reconstruction error.
+        """
+        said = []
+        for label in self.inside:
+            method = self.methods[label]
+            if not isinstance(method, LayerPruner):
+                continue
+            if error:
+                said.append(
+                    f"{names[label]} has no error of one set: it keeps other tokens in each layer."
+                )
+                continue
+            counted = " as its paper counts it" if method.counting_note else ""
+            least = method.lowest(self.n, self.view.layers)
+            below = f"; below {least} it has no schedule" if least > 1 else ""
+            said.append(f"k of {names[label]} is the average over layers{counted}{below}.")
+        return " ".join(said)
 
     @cached_property
     def relevance(self) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from PIL import Image
 from spare_demo import measures
 from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED, CostRow, bytes_text, cost_rows, seconds_text, tokens_text
+from spare_demo.exploration import Curve
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.record import record
 from spare_demo.render import (
@@ -252,24 +253,32 @@ def _footer(comparison: Comparison) -> str:
 def curve(comparison: Comparison) -> Rendered:
     """The error of every label against the number of tokens kept, as a figure."""
     curves = comparison.exploration.curves
-    titles = comparison.exploration.titles
-    return reconstruction_figure(
+    drawn = reconstruction_figure(
         curves.budgets,
-        {titles[label]: errors for label, errors in curves.errors.items()},
+        _series(comparison, curves.errors, len(curves.budgets)),
         (curves.random.mean.tolist(), curves.random.low.tolist(), curves.random.high.tolist()),
         curves.bound.tolist(),
         comparison.budget,
     )
+    exploration = comparison.exploration
+    said = exploration.said_of_inside(exploration.titles, error=True)
+    return Rendered(drawn.image, f"{drawn.sentence} {said}".strip())
+
+
+def _series(comparison: Comparison, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
+    exploration = comparison.exploration
+    every = exploration.with_gaps(curves, points)
+    return {exploration.titles[label]: curve for label, curve in every.items()}
 
 
 def _curves(comparison: Comparison, panels: Collection[str]) -> Iterator[Drawing]:
-    titles, budget = comparison.exploration.titles, comparison.budget
+    exploration, budget = comparison.exploration, comparison.budget
     if "reconstruction" in panels:
         curves = comparison.exploration.curves
         random = curves.random
         sheet = curve_sheet(
             curves.budgets,
-            {titles[label]: errors for label, errors in curves.errors.items()},
+            _series(comparison, curves.errors, len(curves.budgets)),
             (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
             budget,
             "relative error",
@@ -278,8 +287,10 @@ def _curves(comparison: Comparison, panels: Collection[str]) -> Iterator[Drawing
         )
         yield _curve_drawing("reconstruction", sheet)
     if "kl" in panels and (kl := comparison.kl) is not None:
-        series = {titles[label]: values for label, values in kl.series.items()}
+        series = _series(comparison, kl.series, len(kl.budgets))
         sentence = kl_figure(kl.budgets, series, kl.random, budget).sentence
+        said = exploration.said_of_inside(exploration.titles, error=False)
+        sentence = f"{sentence} {said}".strip()
         y_title = "KL to the unpruned model (nats)"
         sheet = curve_sheet(kl.budgets, series, kl.random, budget, y_title, sentence)
         yield _curve_drawing("kl", sheet)

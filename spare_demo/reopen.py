@@ -327,7 +327,10 @@ def _kl(told: Mapping[str, Any] | None) -> KlCurves | None:
     mean, low, high = (tuple(float(value) for value in part) for part in told["random"])
     return KlCurves(
         tuple(int(k) for k in told["budgets"]),
-        {label: tuple(float(value) for value in curve) for label, curve in told["series"].items()},
+        {
+            label: tuple(None if value is None else float(value) for value in curve)
+            for label, curve in told["series"].items()
+        },
         {label: (int(k), float(value)) for label, (k, value) in told["points"].items()},
         (mean, low, high),
         float(told["done"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +19,8 @@ from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import cost_rows, operations_text, tokens_text
 from spare_demo.explain import why
 from spare_demo.exploration import explore
-from spare_demo.export import drawings, result_text, write
+from spare_demo.export import curve, drawings, result_text, write
+from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
 from spare_demo.record import record
@@ -179,9 +181,49 @@ def test_what_needs_a_set_says_so_or_leaves_them_out(
     told = compact(result.exploration)["methods"]
     assert told["fastv"]["inside"] and told["fastv"]["order"] is None
     assert not told["spare"]["inside"]
-    whole = result.answers["unpruned"]
-    *_, last = kl_curves(deep_model, result.exploration, whole, budgets=(4,), seeds=(0,))
-    assert list(last.series) == ["spare"]
+
+
+def test_kl_is_measured_where_a_schedule_meets_the_budget(
+    result: Comparison, deep_model: LlavaModel, tmp_path: Path
+) -> None:
+    whole, exploration = result.answers["unpruned"], result.exploration
+    *_, last = kl_curves(deep_model, exploration, whole, budgets=(3, 9), seeds=(0,))
+    assert last.budgets == (3, 9, 16) and list(last.series) == ["spare", *INSIDE]
+    for label, plan in result.plans.items():
+        low = plan.method.lowest(16, 6)
+        first, middle, end = last.series[label]
+        assert (first is None) == (low > 3) and end == 0
+        alone = deep_model.answer(result.view, plan, max_new_tokens=1)
+        assert middle == float(kl_divergence(whole.first_logits, alone.first_logits))
+    measured = dataclasses.replace(result, kl=last)
+    again = reopen(result_text(measured)).comparison
+    assert again.kl is not None and again.kl.series == last.series
+    (drawn,) = drawings(measured, ("kl",))
+    assert "k of FastV is the average over layers; below 4 it has no schedule." in (
+        drawn.drawn.sentence
+    )
+    assert "k of SparseVLM is the average over layers as its paper counts it" in (
+        drawn.drawn.sentence
+    )
+    *_, points = kl_curves(
+        deep_model, explore(result.view, {"mine": result.plans["dart"]}), whole, (3,), (0,)
+    )
+    assert points.points == {"mine": (9, last.series["dart"][1])} and not points.series
+
+
+def test_the_error_curve_says_why_it_leaves_them_out(result: Comparison) -> None:
+    (drawn,) = drawings(result, ("reconstruction",))
+    for title in ("FastV", "DART"):
+        assert f"{title} has no error of one set" in drawn.drawn.sentence
+    first = explore(result.view, {"fastv": PRUNERS["fastv"], "spare": PRUNERS["spare"]})
+    lines = {
+        trace.name: (trace.line.color, list(trace.y))
+        for trace in curve(dataclasses.replace(result, exploration=first)).image.data
+    }
+    assert lines["SPARE"][0] == "rgb(213,94,0)"  # the second method's, whatever the first shows
+    assert set(lines["FastV"][1]) == {None}
+    inside_first = result.exploration.with_gaps({"spare": (0.5,)}, 1)
+    assert inside_first == {"spare": (0.5,), **dict.fromkeys(INSIDE, (None,))}
 
 
 def test_a_layer_shows_kept_merged_and_dropped(result: Comparison) -> None:

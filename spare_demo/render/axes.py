@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-Curve = Sequence[float]
-Band = tuple[Curve, Curve, Curve]
+Curve = Sequence[float | None]
+"""One value for each budget; None where there is none, which leaves a gap."""
+Band = tuple[Sequence[float], Sequence[float], Sequence[float]]
 """Mean, lowest and highest of random picks."""
 
 

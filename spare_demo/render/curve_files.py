@@ -105,13 +105,13 @@ def curve_sheet(
     budget: int,
     y_title: str,
     sentence: str,
-    bound: Curve | None = None,
+    bound: Sequence[float] | None = None,
 ) -> CurveSheet:
     """One line per method, the band of random picks, and the budget as an upright line.
 
     Args:
         budgets: (m,) ascending, >= 1; drawn on a logarithmic axis.
-        series: label -> (m,) values >= 0; colours as in `curves`.
+        series: label -> (m,) values >= 0; colours as in `curves`. Where one is None there is a gap.
         random_band: (m,) mean, lowest and highest.
         budget: the budget set.
         y_title: what the values are.
@@ -123,7 +123,8 @@ def curve_sheet(
     """
     curves = {**series, "random": random_band[0], **({} if bound is None else {"SVD bound": bound})}
     check_curves(budgets, curves, random_band)
-    ticks = round_ticks(max(max(curve) for curve in [*curves.values(), random_band[2]]) or 1.0)
+    drawn = [value for curve in [*curves.values(), random_band[2]] for value in curve]
+    ticks = round_ticks(max(value for value in drawn if value is not None) or 1.0)
     first, last = math.log(budgets[0]), math.log(budgets[-1])
 
     def x_at(k: float) -> float:
@@ -134,7 +135,8 @@ def curve_sheet(
         return _BOTTOM - (_BOTTOM - _TOP) * value / ticks[-1]
 
     def points(values: Curve) -> tuple[Point, ...]:
-        return tuple((x_at(k), y_at(v)) for k, v in zip(budgets, values, strict=True))
+        known = zip(budgets, values, strict=True)
+        return tuple((x_at(k), y_at(value)) for k, value in known if value is not None)
 
     sheet = CurveSheet(sentence)
     sheet.areas.append((points(random_band[2]) + points(random_band[1])[::-1], _BAND))
@@ -155,7 +157,8 @@ def curve_sheet(
     }
     looks |= {"random": (_INK, 1.5, (2, 3)), "SVD bound": (_INK, 1.5, (7, 4))}
     for index, (label, values) in enumerate(curves.items()):
-        sheet.lines.append(_Line(points(values), *looks[label]))
+        if known := points(values):
+            sheet.lines.append(_Line(known, *looks[label]))
         y = _TOP + 12 + 22 * index
         sheet.lines.append(_Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *looks[label]))
         sheet.texts.append(_Text((_RIGHT + 56, y + 4), label, "start"))

@@ -19,7 +19,7 @@ def reconstruction_figure(
     budgets: Sequence[int],
     series: Mapping[str, Curve],
     random_band: Band,
-    svd_bound: Curve,
+    svd_bound: Sequence[float],
     budget: int,
 ) -> Rendered:
     """Relative error of rebuilding all tokens from the k kept ones, against k.
@@ -27,6 +27,7 @@ def reconstruction_figure(
     Args:
         budgets: (m,) ascending numbers of tokens kept.
         series: method label -> (m,) relative errors; the first is drawn blue, the second vermilion.
+            Where one is None there is a gap.
         random_band: (m,) mean, lowest and highest error of random picks.
         svd_bound: (m,) error of the best k directions, which no choice of k tokens can beat.
         budget: the budget set now, marked by a vertical line.
@@ -86,7 +87,7 @@ def _figure(
     return figure
 
 
-def _band(budgets: Sequence[int], low: Curve, high: Curve) -> go.Scatter:
+def _band(budgets: Sequence[int], low: Sequence[float], high: Sequence[float]) -> go.Scatter:
     return go.Scatter(
         x=[*budgets, *budgets[::-1]],
         y=[*_plain(high), *_plain(low)[::-1]],
@@ -162,10 +163,13 @@ def _nearest(budgets: Sequence[int], budget: int) -> int:
 
 def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
     """The numbers at one place, in words."""
-    methods = ", ".join(f"{label} {number(float(curve[place]))}" for label, curve in series.items())
+    found = {label: curve[place] for label, curve in series.items()}
+    methods = "".join(
+        f"{label} {number(float(value))}, " for label, value in found.items() if value is not None
+    )
     mean, low, high = (number(float(curve[place])) for curve in random)
-    return f"{methods}, random picks {mean} ({low} to {high})"
+    return f"{methods}random picks {mean} ({low} to {high})"
 
 
-def _plain(values: Curve) -> list[float]:
-    return [float(value) for value in values]
+def _plain(values: Curve) -> list[float | None]:
+    return [None if value is None else float(value) for value in values]

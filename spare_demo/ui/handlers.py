@@ -167,16 +167,19 @@ class Handlers:
         return answers_html(visit, budget, about, candidates)
 
     def curve(self, visit: Visit, budget: int) -> Shown:
-        curves = visit.exploration.curves
+        exploration, curves = visit.exploration, visit.exploration.curves
         names = {slot: f"{slot} {visit.titles[slot]}" for slot in SLOTS}
-        series = {names[slot]: curves.errors[slot] for slot in SLOTS if slot in curves.errors}
+        errors = exploration.with_gaps(curves.errors, len(curves.budgets))
+        series = {names[slot]: curve for slot, curve in errors.items()}
         band = (
             curves.random.mean.tolist(),
             curves.random.low.tolist(),
             curves.random.high.tolist(),
         )
         figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
-        return {"curve": figure.image, "curve_words": panels.words_html(figure.sentence)}
+        said = exploration.said_of_inside(names, error=True)
+        words = panels.words_html(f"{figure.sentence} {said}".strip())
+        return {"curve": figure.image, "curve_words": words}
 
     # Events.
 

@@ -61,10 +61,12 @@ class Studies:
 
     def kl(self, curves: KlCurves, budget: int, visit: Visit) -> Shown:
         """The curves so far, as the page shows them."""
-        series = {f"{slot} {visit.titles[slot]}": curves.series[slot] for slot in SLOTS}
+        names = {slot: f"{slot} {visit.titles[slot]}" for slot in SLOTS}
+        series = {names[slot]: curves.series[slot] for slot in SLOTS}
         figure = kl_figure(curves.budgets, series, curves.random, budget)
+        said = visit.exploration.said_of_inside(names, error=False)
         shown = gr.update(value=figure.image, visible=True)
-        return {"kl": shown, "kl_words": panels.words_html(figure.sentence)}
+        return {"kl": shown, "kl_words": panels.words_html(f"{figure.sentence} {said}".strip())}
 
     def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """Each word of the question with a relevance map of its own."""

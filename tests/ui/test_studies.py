@@ -170,3 +170,15 @@ def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(photo_file, "What is it?", CHOSEN, None)
     (step,) = guarded(handlers.cite)({"panels": ["kept"]}, unasked)
     assert "let all of them end" in json.loads(step["mail"])["sentence"]
+
+
+def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_file: str) -> None:
+    choices = Choices("fastv", "cdpruner")
+    *_, visit = handlers.guide.answer(
+        handlers.guide.look(photo_file, "What is it?", choices, None), 8
+    )
+    shown = merged(handlers.studies.measure(8, visit))
+    lines = {trace.name: list(trace.y) for trace in shown["kl"]["value"].data if trace.name}
+    assert lines["A FastV"][:3] == [None, None, None] and None not in lines["B CDPruner"]
+    assert "below 6 it has no schedule" in shown["kl_words"]
+    assert "A FastV has no error of one set" in handlers.curve(visit, 8)["curve_words"]
