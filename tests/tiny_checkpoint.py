@@ -63,7 +63,7 @@ def byte_bpe(vocab: int, special: list[str], bos: str, eos: str, end: bool) -> T
     return tokenizer
 
 
-def write_clip_folder(folder: Path) -> open_clip.CLIP:
+def write_clip_folder(folder: Path, size: int = SIZE) -> open_clip.CLIP:
     """A random open_clip model with its tokenizer, as ``local-dir:`` reads it; returns it."""
     marks = ["<pad>", "<start>", "<end>"]
     tokenizer = byte_bpe(330, marks, "<start>", "<end>", end=True)
@@ -74,7 +74,7 @@ def write_clip_folder(folder: Path) -> open_clip.CLIP:
         "embed_dim": EMBED,
         "quick_gelu": True,
         "vision_cfg": {
-            "image_size": SIZE,
+            "image_size": size,
             "patch_size": PATCH,
             "width": 32,
             "layers": 3,
@@ -126,27 +126,32 @@ def write_llava_folder(folder: Path, layers: int = 3) -> None:
 PINPOINTS = [[56, 112], [112, 56], [112, 112], [168, 56], [56, 168]]  # height, width
 
 
-def write_llava_next_folder(folder: Path) -> None:
-    """A LLaVA-NeXT around the CLIP in ``clip/``: a base view and up to four tiles."""
-    vision_config, vision_tower = _clip(folder)
+def write_llava_next_folder(folder: Path, size: int = SIZE, width: int = 32) -> None:
+    """A LLaVA-NeXT around the CLIP in ``clip/``: a base view and up to four tiles.
+
+    size: of a view in pixels; 336 makes the 2,880 tokens of the real one. width: of a token.
+    """
+    vision_config, vision_tower = _clip(folder, size)
     tokenizer = _tokenizer()
+    pinpoints = [[h * size // SIZE, w * size // SIZE] for h, w in PINPOINTS]
     processor = LlavaNextProcessor(
         LlavaNextImageProcessor(
-            size={"shortest_edge": SIZE},
-            crop_size={"height": SIZE, "width": SIZE},
-            image_grid_pinpoints=PINPOINTS,
+            size={"shortest_edge": size},
+            crop_size={"height": size, "width": size},
+            image_grid_pinpoints=pinpoints,
         ),
         tokenizer,
         patch_size=PATCH,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
     )
+    views = (size // PATCH) ** 2
     config = LlavaNextConfig(
         vision_config=vision_config,
-        text_config=_text_config(tokenizer),
+        text_config=_text_config(tokenizer, width, max(512, 8 * views)),
         image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
-        image_grid_pinpoints=PINPOINTS,
-        image_seq_length=(SIZE // PATCH) ** 2,
+        image_grid_pinpoints=pinpoints,
+        image_seq_length=views,
     )
     _save(LlavaNextForConditionalGeneration(config), processor, folder, vision_tower)
 
@@ -217,9 +222,9 @@ def write_qwen_folder(folder: Path) -> None:
     _save(Qwen2_5_VLForConditionalGeneration(config), processor, folder)
 
 
-def _clip(folder: Path) -> tuple[CLIPVisionConfig, CLIPVisionModel]:
+def _clip(folder: Path, size: int = SIZE) -> tuple[CLIPVisionConfig, CLIPVisionModel]:
     (folder / "clip").mkdir(parents=True)
-    return clip_vision_from_open_clip(write_clip_folder(folder / "clip"))
+    return clip_vision_from_open_clip(write_clip_folder(folder / "clip", size))
 
 
 def _tokenizer() -> PreTrainedTokenizerFast:
@@ -235,15 +240,17 @@ def _tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def _text_config(tokenizer: PreTrainedTokenizerFast) -> LlamaConfig:
+def _text_config(
+    tokenizer: PreTrainedTokenizerFast, width: int = 32, positions: int = 512
+) -> LlamaConfig:
     return LlamaConfig(
         vocab_size=len(tokenizer),
-        hidden_size=32,
+        hidden_size=width,
         intermediate_size=64,
         num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=512,
+        max_position_embeddings=positions,
         bos_token_id=tokenizer.bos_token_id,
         eos_token_id=tokenizer.eos_token_id,
     )

@@ -181,11 +181,13 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     answering(p.measure.click, studies.measure, redrawn)
     for event in (p.compare_questions.click, p.other.submit):
         answering(event, studies.second, [p.other, p.budget, p.visit])
+    # js/core.js asks them one after the other.
+    mailed: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = _of_event(once(studies.words))
-    p.stage.words(words, p.visit, [p.mail, p.message], **moving)
+    p.stage.words(words, p.visit, [p.mail, p.message], **mailed)
     for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
         told = _of_event(once(getattr(handlers, name)))
-        getattr(part, name)(told, p.visit, [p.mail, p.message], **moving)
+        getattr(part, name)(told, p.visit, [p.mail, p.message], **mailed)
     controls = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer]
     controls += [p.text, p.budget, p.notice]
     linked = p.stage.reopen(_of_event(once(handlers.reopen)), p.visit, controls, **_QUIET)

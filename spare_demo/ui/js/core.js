@@ -13,6 +13,33 @@ window.SPARE = (() => {
 
   const hear = (mail) => emit('mail', JSON.parse(mail));
 
+  // Questions to the server, one after the other, of one kind only the latest: of two mails in one
+  // moment only one would be heard. One that stays without an answer does not hold up the others.
+  const PATIENCE = 15000;  // milliseconds
+  const line = new Map();
+  let open = null, alarm = 0;
+
+  function ask(trigger, kind, what) {
+    line.set(kind, () => trigger(kind, what));
+    next();
+  }
+
+  function next() {
+    if (open || !line.size) return;
+    const [[kind, send]] = line;
+    line.delete(kind);
+    open = kind;
+    alarm = setTimeout(answered, PATIENCE);
+    send();
+  }
+
+  function answered() {
+    clearTimeout(alarm);
+    open = null;
+    next();
+  }
+  on('mail', ({kind}) => { if (kind === open) setTimeout(answered); });
+
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
   // {type, data} as compact.py packs it -> a typed array; null stays null.
@@ -66,6 +93,6 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-  return {on, emit, hear, unpack, number, percent, tokensWord, escape,
+  return {on, emit, hear, ask, unpack, number, percent, tokensWord, escape,
           expectedJaccard, save, calm};
 })();

@@ -3,6 +3,7 @@
 SPARE.layers = (() => {
   const {number, tokensWord, escape, colours, expectedJaccard} = SPARE;
   const {css, named} = colours;
+  const NUMBERED = 64;  // most picks that carry their rank; more would be a page of digits
 
   // Bits of the neighbours (up, down, left, right) for which `same` holds.
   function neighbours(token, {rows, cols, cells, tokens}, same) {
@@ -147,6 +148,9 @@ SPARE.layers = (() => {
     if (!picks) return waiting(slot, data.slots[slot], k);
     const {rank, count} = picks, flag = (i) => rank[i] >= 0;
     const near = (i) => neighbours(i, data.grid, flag);
+    // So many shades look like a ramp, and one pick more does not change the shade of every other.
+    const most = count > NUMBERED ? 127 : Math.max(1, count - 1);
+    const step = (i) => Math.round(rank[i] / Math.max(1, count - 1) * most);
     const first = data.where(picks.order[0]);
     let sentence = `${label} picked ${count} of ${tokensWord(data.n)}, dark first and light last; ` +
       `the first is ${first}`;
@@ -156,14 +160,14 @@ SPARE.layers = (() => {
     }
     return {
       name: `order ${slot}`, base: 'dim',
-      key: (i) => (flag(i) ? ((count * data.n + rank[i]) * 16 + near(i)) * 2 + 1 : 0),
+      key: (i) => (flag(i) ? (((count > NUMBERED ? 0 : count) * 128 + step(i)) * 16 + near(i)) * 2 + 1 : 0),
       cell(paint, i) {
         if (!flag(i)) return paint.copy(i, 'dim');
-        const shade = colours.ramp(named[slot], rank[i] / Math.max(1, count - 1));
+        const shade = colours.ramp(named[slot], step(i) / most);
         paint.copy(i, 'grey');
         paint.fill(i, css(shade), 0.8);
         paint.outline(i, '#fff', Math.max(1, Math.floor(paint.line / 2)), near(i));
-        if (count > 64) return;
+        if (count > NUMBERED) return;
         const light = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2];
         paint.write(i, String(rank[i] + 1), light < 128 ? '#fff' : '#000');
       },

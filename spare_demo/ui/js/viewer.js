@@ -66,7 +66,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       const wants = drawn.asks ?? drawn.wants;
       if (wants && asked !== `${wants} ${k} ${layer}`) {
         asked = `${wants} ${k} ${layer}`;
-        trigger(drawn.asks ? 'picks' : 'leftover', {slot: wants, budget: k});
+        SPARE.ask(trigger, drawn.asks ? 'picks' : 'leftover', {slot: wants, budget: k});
       }
     });
     mark();

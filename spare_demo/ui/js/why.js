@@ -141,7 +141,7 @@ SPARE.why = (element, trigger) => {
   function ask() {  // once the pointer rests
     clearTimeout(asked);
     asked = setTimeout(() => {
-      trigger('why', {patch: state.cursor, budget: state.k, step: step()});
+      SPARE.ask(trigger, 'why', {patch: state.cursor, budget: state.k, step: step()});
     }, 150);
   }
 

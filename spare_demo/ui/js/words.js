@@ -15,7 +15,7 @@ SPARE.words = (row, trigger) => {
   row.addEventListener('click', (event) => {
     if (event.target.matches('button')) {
       event.target.textContent = 'Asking the server …';
-      trigger('words', {});
+      SPARE.ask(trigger, 'words', {});
     }
   });
   row.addEventListener('change', (event) => {

@@ -1,0 +1,133 @@
+"""A page of 2,880 visual tokens, as LLaVA-NeXT makes them, in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from spare_demo import measures
+from spare_demo.explain import why
+from spare_demo.models import load_model
+from spare_demo.render import BLUE, leftover_map, pick_order
+from spare_demo.settings import Settings
+from spare_demo.ui import build, examples, launch_options
+from spare_demo.ui.payload import payload
+from spare_demo.ui.visit import Choices, Guide, Visit
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+
+expect = browsing.expect
+pytestmark = browsing.MARKS
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory):
+    """A checkpoint with views of 576 tokens, so wide that their directions are too many to send."""
+    import tiny_checkpoint
+
+    folder = tmp_path_factory.mktemp("large") / "large-next"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        tiny_checkpoint.write_llava_next_folder(folder, size=336, width=256)
+    return load_model(str(folder), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def settings() -> Settings:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return Settings(port=free.getsockname()[1], budget=64, max_new_tokens=2)
+
+
+@pytest.fixture(scope="module")
+def page(large, settings: Settings, browser) -> Iterator[browsing.Visitor]:
+    """A visitor on the opened page."""
+    demo = build(large, settings)
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    expect.set_options(timeout=browsing.PATIENCE)
+    tab = context.new_page()
+    tab.set_default_timeout(browsing.PATIENCE)
+    visitor = browsing.Visitor(tab)
+    tab.on("pageerror", lambda error: visitor.errors.append(str(error)))
+    yield visitor.open(f"http://127.0.0.1:{settings.port}")
+    context.close()
+    demo.close(verbose=False)
+    assert visitor.errors == []
+
+
+@pytest.fixture(scope="module")
+def visit(large, settings: Settings) -> Visit:
+    """The same comparison, as Python makes it."""
+    first = examples.shipped()[0]
+    choices = Choices("spare", "cdpruner", 0, large.aspect(None))
+    return Guide(large, settings).look(first.path, first.question, choices, None)
+
+
+def to_budget(page: browsing.Visitor, k: int) -> None:
+    page.page.evaluate("k => SPARE.setBudget(k)", k)
+    page.page.wait_for_function("k => SPARE.state.k === k", arg=k)
+
+
+def test_what_is_sent_is_small_and_the_rest_is_asked_for(visit: Visit) -> None:
+    sent = payload(visit, 64)
+    del sent["picture"]
+    assert sent["n"] == 2880
+    assert len(json.dumps(sent)) < 400_000
+    assert sent["coordinates"] is None  # or this would not test what it should
+
+
+@pytest.mark.parametrize("k", [64, 1500])
+def test_scrubbing_draws_what_python_draws(page, visit: Visit, k: int) -> None:
+    to_budget(page, k)
+    page.layer("order")
+    drawn = pick_order(visit.canvas, visit.exploration.full["A"].order[:k], BLUE, "A SPARE")
+    assert page.sentence() == drawn.sentence
+    shown = np.asarray(page.picture(), int)
+    gap = np.abs(shown - np.asarray(drawn.image.crop((0, 0, *visit.canvas.size)), int)).max(axis=2)
+    # The numbers on the first 64 picks are in the browser's own font.
+    assert (gap > 3).mean() < (0.03 if k <= 64 else 0.002)
+
+
+def test_leftovers_come_from_the_server(page, visit: Visit) -> None:
+    page.layer("leftover")
+    for k in (64, 700, 90, 91, 64):  # the last ones before the first was answered
+        to_budget(page, k)
+        if k in (90, 91):
+            continue
+        features = visit.exploration.view.tokens.features
+        left = measures.leftover_share(features, visit.exploration.full["A"].order[:k])
+        drawn = leftover_map(visit.canvas, left, "A SPARE", k)
+        expect(page.find("#stage figcaption").first).to_have_text(drawn.sentence)
+
+
+def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit) -> None:
+    to_budget(page, 64)
+    page.layer("difference")
+    kept = set(visit.exploration.full["A"].order[:64].tolist())
+    for token in (next(iter(kept)), next(i for i in range(900, 2880) if i not in kept)):
+        page.point(token)
+        reason = why(visit.exploration, "A", token, 64)
+        column = page.find(".reason.a")
+        told = f"rank {reason.rank}" if reason.rank else "not picked"
+        expect(column).to_contain_text(told)
+        expect(column.locator(".factors td:last-child")).to_have_count(4)
+        numbers = column.locator(".factors td:last-child").all_inner_texts()
+        assert float(numbers[1]) == pytest.approx(reason.factors.magnitude, rel=0.02)
+
+
+def test_an_own_set_of_many_is_asked_with(page, visit: Visit) -> None:
+    to_budget(page, 64)
+    page.find("[data-start=neither]").click()
+    chosen = visit.exploration.selections(64)
+    count = 2880 - len(set(chosen["A"].kept.tolist()) | set(chosen["B"].kept.tolist()))
+    expect(page.find(".edit .count")).to_have_text(re.compile(rf"^{count} tokens of 2880"))
+    page.find(".again").click()
+    expect(page.find("#own-answer h3")).to_have_text(f"Your set · {count}")
+    expect(page.find("#own-answer")).to_contain_text("KL of the first token")
