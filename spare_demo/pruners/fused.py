@@ -35,21 +35,21 @@ _failed = False
 
 
 def steps(
-    table: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
+    rows: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """All k steps at once, as the plain loop in `greedy.py` defines them.
+    """All k steps at once, as the plain loop in `plain.py` defines them.
 
-    table: (b, n, n) inner products of the rows; start: (b, n) their squared lengths; merit:
-    (m, b, n); all float64 on one CUDA device. tie, dependent: in units of `start`.
+    rows: (b, n, d); start: (b, n) their squared lengths; merit: (m, b, n); all float64 on one CUDA
+    device. tie, dependent: in units of `start`.
     Returns order, value, second, each (m, b, k); None where Triton cannot be used.
     """
     global _failed
     if triton is None or _failed:
         return None
-    key = (table.device, merit.shape, k, tie, dependent)
+    key = (rows.device, merit.shape, k, tie, dependent)
     with _lock:
         try:
-            graph = _graphs.pop(key, None) or _Graph(table, start, merit, k, tie, dependent)
+            graph = _graphs.pop(key, None) or _Graph(rows, start, merit, k, tie, dependent)
         except Exception:  # no compiler on this machine, a driver too old, ...
             _log.warning(
                 "The fused selection cannot be used here; the plain loop is.", exc_info=True
@@ -59,7 +59,7 @@ def steps(
         _graphs[key] = graph
         if len(_graphs) > _SHAPES:
             _graphs.popitem(last=False)
-        return graph.run(table, start, merit)
+        return graph.run(rows, start, merit)
 
 
 @dataclass(frozen=True)
@@ -76,12 +76,12 @@ class Buffers:
     second: Tensor  # (B, k)
 
     @classmethod
-    def like(cls, table: Tensor, merit: Tensor, k: int) -> Buffers:
-        """Empty ones for table (b, n, n) and merit (m, b, n)."""
-        rows, n = merit.shape[0] * merit.shape[1], merit.shape[2]
-        new = merit.new_empty
+    def like(cls, merit: Tensor, k: int) -> Buffers:
+        """Empty ones for merit (m, b, n)."""
+        m, b, n = merit.shape
+        rows, new = m * b, merit.new_empty
         return cls(
-            torch.empty_like(table),
+            new(b, n, n),
             new(rows, n),
             new(rows, n),
             new(2, rows, n),
@@ -91,9 +91,9 @@ class Buffers:
             new(rows, k),
         )
 
-    def fill(self, table: Tensor, start: Tensor, merit: Tensor, dependent: float) -> None:
-        """What a run starts from."""
-        self.table.copy_(table)
+    def fill(self, rows: Tensor, start: Tensor, merit: Tensor, dependent: float) -> None:
+        """What a run starts from; rows (b, n, d)."""
+        torch.matmul(rows, rows.mT, out=self.table)
         self.merit.copy_(merit.flatten(0, 1))
         self.reach.copy_((merit * start).flatten(0, 1))
         self.u[0].view(merit.shape).copy_(torch.where(start > dependent, start, 0.0))
@@ -131,21 +131,21 @@ class _Graph:
     """The launches for one shape, captured, with the buffers they are bound to."""
 
     def __init__(
-        self, table: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
+        self, rows: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
     ):
-        self._buffers, self._dependent = Buffers.like(table, merit, k), dependent
+        self._buffers, self._dependent = Buffers.like(merit, k), dependent
         self._shape = (*merit.shape[:2], k)
-        with torch.cuda.device(table.device):
-            self._buffers.fill(table, start, merit, dependent)
+        with torch.cuda.device(rows.device):
+            self._buffers.fill(rows, start, merit, dependent)
             launch(self._buffers, tie, dependent)  # compiles, which a capture must not
             torch.cuda.synchronize()
             self._graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
                 launch(self._buffers, tie, dependent)
 
-    def run(self, table: Tensor, start: Tensor, merit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def run(self, rows: Tensor, start: Tensor, merit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         on = self._buffers
-        on.fill(table, start, merit, self._dependent)
+        on.fill(rows, start, merit, self._dependent)
         self._graph.replay()
         order, value, second = (
             part.view(self._shape).clone() for part in (on.order, on.value, on.second)

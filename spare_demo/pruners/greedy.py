@@ -25,9 +25,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from spare_demo.pruners import fused
+from spare_demo.pruners import fused, plain
 from spare_demo.pruners.base import Pruner, check_budget
-from spare_demo.pruners.cosines import Cosines
 from spare_demo.pruners.views import in_turn, view_blocks
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -41,8 +40,6 @@ TIE = 2e-14
 TRUST = 1e-6
 """A round ends when the best value falls to this share of what an open token had at its start:
 rounding is then about 1e-9 of the values compared."""
-
-_CHECK = 32  # steps between two looks at whether a round still stands, where looking costs nothing
 
 
 class Picks(NamedTuple):
@@ -116,7 +113,7 @@ def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
     When no token is independent of the picked ones any more (sine <= `DEPENDENT`; zero vectors
     and tokens of no merit never are), the rest follow by highest merit, with gain 0.
     """
-    rows = features.to(torch.float64, copy=True)
+    rows = features.detach().to(torch.float64, copy=True)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     rows /= norm.masked_fill(norm == 0, 1.0)
     start = (norm.squeeze(-1) > 0).double()  # u, exactly 1, however unit rows round
@@ -153,45 +150,12 @@ class Run(NamedTuple):
 
 def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
     """Up to k steps from rows (b, n, d) whose squared lengths are start (b, n); merit (m, b, n)."""
-    cosines = Cosines(rows, len(merit), k)
     found = None
     if rows.is_cuda:
-        found = fused.steps(cosines.table, start, merit, k, TIE, DEPENDENT**2)
+        found = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
     if found is None:
-        found = _steps(cosines, start, merit, k)
+        found = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
     return Run(*found, _stood(*found[:2], merit * start))
-
-
-def _steps(cosines: Cosines, start: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The loop itself -> order, value, second of `Run`. Ends early where looking costs nothing."""
-    m, b, n = merit.shape
-    merit, reach = merit.flatten(0, 1), (merit * start).flatten(0, 1)  # (m * b, n)
-    order = torch.zeros(m * b, k, dtype=torch.long, device=merit.device)
-    best = merit.new_zeros(m * b, k, 2)
-    factor = merit.new_empty(m * b, k, n)  # the Cholesky factor, a row a step
-    u = torch.threshold_(start.repeat(m, 1), DEPENDENT**2, 0.0)
-    slack = TIE * reach
-    for t in range(k):
-        look = t and t % _CHECK == 0 and not u.is_cuda
-        if look and int(_stood(order[:, :t], best[:, :t, 0], reach).amax()) < t:
-            break
-        now = merit * u
-        top = now.topk(min(2, n), dim=-1).values
-        tied = now + slack >= top[:, :1]
-        pick = tied.view(torch.uint8).argmax(dim=-1, keepdim=True)  # (m * b, 1), the first of them
-        order[:, t : t + 1] = pick
-        best[:, t, : min(2, n)] = top
-
-        past = factor[:, :t]
-        weight = past.gather(-1, pick[:, None].expand(-1, t, 1))  # (m * b, t, 1)
-        row = torch.baddbmm(cosines.take(pick, now), weight.mT, past, alpha=-1)[:, 0]
-        row *= u.gather(-1, pick).rsqrt_()
-        factor[:, t] = row
-        u.addcmul_(row, row, value=-1)
-        torch.threshold_(u.scatter_(-1, pick, 0.0), DEPENDENT**2, 0.0)
-        slack.scatter_(-1, pick, 0.0)
-    whole = (m, b, k)
-    return order.view(whole), best[..., 0].view(whole), best[..., 1].view(whole)
 
 
 def _stood(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
