@@ -23,6 +23,7 @@ from spare_demo.geometry import Aspect
 from spare_demo.models import Model, load_model
 from spare_demo.models.catalog import ASSETS
 from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
+from spare_demo.pruners.options import read_options, write_method
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes.sets import SETS
@@ -34,6 +35,7 @@ METHODS = (
     *("anti-relevance", "normal-relevance", "random", "uniform"),
 )
 BUDGETS = (16, 32, 64, 128, 192)
+USUAL_SET = "held-out"
 
 _EPILOG = """\
 A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
@@ -74,9 +76,12 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add(
         "--set",
         nargs="+",
-        choices=list(SETS),
-        default=["held-out"],
-        help="drawn scenes that training never shows (default: %(default)s)",
+        action="extend",
+        type=_set_or_setting,
+        default=[],
+        metavar="SET|METHOD.SETTING=VALUE",
+        help=f"drawn scenes that training never shows, of: {', '.join(SETS)} (default: "
+        f"{USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean",
     )
     add("--questions", type=int, default=600, help="of each set (default: %(default)s)")
     add("--data", type=Path, metavar="FILE", help="JSON lines in place of drawn scenes, see below")
@@ -114,6 +119,14 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         default=ASSETS / "figures",
         metavar="FOLDER",
         help="where the report's figures go (default: assets/figures)",
+    )
+
+
+def _set_or_setting(text: str) -> str:
+    if text in SETS or "=" in text:
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no set of scenes ({', '.join(SETS)}) and no METHOD.SETTING=VALUE"
     )
 
 
@@ -158,7 +171,7 @@ def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
     if arguments.data is None:
         if arguments.images is not None:
             raise ValueError("--images needs --data, the file of questions.")
-        sets = dict.fromkeys(arguments.set)
+        sets = dict.fromkeys(text for text in arguments.set if text in SETS) or (USUAL_SET,)
         return [sheet for which in sets for sheet in drawn(which, arguments.questions)]
     images = arguments.images or arguments.data.parent
     if not images.is_dir():
@@ -185,6 +198,16 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     if arguments.max_new_tokens < 1:
         raise ValueError("--max-new-tokens must be 1 or more.")
     names = list(PRUNERS) if arguments.methods == ["all"] else arguments.methods
+    changes = read_options([text for text in arguments.set if text not in SETS], PRUNERS)
+    if unused := [name for name in changes if name not in names]:
+        raise ValueError(
+            f"{unused[0]!r} has settings but is not measured. Add it to --methods, or leave its "
+            "settings out."
+        )
+    # What is set goes into the label, so that every table and file says so.
+    told = {name: write_method(name, values, PRUNERS) for name, values in changes.items()}
+    names = [told.get(name, name) for name in names]
+    arguments.reference = told.get(arguments.reference, arguments.reference)
     chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
     return Plan(
         methods={label: m for label, m in chosen.items() if isinstance(m, Pruner)},

@@ -208,7 +208,10 @@ def _asked(
     )
     for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
         menu_of = gr.Dropdown(
-            tuning.menu(model.reason_against), value=name, label=label, elem_id=f"method-{slot}"
+            tuning.menu(model.reason_against, name),
+            value=name,
+            label=label,
+            elem_id=f"method-{slot}",
         )
         parts[f"method_{slot}"] = menu_of
         parts[f"tuned_{slot}"] = tuning.settings_panel(

@@ -177,3 +177,40 @@ def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
     assert "SPARE is left out" in capsys.readouterr().err
     methods = {row.method for row in load(tmp_path / "out")[1]}
     assert "spare" not in methods and {"uniform", "spare-reconstruction"} <= methods
+
+
+def test_a_method_is_measured_as_it_is_set_and_kept_apart(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, methods = ("--questions", "3", "--set", "held-out"), ("random", "divprune")
+    euclidean = (*few, "--set", "divprune.metric=euclidean", "--reference", "divprune")
+    assert measure(*euclidean, methods=methods) == 0
+    settings, rows, _ = load(tmp_path / "out")
+    label = "divprune:metric=euclidean"
+    assert settings["methods"][label] == {"name": "divprune", "metric": "euclidean"}
+    assert {row.method for row in rows} == {"unpruned", "blank", "random", label}
+    assert label in capsys.readouterr().out
+    assert measure(*few, methods=methods) == 1
+    assert "holds results of other settings (methods)" in capsys.readouterr().err
+    assert measure("--questions", "3", *euclidean[2:], methods=methods) == 0  # goes on
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("divprune.metric=oval", "Choose one of: cosine, euclidean"),
+        ("divprune.colour=red", "has no setting 'colour'"),
+        ("visionzip.contextual=0.5", "'visionzip' has settings but is not measured"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_runs(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, sentence: str
+) -> None:
+    assert measure("--set", option, methods=("divprune",)) == 1
+    assert sentence in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        measure("--set", "seen")
+    assert "no set of scenes (held-out, unseen-pairs)" in capsys.readouterr().err
