@@ -47,7 +47,7 @@ def assert_same(
     k = found[0].shape[-1]
     expected = plain.steps(rows, start, merit, k, greedy.TIE, DEPENDENT, greedy.TRUST)
     stood = greedy._stood(*expected[:2], merit * start)
-    assert torch.equal(greedy._stood(*found[:2], merit * start), stood)
+    assert torch.equal(greedy._stood(found[0], found[1], merit * start), stood)
     good = torch.arange(k) < stood[..., None]
     assert torch.equal(found[0][good], expected[0][good])
     for ours, theirs in zip(found[1:], expected[1:], strict=True):
@@ -59,8 +59,7 @@ def interpreted(seeds: range, n: int, d: int, k: int) -> int:
     TRITON_INTERPRET=1; how many runs they were."""
     cases = [case(seed, n, d) for seed in seeds]
     rows, start, merit = (
-        torch.cat([each[part] for each in cases], dim=dim)
-        for part, dim in enumerate((0, 0, 1))
+        torch.cat([each[part] for each in cases], dim=dim) for part, dim in enumerate((0, 0, 1))
     )
     on = fused.Buffers.like(merit, k)
     on.fill(rows, start, merit, DEPENDENT)
