@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,6 +17,7 @@ from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.tuning import menu
 
 FILE = """
@@ -42,6 +45,35 @@ class EveryOther(Pruner):
 """
 
 
+INSIDE = """
+from dataclasses import dataclass, field
+
+import torch
+
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.plan import Choice, LayerPruner, Stop
+
+
+@dataclass(frozen=True)
+class LastOnes(LayerPruner):
+    layer: int = field(default=1, metadata=setting("Layer", "Where it acts.", limits=(1, 2)))
+
+    name = "last-ones"
+    title = "Last ones"
+    summary = "From one layer on the last tokens."
+    cost = "O(k)"
+
+    def lowest(self, n, depth):
+        return 1
+
+    def stops(self, n, depth, k):
+        return (Stop(self.layer, k),)
+
+    def choose(self, reading, stop):
+        return Choice(torch.arange(len(reading.visual))[-stop.keep:])
+"""
+
+
 @pytest.fixture
 def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "every_other.py").write_text(FILE)
@@ -49,8 +81,12 @@ def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     from every_other import EveryOther  # type: ignore[import-not-found]
 
     monkeypatch.setitem(PRUNERS, "every-other", EveryOther())
+    (tmp_path / "last_ones.py").write_text(INSIDE)
+    from last_ones import LastOnes  # type: ignore[import-not-found]
+
+    monkeypatch.setitem(PRUNERS, "last-ones", LastOnes())
     yield
-    del sys.modules["every_other"]
+    del sys.modules["every_other"], sys.modules["last_ones"]
 
 
 @pytest.mark.usefixtures("_added")
@@ -83,3 +119,49 @@ def test_on_the_page_and_in_the_api(
     sent = (str(tmp_path / "photo.png"), "", "every-other:start=2", "random", 4, 0)
     selections = api.compare(*sent)["selections"]
     assert selections["every-other:start=2"]["order"] == [2, 4, 6, 8]
+
+
+@pytest.mark.usefixtures("_added")
+def test_its_picks_and_answer_are_on_the_page(
+    tmp_path: Path, photo: Image.Image, tiny_model: LlavaModel
+) -> None:
+    photo.save(tmp_path / "photo.png")
+    handlers = Handlers(tiny_model, Settings(max_new_tokens=1))
+    asked = (str(tmp_path / "photo.png"), "Why?", "every-other:start=2", "last-ones:layer=2")
+    shown: dict[str, Any] = {}
+    for step in handlers.ask(*asked, 0, "pad", -2, "stretches", 4, None, None):
+        shown |= step
+    labels = {slot: told["label"] for slot, told in shown["stage"]["methods"].items()}
+    assert labels == {"A": "A Every other (start=2)", "B": "B Last ones (layer=2)"}
+    assert "A Every other (start=2) · 4" in shown["answers"]
+    layers = json.loads(shown["mail"])["slots"]["B"]
+    assert layers["counts"] == [16, 16, 4]
+    assert shown["visit"].answers["B"].set_at(2).kept.tolist() == [12, 13, 14, 15]
+
+
+@pytest.mark.usefixtures("_added")
+def test_one_inside_the_language_model_is_everywhere_too(
+    tmp_path: Path,
+    photo: Image.Image,
+    tiny_model: LlavaModel,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(program, "load_model", lambda name, device, **_: tiny_model)
+    photo.save(tmp_path / "photo.png")
+    argv = ["compare", str(tmp_path / "photo.png"), "Why?", "--out", str(tmp_path / "out")]
+    argv += ["--methods", "last-ones", "--set", "last-ones.layer=2", "--budget", "3"]
+    assert program.main([*argv, "--max-new-tokens", "1"]) == 0
+    assert "Last ones (layer=2)" in capsys.readouterr().out
+    plan = json.loads((tmp_path / "out/result.json").read_text())["plans"]["last-ones"]
+    assert plan["per_layer"] == [16, 16, 3]
+    assert plan["kept"][-1]["patches"] == [13, 14, 15]
+    assert ("Last ones", "last-ones") in menu(tiny_model.reason_against)
+    assert "`last-ones.layer` | 1 | 1 to 2" in markdown()
+    sent = (str(tmp_path / "photo.png"), "Why?", "last-ones", "random", 4, 0)
+    told = Api(tiny_model, Settings(max_new_tokens=1)).compare(*sent)
+    assert told["plans"]["last-ones"]["per_layer"] == [16, 4, 4]
+    argv = ["evaluate", "--out", str(tmp_path / "runs"), "--methods", "last-ones"]
+    monkeypatch.setattr("spare_demo.evaluation.command.load_model", lambda *_: tiny_model)
+    assert program.main([*argv, "--questions", "2", "--budgets", "5", "--resamples", "9"]) == 0
+    assert "last-ones" in (tmp_path / "runs/results.csv").read_text()

@@ -61,10 +61,19 @@ class PruMerge(Pruner):
     reads_features = False
     needs = frozenset({"states", "project", "cls_attention", "vision_keys"})
     cost = "O(k n w)"
-    deviations = (
-        "The released code has no budget; with size=adaptive the number of tokens is the "
-        "picture's own, as released."
-    )
+
+    @property
+    def deviations(self) -> str:  # type: ignore[override]
+        """Where this differs from the paper or the released code, in sentences."""
+        told = (
+            "The released code has no budget; with size=adaptive the number of tokens is the "
+            "picture's own, as released."
+        )
+        if self.form == "plain":
+            return told
+        return (
+            f"{told} With a budget, a rule of ours: half by attention, half on a grid of the rest."
+        )
 
     @property
     def name(self) -> str:

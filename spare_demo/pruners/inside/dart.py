@@ -63,7 +63,8 @@ class Dart(OneStop):
     nominal_note = "nominal tokens after layer K only"
     deviations = (
         "Keys as they are cached, after rotation; pivots in the order of their norm, visual ones "
-        "first. Left-over places go to the first pivots. K is scaled to the depth of the model."
+        "first. Left-over places go to the first pivots. K is scaled to the depth of the model. "
+        "The budget is the average over layers; with counting=released the code's own T."
     )
 
     def nominal(self, n: int, k: int) -> int:

@@ -40,7 +40,8 @@ class FastV(OneStop):
     cost = "one row of attention: O(n d)"
     deviations = (
         "Chosen once, in the prefill, as the released variants with a cache do; the research code "
-        "chooses again for every word. K is scaled to the depth of the model."
+        "chooses again for every word. K is scaled to the depth of the model. The budget is the "
+        "average over layers; with counting=rank the tokens after K, as released."
     )
 
     def choose(self, reading: Reading, stop: Stop) -> Choice:

@@ -72,14 +72,32 @@ class SparseVLM(LayerPruner):
 
     paper = "SparseVLM, ICML 2025"
     link = "https://arxiv.org/abs/2410.04417"
-    looks_at = ("attention of some words, in the layer before", "features", "dropped states")
-    cost = "attention of m words and distances of r tokens at each of 3 steps: O((m n + r²) d)"
-    deviations = (
-        "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other budgets. "
-        "No random noise to break ties. Layers are scaled to the depth of the model."
-    )
     steps = len(_OUTPUTS)
     counting_note = "a layer counts as pruned once its output is"
+
+    @property
+    def looks_at(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What `choose` reads, in words."""
+        dropped = ("states of dropped tokens",) if self.merges else ()
+        return ("attention of some words, in the layer before", "features", *dropped)
+
+    @property
+    def cost(self) -> str:  # type: ignore[override]
+        """What choosing costs, in big-O."""
+        if self.merges:
+            return "attention of m words, distances of r tokens at each of 3 steps: O((m n + r²) d)"
+        return "attention of m words at each of 3 steps: O(m n d)"
+
+    @property
+    def deviations(self) -> str:  # type: ignore[override]
+        """Where this differs from the paper or the released code, in sentences."""
+        own = "No random noise to break ties."
+        if self.version == "2.0":
+            own = "Half of the heads, where there are fewer than 28, in place of 14."
+        return (
+            "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other "
+            f"budgets. {own} Layers are scaled to the depth of the model."
+        )
 
     @property
     def name(self) -> str:
