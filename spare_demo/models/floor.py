@@ -64,15 +64,40 @@ def prefill_operations(hf: Any, lengths: Sequence[int]) -> float:
 
 
 def prefill_bytes(hf: Any) -> int:
-    """Of what a prefill must read: the layers' weights and the head's."""
+    """Of what a prefill must read: the layers' weights and the head's, as they lie in memory.
+
+    Quantised ones are packed, and their scales, which are no parameters, are read with them.
+    """
     parts = (_decoder(hf).layers, hf.lm_head)
-    return sum(p.numel() * p.element_size() for part in parts for p in part.parameters())
+    read = [p for part in parts for p in part.parameters()]
+    read += [scale for part in parts for module in part.modules() for scale in _scales(module)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in read)
 
 
 def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:
-    """Seconds. lengths: the tokens in each layer."""
+    """Seconds. lengths: the tokens in each layer.
+
+    8-bit weights are multiplied as whole numbers, at a rate that was not measured: reading alone
+    decides then.
+    """
     reading = prefill_bytes(hf) / rates.bandwidth
+    if any(p.dtype == torch.int8 for p in _decoder(hf).layers.parameters()):
+        return reading
     return max(reading, prefill_operations(hf, lengths) / rates.product)
+
+
+def _scales(module: Any) -> list[torch.Tensor]:
+    """What bitsandbytes keeps beside a quantised weight: `absmax` of each block of 4-bit ones, its
+    own where it is quantised in turn, or `SCB` of each row of 8-bit ones, which moves from the
+    weight to the module's state with the first pass."""
+    weight, found = getattr(module, "weight", None), []
+    block = getattr(weight, "quant_state", None)
+    if block is not None:
+        found = [block.absmax, getattr(getattr(block, "state2", None), "absmax", None)]
+    else:
+        holders = (weight, getattr(module, "state", None))
+        found = [getattr(holder, "SCB", None) for holder in holders]
+    return [scale for scale in found if isinstance(scale, torch.Tensor)]
 
 
 def _weights(layer: Any) -> int:

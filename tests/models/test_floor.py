@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from PIL import Image
+from torch import nn
 
 from spare_demo.models import LlavaModel
 from spare_demo.models.floor import (
@@ -35,6 +38,44 @@ def test_the_larger_of_reading_and_computing_decides(tiny_model: LlavaModel) -> 
     assert prefill_floor(tiny_model.hf, reading, lengths) == prefill_bytes(tiny_model.hf)
     least = prefill_floor(tiny_model.hf, computing, lengths)
     assert least == prefill_operations(tiny_model.hf, lengths)
+
+
+def quantised(data: torch.Tensor, **beside: Any) -> nn.Linear:
+    """A linear layer from 128 to 64 whose weight is held as bitsandbytes holds it."""
+    linear = nn.Linear(128, 64, bias=False)
+    linear.weight = nn.Parameter(data, requires_grad=False)
+    for name, value in beside.items():
+        setattr(linear.weight, name, value)
+    return linear
+
+
+def test_quantised_weights_are_read_packed_with_their_scales() -> None:
+    packed, scales = torch.zeros(64 * 128 // 2, 1, dtype=torch.uint8), torch.zeros(64 * 128 // 64)
+    four = quantised(packed, quant_state=SimpleNamespace(absmax=scales, state2=None))
+    nested = SimpleNamespace(absmax=scales.byte(), state2=SimpleNamespace(absmax=scales[:1]))
+    eight = quantised(torch.zeros(64, 128, dtype=torch.int8), SCB=torch.zeros(64))
+    used = quantised(torch.zeros(64, 128, dtype=torch.int8), SCB=None)  # after its first pass
+    vars(used)["state"] = SimpleNamespace(SCB=torch.zeros(64))
+    head = nn.Linear(128, 10, bias=False).half()
+    for layer, expected in (
+        (four, 4096 + 4 * 128),
+        (quantised(packed, quant_state=nested), 4096 + 128 + 4),
+        (eight, 8192 + 4 * 64),
+        (used, 8192 + 4 * 64),
+    ):
+        hf = SimpleNamespace(
+            model=SimpleNamespace(layers=nn.ModuleList([layer])),
+            lm_head=head,
+            config=SimpleNamespace(
+                get_text_config=lambda: SimpleNamespace(hidden_size=128, vocab_size=10)
+            ),
+        )
+        assert prefill_bytes(hf) == expected + 2 * 1280
+        least = prefill_floor(hf, Rates(1e30, 1.0), [10])
+        if layer in (eight, used):  # their products have a rate of their own
+            assert least == pytest.approx(prefill_bytes(hf) / 1e30)
+        else:
+            assert least == prefill_operations(hf, [10])
 
 
 def test_rates_are_measured() -> None:
