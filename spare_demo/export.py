@@ -33,9 +33,9 @@ from spare_demo.render import (
     weight_map,
 )
 from spare_demo.render.base import Colour
-from spare_demo.render.card import Panel, card
+from spare_demo.render.card import Panel, card, card_svg
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
-from spare_demo.render.svg import difference_svg, kept_svg, map_svg, order_svg
+from spare_demo.render.svg import difference_svg, kept_svg, map_svg, merged_svg, order_svg
 
 # A, B, then Okabe and Ito's others, as the curves have them.
 _COLOURS: tuple[Colour, ...] = (BLUE, VERMILION, (0, 158, 115), (204, 121, 167), (230, 159, 0))
@@ -122,13 +122,16 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
         named, title, colour = slugs[label], titles[label], colours[label]
         if "kept" in panels:
             kept = selection_overlay(canvas, selection, colour, title)
-            whole = selection.features is None  # what was merged has no SVG
-            words = kept_svg(canvas, selection.kept, colour, title, kept.sentence)
-            yield Drawing(f"kept-{named}", kept, words if whole else None)
+            if selection.sources is None:
+                words = kept_svg(canvas, selection.kept, colour, title, kept.sentence)
+            else:
+                order, sources = selection.order, selection.sources
+                words = merged_svg(canvas, sources, order, colour, title, kept.sentence)
+            yield Drawing(f"kept-{named}", kept, words)
         if "order" in panels:
-            order = pick_order(canvas, selection.order, colour, title)
-            words = order_svg(canvas, selection.order, colour, title, order.sentence)
-            yield Drawing(f"order-{named}", order, words)
+            drawn = pick_order(canvas, selection.order, colour, title)
+            words = order_svg(canvas, selection.order, colour, title, drawn.sentence)
+            yield Drawing(f"order-{named}", drawn, words)
         weight = exploration.weights[label]
         if "weight" in panels and weight is not None:
             drawn = weight_map(canvas, weight, title)
@@ -153,10 +156,8 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
     if "difference" in panels and len(comparison.selections) >= 2:
         yield _difference(comparison, canvas)
     if "comparison" in panels:
-        panel_row = _panels(comparison, canvas)
-        yield Drawing(
-            "comparison", card(comparison.view.question, panel_row, _footer(comparison)), None
-        )
+        told = (comparison.view.question, _panels(comparison, canvas), _footer(comparison))
+        yield Drawing("comparison", card(*told), card_svg(*told))
     yield from _curves(comparison, panels)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
+
 import numpy as np
 from PIL import Image
 
 from spare_demo.render import BLUE, VERMILION
-from spare_demo.render.card import Panel, card, wrap
+from spare_demo.render.card import Panel, card, card_svg, wrap
 from spare_demo.render.text import font
 
+SVG = "{http://www.w3.org/2000/svg}"
 RED = Image.new("RGB", (300, 200), (255, 0, 0))
 
 
@@ -61,3 +64,20 @@ def test_text_is_wrapped_and_cut_to_its_room() -> None:
     assert lines[-1].endswith("…")
     assert all(font(20).getlength(line) <= 200 for line in lines)
     assert font(20).getlength(wrap("x" * 500, 200, 20, 3)[0]) <= 200
+
+
+def test_the_svg_has_the_same_words_pictures_and_sentence() -> None:
+    told = ("How many <em>?", panels(5, "Sieben — 七"), "made by a test")
+    root = ET.fromstring(card_svg(*told))
+    drawn = card(*told)
+    assert root.find(f"{SVG}title").text == drawn.sentence  # type: ignore[union-attr]
+    assert (int(root.attrib["width"]), int(root.attrib["height"])) == drawn.image.size
+    words = [part.text for part in root.iter(f"{SVG}text")]
+    assert words[0] == "How many <em>?" and words[-1] == "made by a test"
+    assert words.count("Sieben — 七") == 5  # a letter that Pillow's font lacks is still there
+    boxes = [[float(i.attrib[key]) for key in ("x", "y", "width", "height")]
+             for i in root.iter(f"{SVG}image")]  # fmt: skip
+    assert len(boxes) == 5
+    for x, y, width, height in boxes:  # where the PNG has them
+        place = drawn.image.crop((int(x), int(y), int(x + width), int(y + height)))
+        assert count(place, (255, 0, 0)) == width * height

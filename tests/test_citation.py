@@ -51,7 +51,14 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
     assert cite(told, PANELS, "https://example.org/?k=5") == data
     both = [
         *("reconstruction", "kl"),
-        *("kept-spare", "kept-cdpruner", "order-spare", "order-cdpruner", "weight-spare"),
+        *(
+            "comparison",
+            "kept-spare",
+            "kept-cdpruner",
+            "order-spare",
+            "order-cdpruner",
+            "weight-spare",
+        ),
         *("weight-cdpruner", "leftover-spare", "leftover-cdpruner", "relevance", "difference"),
     ]
     assert set(files) == {

@@ -9,13 +9,14 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from spare_demo.fitting import fit
-from spare_demo.render import BLUE, VERMILION, Canvas
+from spare_demo.render import BLUE, VERMILION, Canvas, merged_overlay
 from spare_demo.render.colours import cividis
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
-from spare_demo.render.svg import difference_svg, kept_svg, map_svg, order_svg
+from spare_demo.render.svg import difference_svg, kept_svg, map_svg, merged_svg, order_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "A <b> & “B”"
@@ -55,6 +56,29 @@ def outlined(root: ET.Element, canvas: Canvas, colour: str) -> set[int]:
                     if x0 <= float(x) < x1 and y0 <= float(y) < y1:
                         found.add(token)
     return found
+
+
+def test_merged(canvas: Canvas) -> None:
+    sources = torch.zeros(3, canvas.grid.n)
+    sources[0, 3] = 1
+    sources[1, [5, 6, 7]] = torch.tensor([1, 0.5, 0.5])
+    sources[2, [8, 9]] = 0.5
+    drawn = merged_overlay(canvas, sources, [5, 3], VERMILION, ODD)
+    root = read(merged_svg(canvas, sources, [5, 3], VERMILION, ODD, drawn.sentence))
+    assert outlined(root, canvas, "#d55e00") == {3, 5}
+    assert words(root) == [f"{ODD}: as they are 1", "others mixed in 1", "only mixed in 4",
+                           f"no part {canvas.grid.n - 6}"]  # fmt: skip
+    (title,) = root.iter(f"{SVG}title")
+    assert title.text == drawn.sentence
+    x0, y0, x1, y1 = canvas.rectangle(8)  # half bright in both
+    assert (ground(root)[y0:y1, x0:x1] == np.asarray(drawn.image)[y0:y1, x0:x1]).all()
+    # The hatch lies in the corner of the one that others were mixed into.
+    (hatch,) = [
+        p for p in root.iter(f"{SVG}path") if p.attrib["d"].startswith("M") and "L" in p.attrib["d"]
+    ]
+    left, top, right, _ = canvas.rectangle(5)
+    for x, y in re.findall(r"L([\d.]+) ([\d.]+)", hatch.attrib["d"]):
+        assert left < float(x) <= right and top < float(y)
 
 
 def test_kept(canvas: Canvas) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from spare_demo.render.base import Colour, Rendered
+from spare_demo.render.base import Colour, Rendered, hex_of
 from spare_demo.render.text import drawable, font, shorten
 
 _PAPER: Colour = (255, 255, 255)
@@ -40,6 +43,45 @@ class Panel(NamedTuple):
     details: Sequence[str]
 
 
+class _Text(NamedTuple):
+    """A line of words, from x on, around the middle y."""
+
+    x: float
+    y: float
+    words: str
+    size: int
+    colour: Colour
+
+
+class _Box(NamedTuple):
+    """A filled rectangle."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    colour: Colour
+
+
+class _Photo(NamedTuple):
+    """A picture in its place."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    picture: Image.Image
+
+
+class _Layout(NamedTuple):
+    """Where everything on the card is, for whatever draws it."""
+
+    width: int
+    height: int
+    items: list[_Text | _Box | _Photo]
+    sentence: str
+
+
 def card(question: str, panels: Sequence[Panel], footer: str) -> Rendered:
     """The question on top, panels side by side (four to a row), a faint line at the foot.
 
@@ -51,22 +93,75 @@ def card(question: str, panels: Sequence[Panel], footer: str) -> Rendered:
     Returns:
         an RGB image on white, and all of its words in one sentence after the other.
     """
+    width, height, items, sentence = _laid_out(question, panels, footer)
+    image = Image.new("RGB", (width, height), _PAPER)
+    draw = ImageDraw.Draw(image)
+    for item in items:
+        if isinstance(item, _Text):
+            words = drawable(item.words)
+            place = (item.x, item.y)
+            draw.text(place, words, fill=item.colour, font=font(item.size), anchor="lm")
+        elif isinstance(item, _Box):
+            corner = (item.x + item.width - 1, item.y + item.height - 1)
+            draw.rectangle((item.x, item.y, *corner), fill=item.colour)
+        else:
+            size = (item.width, item.height)
+            shown = item.picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+            image.paste(shown, (item.x, item.y))
+    return Rendered(image, sentence)
+
+
+def card_svg(question: str, panels: Sequence[Panel], footer: str) -> str:
+    """`card` as SVG: words stay words, in letters that Pillow's font may lack."""
+    width, height, items, sentence = _laid_out(question, panels, footer)
+    parts = []
+    for item in items:
+        if isinstance(item, _Text):
+            parts.append(
+                f'<text x="{item.x:g}" y="{item.y:g}" font-size="{item.size}" '
+                f'fill="{hex_of(item.colour)}" dominant-baseline="central">{escape(item.words)}'
+                "</text>"
+            )
+        elif isinstance(item, _Box):
+            parts.append(
+                f'<rect x="{item.x}" y="{item.y}" width="{item.width}" height="{item.height}" '
+                f'fill="{hex_of(item.colour)}"/>'
+            )
+        else:
+            file = io.BytesIO()
+            item.picture.convert("RGB").save(file, "PNG", optimize=True)
+            data = base64.b64encode(file.getvalue()).decode("ascii")
+            parts.append(
+                f'<image x="{item.x}" y="{item.y}" width="{item.width}" height="{item.height}" '
+                f'href="data:image/png;base64,{data}"/>'
+            )
+    size = f'width="{width}" height="{height}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {width} {height}" '
+        'role="img" font-family="Helvetica, Arial, sans-serif">'
+        f'<title>{escape(sentence)}</title><rect {size} fill="{hex_of(_PAPER)}"/>'
+        f"{''.join(parts)}</svg>\n"
+    )
+
+
+def _laid_out(question: str, panels: Sequence[Panel], footer: str) -> _Layout:
     rows = [panels[i : i + _COLUMNS] for i in range(0, len(panels), _COLUMNS)]
     width = 2 * _EDGE + len(rows[0]) * (_PANEL + _GAP) - _GAP
     asked = question.strip() or "(no question)"
-    head = _header(asked, width)
-    strips = [_row(row, width) for row in rows]
-    foot = _footer(footer, width)
-
-    parts = [head, *strips, foot]
-    height = 2 * _EDGE + sum(part.height for part in parts) + _GAP * (len(parts) - 1)
-    image = Image.new("RGB", (width, height), _PAPER)
+    items: list[_Text | _Box | _Photo] = []
     y = _EDGE
-    for part in parts:
-        image.paste(part, (0, y))
-        y += part.height + _GAP
+    y += _lines(items, _EDGE, y, wrap(asked, width - 2 * _EDGE, _LARGE, 3), _LARGE, _INK) + _GAP
+    for row in rows:
+        y += _GAP + max(
+            _column(items, _EDGE + index * (_PANEL + _GAP), y, panel)
+            for index, panel in enumerate(row)
+        )
+    items.append(_Box(_EDGE, y, width - 2 * _EDGE, 2, _RULE))
+    line = shorten(footer, width - 2 * _EDGE, _SMALL)
+    _lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, _FAINT)
+    height = y + round(_SMALL * 2.3) + _EDGE
     answers = " ".join(f"{panel.heading}: {panel.answer.strip() or '(empty)'}." for panel in panels)
-    return Rendered(image, f"Asked: {asked} {answers} {footer}")
+    return _Layout(width, height, items, f"Asked: {asked} {answers} {footer}")
 
 
 def wrap(text: str, width: float, size: int, lines: int) -> list[str]:
@@ -74,7 +169,7 @@ def wrap(text: str, width: float, size: int, lines: int) -> list[str]:
     words, wrapped = text.split(), [""]
     for index, word in enumerate(words):
         longer = f"{wrapped[-1]} {word}".strip()
-        if wrapped[-1] and font(size).getlength(longer) > width:
+        if wrapped[-1] and font(size).getlength(drawable(longer)) > width:
             if len(wrapped) == lines:
                 wrapped[-1] = " ".join([wrapped[-1], *words[index:]])
                 break
@@ -84,66 +179,34 @@ def wrap(text: str, width: float, size: int, lines: int) -> list[str]:
     return [shorten(line, width, size) for line in wrapped]
 
 
-def _row(panels: Sequence[Panel], width: int) -> Image.Image:
-    columns = [_column(panel) for panel in panels]
-    strip = Image.new("RGB", (width, max(column.height for column in columns)), _PAPER)
-    for index, column in enumerate(columns):
-        strip.paste(column, (_EDGE + index * (_PANEL + _GAP), 0))
-    return strip
-
-
-def _column(panel: Panel) -> Image.Image:
-    picture = panel.picture.convert("RGB")
-    shown = picture.resize(
-        (_PANEL, max(1, round(picture.height * _PANEL / picture.width))), Image.Resampling.LANCZOS
-    )
-    top = round(_MIDDLE * 1.9)
-    answer = wrap(drawable(panel.answer.strip() or "(empty answer)"), _PANEL, _LARGE, _ANSWER_LINES)
-    heights = [top, shown.height, _GAP // 2, round(_LARGE * _LEADING * len(answer)), _GAP // 3]
-    details = [shorten(drawable(line), _PANEL, _SMALL) for line in panel.details]
-    column = Image.new(
-        "RGB", (_PANEL, sum(heights) + round(_SMALL * _LEADING * len(details))), _PAPER
-    )
-    draw = ImageDraw.Draw(column)
-    indent = 0
+def _column(items: list[_Text | _Box | _Photo], x: int, top: int, panel: Panel) -> int:
+    """Adds a panel; returns its height."""
+    indent, y = 0, top
     if panel.colour is not None:
         indent = 24
-        draw.rectangle((0, 4, 9, _MIDDLE + 4), fill=panel.colour)
-    heading = shorten(drawable(panel.heading), _PANEL - indent, _MIDDLE)
-    draw.text((indent, 4 + _MIDDLE // 2), heading, fill=_INK, font=font(_MIDDLE), anchor="lm")
-    column.paste(shown, (0, top))
-    y = top + shown.height + _GAP // 2
-    _lines(draw, (0, y), answer, _LARGE, panel.colour or _INK)
-    y += heights[3] + _GAP // 3
-    _lines(draw, (0, y), details, _SMALL, _FAINT)
-    return column
-
-
-def _header(question: str, width: int) -> Image.Image:
-    lines = wrap(drawable(question), width - 2 * _EDGE, _LARGE, 3)
-    header = Image.new("RGB", (width, round(_LARGE * _LEADING * len(lines))), _PAPER)
-    _lines(ImageDraw.Draw(header), (_EDGE, 0), lines, _LARGE, _INK)
-    return header
-
-
-def _footer(text: str, width: int) -> Image.Image:
-    footer = Image.new("RGB", (width, round(_SMALL * 2.3)), _PAPER)
-    draw = ImageDraw.Draw(footer)
-    draw.line((_EDGE, 0, width - _EDGE, 0), fill=_RULE, width=2)
-    line = shorten(drawable(text), width - 2 * _EDGE, _SMALL)
-    _lines(draw, (_EDGE, round(_SMALL * 0.7)), [line], _SMALL, _FAINT)
-    return footer
+        items.append(_Box(x, y + 4, 10, _MIDDLE + 1, panel.colour))
+    heading = shorten(panel.heading, _PANEL - indent, _MIDDLE)
+    items.append(_Text(x + indent, y + 4 + _MIDDLE // 2, heading, _MIDDLE, _INK))
+    y += round(_MIDDLE * 1.9)
+    tall = max(1, round(panel.picture.height * _PANEL / panel.picture.width))
+    items.append(_Photo(x, y, _PANEL, tall, panel.picture))
+    y += tall + _GAP // 2
+    answer = wrap(panel.answer.strip() or "(empty answer)", _PANEL, _LARGE, _ANSWER_LINES)
+    y += _lines(items, x, y, answer, _LARGE, panel.colour or _INK) + _GAP // 3
+    details = [shorten(line, _PANEL, _SMALL) for line in panel.details]
+    return y + _lines(items, x, y, details, _SMALL, _FAINT) - top
 
 
 def _lines(
-    draw: ImageDraw.ImageDraw,
-    place: tuple[int, int],
+    items: list[_Text | _Box | _Photo],
+    x: int,
+    y: int,
     lines: Sequence[str],
     size: int,
     colour: Colour,
-) -> None:
-    x, y = place
+) -> int:
+    """Adds lines from y on; returns their height."""
     step = size * _LEADING
     for index, line in enumerate(lines):
-        middle = y + (index + 0.5) * step
-        draw.text((x, middle), line, fill=colour, font=font(size), anchor="lm")
+        items.append(_Text(x, y + (index + 0.5) * step, line, size, colour))
+    return round(step * len(lines))

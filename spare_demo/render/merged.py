@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
+from spare_demo.render.base import Colour, Flags, Rendered, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.heatmap import heatmap
 from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch
@@ -42,23 +42,14 @@ def merged_overlay(
     Raises:
         ValueError: indices out of range or repeated, or sources for another number of patches.
     """
-    n = canvas.grid.n
-    parts = sources.detach().cpu().numpy()
-    if parts.ndim != 2 or parts.shape[1] != n:
-        raise ValueError(f"Sources need one column per token, {n} in all.")
-    own = token_flags(order, n)
-    # A patch's own row is the one that holds it whole, by itself or with others.
-    held = (parts == 1).argmax(axis=0)
-    grown = own & ((parts[held] > 0).sum(axis=1) > 1)
-    mixed = ~own & (parts > 0).any(axis=0)
-    pixels = np.array(canvas.keep(own))
-    half = canvas.cells(np.asarray(Image.blend(canvas.dim, canvas.image, 0.5)))
-    cells, where = canvas.cells(pixels), mixed.reshape(canvas.grid.rows, canvas.grid.cols)
-    cells[where] = half[where]
-    outline(cells, own, colour, line_width(canvas.patch))
-    corner_hatch(cells, grown, colour)
+    picture, own, grown, mixed = merged_ground(canvas, sources, order)
+    pixels = np.array(picture)
+    cells = canvas.cells(pixels)
+    outline(cells, canvas.per_cell(own), colour, line_width(canvas.patch))
+    corner_hatch(cells, canvas.per_cell(grown), colour)
 
-    rows, alone, without = len(parts), int((own & ~grown).sum()), len(parts) - int(own.sum())
+    n, rows = canvas.grid.n, len(sources)
+    alone, without = int((own & ~grown).sum()), rows - int(own.sum())
     unused = n - int(own.sum()) - int(mixed.sum())
     entries = [
         Entry(swatch(canvas, _PHOTO, colour), f"as they are {alone}"),
@@ -76,6 +67,31 @@ def merged_overlay(
         f"in, {unused} have no part."
     )
     return Rendered(below(Image.fromarray(pixels), legend(canvas, entries, note)), sentence)
+
+
+def merged_ground(
+    canvas: Canvas, sources: torch.Tensor, order: Tokens
+) -> tuple[Image.Image, Flags, Flags, Flags]:
+    """What `merged_overlay` marks, and the picture below its marks.
+
+    Returns:
+        the picture; (n,) which patches have a row of their own; which of these with others mixed
+        in; which are only mixed into rows of others.
+    """
+    n = canvas.grid.n
+    parts = sources.detach().cpu().numpy()
+    if parts.ndim != 2 or parts.shape[1] != n:
+        raise ValueError(f"Sources need one column per token, {n} in all.")
+    own = token_flags(order, n)
+    # A patch's own row is the one that holds it whole, by itself or with others.
+    held = (parts == 1).argmax(axis=0)
+    grown = own & ((parts[held] > 0).sum(axis=1) > 1)
+    mixed = ~own & (parts > 0).any(axis=0)
+    pixels = np.array(canvas.keep(own))
+    half = canvas.cells(np.asarray(Image.blend(canvas.dim, canvas.image, 0.5)))
+    where = canvas.per_cell(mixed).reshape(canvas.grid.rows, canvas.grid.cols)
+    canvas.cells(pixels)[where] = half[where]
+    return Image.fromarray(pixels), own, grown, mixed
 
 
 def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> Rendered:

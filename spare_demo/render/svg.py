@@ -11,10 +11,12 @@ import base64
 import io
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from spare_demo.render.base import (
     BLUE,
@@ -31,6 +33,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis, hue_ramp
 from spare_demo.render.heatmap import side_by_side
 from spare_demo.render.marks import line_width
+from spare_demo.render.merged import merged_ground
 from spare_demo.render.text import drawable, font
 
 _INK, _FAINT, _WHITE, _BLACK = "#20242a", "#5c626a", "#ffffff", "#000000"
@@ -46,7 +49,30 @@ def kept_svg(canvas: Canvas, kept: Tokens, colour: Colour, label: str, sentence:
     sheet = _Sheet(canvas, canvas.keep(flags), sentence)
     sheet.outline(flags, hex_of(colour), line_width(canvas.patch))
     sheet.legend(
-        [(hex_of(colour), f"{label} kept {count}"), (None, f"dropped {canvas.grid.n - count}")]
+        [
+            _Key(f"{label} kept {count}", hex_of(colour)),
+            _Key(f"dropped {canvas.grid.n - count}"),
+        ]
+    )
+    return sheet.text()
+
+
+def merged_svg(
+    canvas: Canvas, sources: Tensor, order: Tokens, colour: Colour, label: str, sentence: str
+) -> str:
+    """`merged_overlay` as SVG."""
+    picture, own, grown, mixed = merged_ground(canvas, sources, order)
+    sheet = _Sheet(canvas, picture, sentence)
+    sheet.hatch(grown, hex_of(colour))
+    sheet.outline(own, hex_of(colour), line_width(canvas.patch))
+    alone, unused = int((own & ~grown).sum()), int((~own & ~mixed).sum())
+    sheet.legend(
+        [
+            _Key(f"{label}: as they are {alone}", hex_of(colour)),
+            _Key(f"others mixed in {int(grown.sum())}", hex_of(colour), hatched=True),
+            _Key(f"only mixed in {int(mixed.sum())}", fill="#848688"),
+            _Key(f"no part {unused}"),
+        ]
     )
     return sheet.text()
 
@@ -66,10 +92,10 @@ def difference_svg(
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     sheet.legend(
         [
-            (_BLACK, f"both {both}"),
-            (hex_of(BLUE), f"only {label_a} {only_a}"),
-            (hex_of(VERMILION), f"only {label_b} {only_b}"),
-            (None, f"neither {n - both - only_a - only_b}"),
+            _Key(f"both {both}", _BLACK),
+            _Key(f"only {label_a} {only_a}", hex_of(BLUE)),
+            _Key(f"only {label_b} {only_b}", hex_of(VERMILION), hatched=True),
+            _Key(f"neither {n - both - only_a - only_b}"),
         ]
     )
     return sheet.text()
@@ -115,6 +141,15 @@ def map_svg(
     ticks = [((v - low) / (high - low) if high > low else 0.5, t) for v, t in marks.items()]
     sheet.bar(title, cividis(np.linspace(0, 1, _STOPS)), sorted(ticks))
     return sheet.text()
+
+
+class _Key(NamedTuple):
+    """A square of the legend: outlined like a kept token, else filled like another."""
+
+    words: str
+    edge: str | None = None
+    fill: str = "#454647"
+    hatched: bool = False
 
 
 class _Sheet:
@@ -167,17 +202,23 @@ class _Sheet:
         size = self.canvas.patch * 0.5
         self._write((x0 + x1) / 2, (y0 + y1) / 2 + size * 0.35, text, colour, "middle", size)
 
-    def legend(self, entries: Sequence[tuple[str | None, str]]) -> None:
-        """Squares with an outline (None: a dimmed one) and words, two to a line."""
+    def legend(self, entries: Sequence[_Key]) -> None:
+        """Squares and words, two to a line."""
         side, step = self._size * 1.25, self._width / 2
-        for index, (colour, words) in enumerate(entries):
+        for index, (words, edge, fill, hatched) in enumerate(entries):
             x = self._size * 0.6 + step * (index % 2)
             y = self._top + self._size * (0.6 + 1.7 * (index // 2))
-            look = f'fill="#c4c8cc" stroke="{colour}"' if colour else 'fill="#454647"'
+            look = f'fill="{"#c4c8cc" if edge else fill}"'
+            look += f' stroke="{edge}" stroke-width="2"' if edge else ""
             self._parts.append(
                 f'<rect x="{x + 1:g}" y="{y + 1:g}" width="{side - 2:g}" height="{side - 2:g}" '
-                f'{look} stroke-width="2"/>'
+                f"{look}/>"
             )
+            if hatched:
+                reach = side * 0.6
+                far, low = x + side, y + reach
+                corner = f"{far - reach:g},{y:g} {far:g},{y:g} {far:g},{low:g}"
+                self._parts.append(f'<polygon points="{corner}" fill="{edge}"/>')
             self._write(x + side + self._size * 0.45, y + side * 0.78, words, _INK)
 
     def bar(

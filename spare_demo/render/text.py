@@ -31,8 +31,8 @@ def drawable(text: str) -> str:
 
 def shorten(text: str, width: float, size: int) -> str:
     """The text, cut with … where it is wider than `width` picture pixels."""
-    if font(size).getlength(text) <= width:
+    if font(size).getlength(drawable(text)) <= width:
         return text
-    while text and font(size).getlength(text + "…") > width:
+    while text and font(size).getlength(drawable(text) + "…") > width:
         text = text[:-1]
     return text.rstrip() + "…"
