@@ -71,7 +71,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     floors = {label: floor(answer) for label, answer in visit.answers.items()}
     body = "".join(
         f"<tr><th scope='row'>{escape(names[row.label])}</th>"
-        f"<td>{row.prompt_tokens}</td><td>{tokens_text(row)}</td>"
+        f"<td>{row.prompt_tokens}</td><td class='long'>{tokens_text(row)}</td>"
         f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
         f"<td>{operations_text(row.prefill_operations)}</td>"
         f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"

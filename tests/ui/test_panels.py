@@ -34,7 +34,7 @@ def test_the_cost_table_shows_what_was_measured(visit) -> None:
     assert [re.sub("<.*?>", " ", row).split()[0] for row in rows] == ["All", "A", "B"]
     for row, label in zip(rows, ("unpruned", "A", "B"), strict=True):
         answer: Answer = visit.answers[label]
-        cells = re.findall("<td>(.*?)</td>", row)
+        cells = re.findall("<td.*?>(.*?)</td>", row)
         assert cells[:2] == [str(answer.prompt_tokens), str(answer.visual_tokens)]
         assert cells[3] == "12 ms"
         assert cells[4] == operations_text(answer.prefill_operations)

@@ -147,10 +147,10 @@ SPARE.Comparison = class {
   }
 
   // What is left of every token outside the span of a slot's first picks; null where the
-  // server did not send the tokens' directions.
+  // server did not send the tokens' directions, and where rows are merged, which no pick is.
   residual(name, k) {
     const picks = this.picks(name, k);
-    if (!this.directions || !picks) return null;
+    if (!this.directions || !picks || this.slots[name].merges) return null;
     const order = this.slots[name].nested ? this.slots[name].order : picks.order;
     const known = this.residuals[name];
     if (known?.order === order) return known;

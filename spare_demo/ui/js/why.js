@@ -19,13 +19,17 @@ SPARE.why = (element, trigger) => {
   function reason(slot) {
     const {data, cursor, k} = state, method = data.slots[slot], picks = data.picks(slot, k);
     if (!picks) return null;
+    if (method.merges) {
+      const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
+      return {rank, factors: null, leftover: null, parts: null};
+    }
     const residual = data.residual(slot, k);
     if (!residual) return told.get(`${slot} ${cursor} ${k} ${step()}`) ?? null;
     const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
     const at = stepOf(slot, picks, k);
     const u = residual.share(at), winner = picks.order[at];
     const of = (token) => {
-      if (!method.factors || picks.merged) return null;
+      if (!method.factors) return null;
       const before = picks.rank[token] >= 0 && picks.rank[token] < at;
       const parts = {novelty: before ? 0 : u[token],
                      magnitude: method.factors.magnitude?.[token] ?? 1,
@@ -91,7 +95,10 @@ SPARE.why = (element, trigger) => {
       const rank = found.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
         : `<b>rank ${found.rank}</b> of ${data.picks(slot, k).count}`;
       inside = `<p class="rank">${rank}</p>${factors(slot, found)}`;
-      if (found.rank === null && found.parts) {
+      if (method.merges) {
+        inside += '<p>What the language model gets are rows mixed from several patches: “Merged ' +
+          'tokens”, at the end of the page, shows what went into which.</p>';
+      } else if (found.rank === null && found.parts) {
         const [first] = found.parts;
         inside += `<p>Left over: <b>${percent(found.leftover)}</b> of it. ` + (first
           ? `Stood in for by ${found.parts.slice(0, 3).map(({token, coefficient}) =>
@@ -124,8 +131,7 @@ SPARE.why = (element, trigger) => {
     const {data, cursor} = state;
     if (!data || cursor === null) return;
     for (const slot of ['A', 'B']) {
-      const key = `${slot} ${cursor} ${state.k} ${step()}`;
-      if (data.picks(slot, state.k) && !data.residual(slot, state.k) && !told.has(key)) ask();
+      if (data.picks(slot, state.k) && !reason(slot)) ask();
     }
     const cosine = data.relevance
       ? `raw cosine <b>${number(data.relevance[cursor], true)}</b> (mean ` +
