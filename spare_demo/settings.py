@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
+_OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
+
 
 def _setting(default: Any, help: str) -> Any:
     return field(default=default, metadata={"help": help})
@@ -30,6 +32,10 @@ class Settings:
         "catalogue name, a local checkpoint folder, a repository of the Hugging Face hub, or auto "
         "(see python -m spare_demo models)",
     )
+    models: tuple[str, ...] = _setting(
+        (),
+        "more models to choose from on a private page: names, folders, repositories of the hub",
+    )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
     capture_prefill: bool = _setting(
@@ -37,6 +43,11 @@ class Settings:
     )
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
+    public: bool = _setting(
+        False,
+        "strangers reach the page: nothing on it changes the model. Always so with --share and "
+        "on an address other than this machine's own",
+    )
     share: bool = _setting(False, "also serve through a public link of gradio.live")
     mcp: bool = _setting(False, "also serve the API's operations to MCP clients (gradio[mcp])")
     methods: tuple[str, ...] = _setting(("spare", "cdpruner"), "methods compared at the start")
@@ -68,6 +79,11 @@ class Settings:
             raise ValueError("every one of marks must be 1 or more.")
         if not self.methods:
             raise ValueError("methods is empty; name at least one.")
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody but this machine's own users can open the page."""
+        return not (self.public or self.share) and self.host in _OWN_ADDRESSES
 
     def check_question(self, question: str | None) -> str:
         """The question without spaces around it, "" for none.
@@ -137,12 +153,13 @@ def _add_flag(parser: argparse.ArgumentParser, item: Field[Any]) -> None:
     flag = "--" + item.name.replace("_", "-")
     shown = item.default
     if isinstance(shown, tuple):
-        shown = " ".join(str(part) for part in shown)
+        shown = " ".join(str(part) for part in shown) or "none"
     text = f"{item.metadata['help']} (default: {shown})"
     if isinstance(item.default, bool):
         parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
     elif isinstance(item.default, tuple):
-        parser.add_argument(flag, nargs="+", type=type(item.default[0]), action=_Tuple, help=text)
+        kind = type(item.default[0]) if item.default else str
+        parser.add_argument(flag, nargs="+", type=kind, action=_Tuple, help=text)
     else:
         parser.add_argument(flag, type=type(item.default), help=text)
 
@@ -172,7 +189,7 @@ def _read(item: Field[Any], text: str) -> Any:
         return _whole(text, "a whole number")
     if isinstance(item.default, tuple):
         parts = text.replace(",", " ").split()
-        if isinstance(item.default[0], int):
+        if item.default and isinstance(item.default[0], int):
             return tuple(_whole(part, "whole numbers") for part in parts)
         return tuple(parts)
     return text

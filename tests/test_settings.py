@@ -35,6 +35,25 @@ def test_every_setting_has_a_flag_and_a_variable() -> None:
         assert getattr(by_flag, item.name) != item.default
 
 
+@pytest.mark.parametrize(
+    ("argv", "private"),
+    [
+        ([], True),
+        (["--host", "localhost"], True),
+        (["--host", "::1"], True),
+        (["--host", "0.0.0.0"], False),
+        (["--host", "192.168.0.4"], False),
+        (["--share"], False),
+        (["--public"], False),  # behind a proxy on this machine
+    ],
+)
+def test_a_page_is_private_where_only_this_machine_reaches_it(
+    argv: list[str], private: bool
+) -> None:
+    assert parse(argv, {}).private == private
+    assert not parse(argv, {"SPACE_ID": "someone/spare"}).private or "--host" in argv
+
+
 def test_lists_are_read_with_spaces_or_commas() -> None:
     assert parse([], {"SPARE_MARKS": "16, 32,64"}).marks == (16, 32, 64)
     assert parse(["--methods", "random", "uniform"], {}).methods == ("random", "uniform")

@@ -157,6 +157,7 @@ def load_model(
     dtype: torch.dtype | None = None,
     bits: int = 16,
     report: Callable[[str], None] = lambda sentence: None,
+    instead_of: Model | None = None,
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -168,15 +169,19 @@ def load_model(
         dtype: number format of the weights; None takes what suits model and device.
         bits: 16 for that format; 8 or 4 quantise the language model (needs bitsandbytes).
         report: gets a sentence about the memory needed and free, before loading starts.
+        instead_of: a model on the same device that goes before this one comes: closed once all
+            that can be known of this one without reading its weights speaks for it.
 
     Raises:
-        ModelError: with what to do next.
+        ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
     if bits not in BITS:
         raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and place.index is None
     fit = Fit(place, spread, dtype, bits, report)
+    if instead_of is not None:
+        fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
     if name == AUTO:
         name, why = choose(device)
         try:
@@ -203,6 +208,13 @@ def load_model(
     return model
 
 
+def _closing(model: Model) -> Callable[[], None]:
+    return lambda: model.close(
+        f"{model.title} made room for another model. The page opens anew when that one is loaded: "
+        "ask again then."
+    )
+
+
 def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
     if isinstance(entry.source, Path) and not (entry.source / "config.json").is_file():
         raise ModelError(
@@ -227,7 +239,7 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
         name=entry.name,
         title=entry.title,
         description=entry.description,
-        revision=_revision(entry.source, hf),
+        revision=_revision(entry.source, hf, fit.bits),
         notes=(*notes, entry.note) if entry.note else notes,
     )
 
@@ -266,15 +278,17 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         title=name,
         description=f"A checkpoint of {family.hf_class} from "
         f"{'a local folder' if local else 'the Hugging Face hub'}.",
-        revision=_revision(source, hf),
+        revision=_revision(source, hf, fit.bits),
         notes=notes,
     )
 
 
-def _revision(source: Path | str, hf: Any) -> str:
+def _revision(source: Path | str, hf: Any, bits: int) -> str:
     if isinstance(source, Path):
-        return folder_revision(source)
-    return str(getattr(hf.config, "_commit_hash", None) or "")[:12]
+        found = folder_revision(source)
+    else:
+        found = str(getattr(hf.config, "_commit_hash", None) or "")[:12]
+    return found if bits == 16 else f"{found}-{bits}bit"  # other weights, other answers
 
 
 def _device(name: str) -> torch.device:

@@ -58,6 +58,7 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Mode
     dtype, spread = find_room(config, family, label, fit)
     if fit.bits != 16:
         options["quantization_config"] = _quantisation(fit, family, dtype)
+    fit.make_room()
     try:
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
         loaded: Any = getattr(transformers, family.hf_class).from_pretrained(

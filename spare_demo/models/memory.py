@@ -34,6 +34,8 @@ class Fit:
         dtype: number format of the weights; None takes what suits checkpoint and device.
         bits: 16 for that format, 8 or 4 to quantise the language model's weights.
         report: gets a sentence about memory before loading starts.
+        make_room: called once the model is known to fit, before its weights are read.
+        given_back: bytes on that device that making room frees.
     """
 
     device: torch.device
@@ -41,6 +43,8 @@ class Fit:
     dtype: torch.dtype | None = None
     bits: int = 16
     report: Callable[[str], None] = lambda sentence: None
+    make_room: Callable[[], None] = lambda: None
+    given_back: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,9 +131,11 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[t
     dtype = fit.dtype or suited_dtype(getattr(config, "dtype", None), weights.count, fit.device)
     needed = needed_bytes(config, family, weights, fit, dtype)
     free, where, spread = free_bytes(fit.device), _words(fit.device), False
-    if needed > free and fit.spread and torch.cuda.device_count() > 1:
+    if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
+    free += fit.given_back
     sentence = f"{label} needs about {_gb(needed)} {where}, and {_gb(free)} are free"
+    sentence += " without the present model" if fit.given_back else ""
     if needed <= free:
         fit.report(f"{sentence}.")
         return dtype, spread

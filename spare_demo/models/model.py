@@ -10,9 +10,10 @@ answer.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -46,7 +47,8 @@ class Model(ABC):
     Attributes:
         hf: the stock transformers model.
         name, title, description: who it is, in the page's words.
-        revision: commit of the hub, or a short hash of a local folder's weights.
+        revision: commit of the hub, or a short hash of a local folder's weights; with the bits
+            where they were quantised.
         notes: sentences about how it was chosen or what it lacks.
         text_tower: None where no CLIP text side is known; then there is no relevance.
     """
@@ -336,6 +338,11 @@ class Model(ABC):
         said |= zip(prompts, together, strict=True)
         return [said[i] for i in range(len(asked))]
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was put away; see `close`."""
+        return self._passes.closed
+
     def capture_prefill(self) -> None:
         """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
 
@@ -348,6 +355,28 @@ class Model(ABC):
                 "Start without --capture-prefill."
             )
         self._captured = CapturedPrefill(self.hf)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the weights take, the CLIP text side's included."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in self._weights())
+
+    def close(self, why: str) -> None:
+        """Give the memory back for good, whoever still holds this model.
+
+        Args:
+            why: what everyone is told who asks it from now on, and whoever's answer it was writing.
+        """
+        self._passes.close(why)
+        for tensor in self._weights():
+            tensor.data = tensor.new_empty(0)
+        self._captured = None
+        self._passes.release()
+
+    def _weights(self) -> Iterator[Tensor]:
+        for part in (self.hf, self.text_tower):
+            if part is not None:
+                yield from itertools.chain(part.parameters(), part.buffers())
 
     def _said_alone(
         self, view: View, selection: Selection | LayerPlan | None, max_new_tokens: int

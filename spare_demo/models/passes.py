@@ -21,6 +21,10 @@ class OutOfMemory(ValueError):
     """A pass that did not fit beside the model; the message says what to do and may be shown."""
 
 
+class Closed(ValueError):
+    """A pass of a model that was put away; the message says why and may be shown."""
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether this says that a device, or the machine, has no memory left."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -47,6 +51,7 @@ class Passes:
     def __init__(self, device: torch.device):
         self._device = device
         self._lock = threading.Lock()
+        self._closed = ""
 
     def run(self, step: Callable[[], T]) -> tuple[T, float]:
         """Run one pass without gradients.
@@ -56,8 +61,11 @@ class Passes:
 
         Raises:
             OutOfMemory: what was free did not suffice; everything the pass took is given back.
+            Closed: there will be no pass any more.
         """
         with self._lock, torch.inference_mode():
+            if self._closed:
+                raise Closed(self._closed)
             try:
                 self._synchronise()
                 started = time.perf_counter()
@@ -74,6 +82,15 @@ class Passes:
             "picture, a shorter question or another way of seeing the picture; everything else "
             "goes on."
         )
+
+    @property
+    def closed(self) -> bool:
+        return bool(self._closed)
+
+    def close(self, why: str) -> None:
+        """Let the pass that runs end, and none begin after it."""
+        with self._lock:
+            self._closed = why
 
     def release(self) -> None:
         """Give back what the device's allocator keeps for later."""

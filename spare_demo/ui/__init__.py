@@ -1,5 +1,6 @@
 """The page: Gradio only. Layout, events and words; no tensor arithmetic."""
 
 from spare_demo.ui.page import build, launch_options
+from spare_demo.ui.serve import serve
 
-__all__ = ["build", "launch_options"]
+__all__ = ["build", "launch_options", "serve"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import threading
@@ -12,13 +13,16 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.models import Model
+from spare_demo.models.passes import Closed
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
+from spare_demo.ui.exchange import Exchange
 from spare_demo.ui.handlers import Handlers, Shown, guarded
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Parts, lay_out
+from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.viewer import scripts
 
 _CSS = Path(__file__).with_name("style.css")
@@ -43,10 +47,16 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 _ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 
 
-def build(model: Model, settings: Settings, serving: threading.Event | None = None) -> gr.Blocks:
+def build(
+    model: Model,
+    settings: Settings,
+    serving: threading.Event | None = None,
+    exchange: Exchange | None = None,
+) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
     serving: once it is set, the other examples are finished too, in the background.
+    exchange: of a page on which the model can be changed.
     """
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
@@ -57,6 +67,8 @@ def build(model: Model, settings: Settings, serving: threading.Event | None = No
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         gr.HTML(panels.header_html(model))
+        if exchange is not None:
+            model_menu(demo, exchange)
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(
@@ -99,7 +111,7 @@ def launch_options(settings: Settings) -> dict[str, Any]:
             primary_hue="slate", neutral_hue="slate", font=["system-ui", "sans-serif"]
         ),
         "css_paths": [_CSS, LAB_CSS],
-        "head": scripts(),
+        "head": scripts(settings.private),
         "server_name": settings.host,
         "server_port": settings.port,
         "share": settings.share,
@@ -216,7 +228,8 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
 
 def _once_serving(serving: threading.Event, handlers: Handlers) -> None:
     serving.wait()
-    handlers.prepare()
+    with contextlib.suppress(Closed):  # another model came meanwhile
+        handlers.prepare()
 
 
 def _forget(demo: gr.Blocks) -> Callable[[gr.Request], None]:

@@ -32,9 +32,13 @@ _ON_LOAD = {
 ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' */"
 
 
-def scripts() -> str:
-    """All of the page's own JavaScript, for the head of the document."""
-    code = "\n".join((_HERE / "js" / f"{name}.js").read_text("utf-8") for name in _SCRIPTS)
+def scripts(changing: bool = False) -> str:
+    """All of the page's own JavaScript, for the head of the document.
+
+    changing: with what a page needs on which the model can be changed.
+    """
+    names = (*_SCRIPTS, "models") if changing else _SCRIPTS
+    code = "\n".join((_HERE / "js" / f"{name}.js").read_text("utf-8") for name in names)
     return f"<script>\n{code}\n</script>"
 
 

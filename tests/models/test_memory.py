@@ -257,3 +257,65 @@ def test_a_repository_in_the_cache_loads_by_name(
     noise = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
     view = model.encode(Image.fromarray(noise), QUESTION)
     assert model.answer(view, max_new_tokens=2).visual_tokens == 80
+
+
+# --- one model after the other ---
+
+
+def another(folder: Path) -> Any:
+    """A model that may be closed: the fixtures' are everyone's."""
+    return load_model(str(folder), device="cpu")
+
+
+def test_a_closed_model_holds_nothing_and_says_why(tiny_folder: Path, photo: Image.Image) -> None:
+    model = another(tiny_folder)
+    parts = (model.hf, model.text_tower)
+    assert model.bytes > sum(4 * p.numel() for part in parts for p in part.parameters())
+    view = model.encode(photo, QUESTION)
+    writing = model.stream(view)
+    next(writing)
+    model.close("Another model came.")
+    assert model.closed and model.bytes == 0
+    for ask in (
+        lambda: list(writing),
+        lambda: model.look(photo),
+        lambda: model.ask(view.picture, QUESTION),
+        lambda: model.answer(view),
+        lambda: model.answer_many([(view, None)]),
+    ):
+        with pytest.raises(ValueError, match="Another model came"):
+            ask()
+
+
+def test_the_old_model_goes_once_the_new_one_is_known_to_fit(
+    tiny_folder: Path, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, said = another(tiny_folder), list[str]()
+    there: list[bool] = []
+    read = LlavaNextModel.__init__
+    monkeypatch.setattr(
+        LlavaNextModel, "__init__", lambda *a, **k: there.append(old.closed) or read(*a, **k)
+    )
+    monkeypatch.setattr(module, "free_bytes", lambda device: 10**9 - old.bytes)
+    monkeypatch.setattr(module, "needed_bytes", lambda *_: 10**9)  # with the old one it would not
+    new = load_model(str(tiny_next_folder), device="cpu", report=said.append, instead_of=old)
+    assert isinstance(new, LlavaNextModel) and there == [True]
+    assert said[0].endswith("and 1.0 GB are free without the present model.")
+
+
+@pytest.mark.parametrize("why", ["no such name", "no room", "a missing file"])
+def test_a_refused_model_leaves_the_old_one_answering(
+    tiny_folder: Path, tmp_path: Path, photo: Image.Image, monkeypatch: Any, why: str
+) -> None:
+    old, name = another(tiny_folder), "no-such-model"
+    if why == "no room":
+        name = str(tiny_folder)
+        monkeypatch.setattr(module, "free_bytes", lambda device: 10)
+        monkeypatch.setattr(module, "needed_bytes", lambda *_: 10**9)
+    if why == "a missing file":
+        name = str(shutil.copytree(tiny_folder, tmp_path / "copy"))
+        next(Path(name).glob("*-of-*.safetensors")).unlink()
+    with pytest.raises(ModelError):
+        load_model(name, device="cpu", instead_of=old)
+    assert not old.closed
+    assert old.answer(old.encode(photo, QUESTION), max_new_tokens=2).token_ids

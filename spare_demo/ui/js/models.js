@@ -1,0 +1,45 @@
+// The page of another model on the same address: when it opens, and what became of earlier results.
+(() => {
+  const SPARE = (window.SPARE ??= {});
+  const KEY = 'spare-model';
+
+  // The server that answers here now; null while one page is closed and the next not yet open.
+  const served = async () => {
+    try {
+      const answer = await fetch(new URL('gradio_api/app_id', document.baseURI), { cache: 'no-store' });
+      return answer.ok ? (await answer.json()).app_id : null;
+    } catch {
+      return null;
+    }
+  };
+
+  const reopened = async () => {
+    const now = await served();
+    if (now === null || now === window.gradio_config.app_id) return false;
+    window.location.reload();
+    return true;
+  };
+
+  // After "Load it": look every second whether the new page is there, until it is or was refused.
+  SPARE.awaitModel = async () => {
+    while (!document.querySelector('#model-told [role=alert]') && !(await reopened())) {
+      await new Promise((wait) => setTimeout(wait, 1000));
+    }
+  };
+
+  // Once the page is open. Other tabs notice when somebody comes back to them.
+  SPARE.tellModel = (model, title) => {
+    const before = sessionStorage.getItem(KEY);
+    sessionStorage.setItem(KEY, model);
+    if (before && before !== model) {
+      const line = document.createElement('p');
+      line.className = 'message';
+      line.setAttribute('role', 'status');
+      line.textContent = `The model was changed: ${title} answers here now. ` +
+        'Results of the model before it were dropped; ask again.';
+      document.querySelector('#model-changed')?.replaceChildren(line);
+    }
+    window.addEventListener('focus', reopened);
+    document.addEventListener('visibilitychange', () => document.hidden || reopened());
+  };
+})();
