@@ -146,7 +146,12 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
     command.add_argument(
         "--model", help="say which methods cannot run on this model, and measure with --table"
     )
-    command.add_argument("--device", default=settings.device, help="auto, cpu or cuda")
+    command.add_argument(
+        "--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)"
+    )
+    command.add_argument(
+        "--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights"
+    )
     command.add_argument(
         "--table", action="store_true", help="the whole table in Markdown, with every setting"
     )
@@ -300,7 +305,9 @@ def _report(result: Comparison) -> None:
 
 
 def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
-    model = load_model(arguments.model, arguments.device) if arguments.model else None
+    model = None
+    if arguments.model:
+        model = load_model(arguments.model, arguments.device, bits=arguments.bits)
     if arguments.table:
         print(markdown() if model is None else markdown(*measured(model)), end="")
         return

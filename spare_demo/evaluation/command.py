@@ -56,7 +56,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add = parser.add_argument
     add("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
     add("--model", default=settings.model, help="see the command models (default: %(default)s)")
-    add("--device", default=settings.device, help="auto, cpu or cuda (default: %(default)s)")
+    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add("--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights")
     add(
         "--methods",
         nargs="*",
@@ -98,6 +99,11 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
     add("--aspect", choices=get_args(Aspect), help="how a photo is fitted (default: the model's)")
     add(
+        "--together",
+        action="store_true",
+        help="spend budgets over all views of LLaVA-NeXT, instead of equal shares",
+    )
+    add(
         "--relevance-layer",
         type=int,
         choices=(-2, -1),
@@ -136,7 +142,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     plan = _plan(arguments)
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
-    model = load_model(arguments.model, arguments.device)
+    model = load_model(arguments.model, arguments.device, bits=arguments.bits, report=_tell)
     plan = dataclasses.replace(plan, aspect=model.aspect(plan.aspect))
     plan = _possible(plan, model, leave_out=arguments.methods == ["all"])
     if arguments.reference and arguments.reference not in plan.methods:
@@ -217,6 +223,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         max_new_tokens=arguments.max_new_tokens,
         aspect=arguments.aspect,
         relevance=RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
+        together=arguments.together,
     )
 
 

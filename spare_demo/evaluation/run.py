@@ -40,7 +40,7 @@ class Plan:
         blank: whether every question is put to a blank picture too, nothing pruned.
         instruction: a line that only the language model is given, after the question.
         max_new_tokens: longest answer.
-        aspect, relevance: as `compare` takes them; the usual aspect if None.
+        aspect, relevance, together: as `compare` takes them; the usual aspect if None.
     """
 
     methods: Mapping[str, Pruner]
@@ -50,6 +50,7 @@ class Plan:
     max_new_tokens: int = 16
     aspect: Aspect | None = None
     relevance: RelevanceOptions = RelevanceOptions()
+    together: bool = False
 
     def rows_of(self, sheet: Sheet) -> int:
         """How many results a picture gives."""
@@ -66,6 +67,7 @@ class Plan:
             "max_new_tokens": self.max_new_tokens,
             "aspect": self.aspect,
             "relevance": dataclasses.asdict(self.relevance),
+            "together": self.together,
         }
 
 
@@ -238,7 +240,7 @@ def _drawing_anew(methods: Mapping[str, Pruner], sheet: Sheet) -> dict[str, Prun
 
 def _ask(model: Model, picture: Picture, asked: Asked, plan: Plan) -> tuple[View, View]:
     """As the language model is asked, and as the methods are told: without any instruction."""
-    told = model.ask(picture, asked.question, plan.relevance)
+    told = model.ask(picture, asked.question, plan.relevance, plan.together)
     lines = [asked.question]
     if asked.choices:
         lines.append(LETTER_INSTRUCTION)
@@ -246,7 +248,7 @@ def _ask(model: Model, picture: Picture, asked: Asked, plan: Plan) -> tuple[View
         lines.append(plan.instruction)
     if len(lines) == 1:
         return told, told
-    return model.ask(picture, "\n".join(lines), plan.relevance), told
+    return model.ask(picture, "\n".join(lines), plan.relevance, plan.together), told
 
 
 def _blank(model: Model, size: tuple[int, int]) -> Image.Image:

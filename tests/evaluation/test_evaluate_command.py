@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -13,6 +14,7 @@ from PIL import Image
 from spare_demo.__main__ import main
 from spare_demo.evaluation import command
 from spare_demo.evaluation.results import load
+from spare_demo.models import ModelError
 
 
 @pytest.fixture
@@ -214,3 +216,43 @@ def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         measure("--set", "seen")
     assert "no set of scenes (held-out, unseen-pairs)" in capsys.readouterr().err
+
+
+def test_model_options_are_those_of_compare(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """Every command that loads a model takes --bits, and hands it on."""
+    asked: list[tuple[str, int]] = []
+
+    def load(name: str, device: str, bits: int = 16, **_: Any) -> Any:
+        asked.append((device, bits))
+        raise ModelError("enough")
+
+    monkeypatch.setattr(command, "load_model", load)
+    monkeypatch.setattr("spare_demo.__main__.load_model", load)
+    picture = tmp_path / "grey.png"
+    Image.new("RGB", (8, 8)).save(picture)
+    out = ("--out", str(tmp_path / "out"))
+    for words in (
+        ["compare", str(picture), "Why?", *out],
+        ["evaluate", "--questions", "1", *out],
+        ["methods"],
+    ):
+        model = ["--model", str(tiny_folder), "--device", "cpu", "--bits", "4"]
+        assert main([*words, *model]) == 1
+        assert capsys.readouterr().err.strip() == "enough"
+    assert asked == [("cpu", 4)] * 3
+
+
+def test_a_budget_over_all_views_is_another_measurement(
+    tiny_next_folder: Path, tmp_path: Path
+) -> None:
+    found = {}
+    for name, more in (("shares", []), ("together", ["--together"])):
+        words = ["evaluate", "--out", str(tmp_path / name), "--model", str(tiny_next_folder)]
+        words += ["--device", "cpu", "--budgets", "7", "--max-new-tokens", "1", "--questions", "1"]
+        assert main([*words, "--resamples", "20", "--methods", "spare", "--no-blank", *more]) == 0
+        settings, rows, _ = load(tmp_path / name)
+        assert settings["together"] == bool(more)
+        found[name] = next(row.error for row in rows if row.method == "spare")
+    assert found["shares"] != found["together"]
