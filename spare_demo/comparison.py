@@ -74,7 +74,7 @@ def compare(
     image: Source,
     question: str,
     pruners: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner"),
-    budget: int | str = 64,
+    budget: float | str = 64,
     max_new_tokens: int = 64,
     seed: int = 0,
     aspect: Aspect | None = None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 from urllib.parse import parse_qs, urlencode
 
 from spare_demo.geometry import Aspect
@@ -22,6 +22,9 @@ from spare_demo.relevance import RelevanceOptions, TextPieces
 
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
+
+Views = Literal["shares", "together"]
+"""Whether each view of a picture gets an equal share of the budget, or it is spent over all."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class State:
         seed: of methods that draw at random.
         aspect: how the picture was fitted.
         relevance_layer, relevance_text: see `RelevanceOptions`.
+        views: how several views of a picture get the budget, "shares" or "together".
         model: "name@revision" of the model that ran.
     """
 
@@ -48,6 +52,7 @@ class State:
     aspect: Aspect | None = None
     relevance_layer: int | None = None
     relevance_text: TextPieces | None = None
+    views: Views | None = None
     model: str | None = None
 
 
@@ -61,6 +66,7 @@ _KEYS = {
     "fit": "aspect",
     "layer": "relevance_layer",
     "text": "relevance_text",
+    "views": "views",
     "model": "model",
 }
 
@@ -80,6 +86,7 @@ def decode(
     methods: Collection[str] = tuple(PRUNERS),
     examples: Collection[str] = (),
     aspects: Collection[str] = get_args(Aspect),
+    views: Collection[str] = get_args(Views),
     model: str | None = None,
 ) -> tuple[State, list[str]]:
     """A query part, or its keys and values -> what holds here, and what is stale, in sentences.
@@ -89,7 +96,7 @@ def decode(
         tokens: visual tokens of a picture here, the largest budget.
         question: makes a question fit or raises ValueError with a sentence, as
             `Settings.check_question`.
-        methods, examples, aspects: the names there are here.
+        methods, examples, aspects, views: the names there are here.
         model: "name@revision" of the model that runs; None to say nothing of another one.
     """
     if isinstance(query, str):
@@ -124,6 +131,7 @@ def decode(
     take("aspect", _one_of(aspects), "This model cannot fit a picture by {}.")
     take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
     take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")
+    take("views", _one_of(views), "A budget cannot be shared by {} among this model's views.")
     if "question" in given:
         try:
             found["question"] = question(given["question"]) or None

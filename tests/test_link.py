@@ -23,6 +23,7 @@ states = st.builds(
     aspect=st.sampled_from(["pad", "crop", None]),
     relevance_layer=st.sampled_from([-1, -2, None]),
     relevance_text=st.sampled_from(["tokens", "stretches", None]),
+    views=st.sampled_from(["shares", "together", None]),
     model=st.sampled_from(["built-in@0123", None]),
 )
 
@@ -58,6 +59,7 @@ def test_gradios_own_mapping_and_foreign_keys_are_read() -> None:
         ("layer=-7", "Relevance cannot be read from layer '-7'"),
         ("layer=two", "Relevance cannot be read from layer 'two'"),
         ("text=words", "Relevance cannot read the text by 'words'"),
+        ("views=together", "A budget cannot be shared by 'together' among this model's views"),
         ("model=built-in%40old", "made with the model 'built-in@old'; this is built-in@new"),
         ("q=" + "x" * 3000, "3,000 characters; at most 2,000"),
     ],
@@ -69,6 +71,7 @@ def test_what_is_stale_is_named_and_the_rest_is_used(query: str, sentence: str) 
         question=Settings().check_question,
         examples=SCENES,
         aspects=("pad", "crop"),
+        views=(),
         model="built-in@new",
     )
     if sentence:

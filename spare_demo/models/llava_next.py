@@ -29,6 +29,8 @@ class LlavaNextModel(ClipModel):
         "fixed": "base view and four tiles, as in the papers",
         "any": "base view and the tiles that suit it, as LLaVA-NeXT",
     }
+    several_views = True
+    counts_vary = True
 
     @staticmethod
     def most_tokens_of(config: Any) -> int:

@@ -61,6 +61,10 @@ class Model(ABC):
     """Where the names of modules start that are never quantised: what the maps come from."""
     clip_tower: ClassVar[bool] = False
     """Whether the vision tower is CLIP's, whose text side relevance compares it with."""
+    several_views: ClassVar[bool] = False
+    """Whether a photo is seen in several views, among which a budget can be shared."""
+    counts_vary: ClassVar[bool] = False
+    """Whether photos of different shapes or sizes can have different numbers of visual tokens."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """The optional fields of VisualTokens that its vision tower fills."""
 

@@ -32,7 +32,7 @@ class QwenModel(Model):
 
     hf_class = "Qwen2_5_VLForConditionalGeneration"
     aspects: ClassVar = {"native": "at its own size, as Qwen2.5-VL"}
-
+    counts_vary = True
     kept_whole = ("model.visual", "lm_head")
 
     @staticmethod

@@ -52,7 +52,7 @@ class Api:
         question: str,
         method_a: str = "spare",
         method_b: str = "cdpruner",
-        budget: float = 64,
+        budget: float | str = 64,
         seed: float = 0,
     ) -> dict[str, Any]:
         """Everything of one comparison: what both methods keep of a picture, and three answers.
@@ -64,7 +64,7 @@ class Api:
             question: what to ask about it; empty for none.
             method_a: a pruning method, as `python -m spare_demo methods` lists them.
             method_b: another, or the same.
-            budget: visual tokens kept, from 1 to all of the picture's.
+            budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
 
         Returns:
@@ -73,9 +73,9 @@ class Api:
 
         def run() -> dict[str, Any]:
             asked, photo = self.settings.check_question(question), self._open(image)
-            k, chosen = read_budget(budget, self.model.most_tokens), (method_a, method_b)
-            longest = self.settings.max_new_tokens
-            return record(compare(self.model, photo, asked, chosen, k, longest, read_seed(seed)))
+            longest, pair = self.settings.max_new_tokens, (method_a, method_b)
+            found = compare(self.model, photo, asked, pair, budget, longest, read_seed(seed))
+            return record(found)
 
         return _refusing(run)
 
@@ -84,7 +84,7 @@ class Api:
         image: str,
         question: str = "",
         method: str = "spare",
-        budget: float = 64,
+        budget: float | str = 64,
         seed: float = 0,
     ) -> dict[str, Any]:
         """Which visual tokens a pruning method keeps. The language model does not run.
@@ -93,7 +93,7 @@ class Api:
             image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
             question: the text that guides the choice; empty for none.
             method: a pruning method, as `python -m spare_demo methods` lists them.
-            budget: visual tokens kept, from 1 to all of the picture's.
+            budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
 
         Returns:

@@ -38,5 +38,6 @@ def comparison_of(visit: Visit, model: Model, settings: Settings) -> Comparison:
         choices.seed,
         visit.key[1],
         choices.relevance,
+        choices.together,
         kl=visit.kl,
     )

@@ -8,7 +8,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gradio as gr
 
@@ -18,7 +18,7 @@ from spare_demo.citation import cite
 from spare_demo.cost import UNPRUNED
 from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect
-from spare_demo.link import MOST_CHARACTERS, State, decode, encode
+from spare_demo.link import MOST_CHARACTERS, State, Views, decode, encode
 from spare_demo.models import Model, ModelError
 from spare_demo.models.passes import is_out_of_memory
 from spare_demo.record import read_pick_lists
@@ -44,6 +44,7 @@ from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
 _CONTROLS = {
     "question": "question", "method_a": "method_a", "method_b": "method_b", "budget": "budget",
     "seed": "seed", "aspect": "aspect", "relevance_layer": "tower_layer", "relevance_text": "text",
+    "views": "views",
 }  # fmt: skip
 
 LABELS = (UNPRUNED, *SLOTS)
@@ -145,6 +146,7 @@ class Handlers:
             aspect=visit.key[1],
             relevance_layer=choices.relevance.layer,
             relevance_text=choices.relevance.text,
+            views=("together" if choices.together else "shares") if self._views else None,
             model=f"{self.model.name}@{self.model.revision}",
         )
         return encode(state)
@@ -196,11 +198,13 @@ class Handlers:
         budget: object,
         example: examples.Example | None,
         before: Visit | None,
+        views: Views = "shares",
     ) -> Iterator[Shown]:
         """Look, show the pictures, answer word by word."""
         k = read_budget(budget, self.tokens)
         relevance = RelevanceOptions(tower_layer, text)
-        choices = Choices(method_a, method_b, read_seed(seed), aspect, relevance)
+        together = views == "together"
+        choices = Choices(method_a, method_b, read_seed(seed), aspect, relevance, together)
         ready = self._ready(path, question, choices, k)
         visit = ready or self._look(path, question, choices, example, before)
         k = min(k, visit.exploration.n)
@@ -344,6 +348,7 @@ class Handlers:
             question=self.settings.check_question,
             examples=names,
             aspects=list(self.model.aspects),
+            views=self._views,
             model=f"{self.model.name}@{self.model.revision}",
         )
         values = {part: getattr(found, name) for name, part in _CONTROLS.items()}
@@ -364,6 +369,15 @@ class Handlers:
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)
         return example.path, example.question, example
+
+    def marked(self, mark: int | str, visit: Visit) -> int:
+        """The slider's place at a mark: a number of tokens, or a share of this picture's own."""
+        return mark if isinstance(mark, int) else read_budget(mark, visit.exploration.n)
+
+    @property
+    def _views(self) -> tuple[str, ...]:
+        """The ways of sharing a budget that the page offers."""
+        return get_args(Views) if self.model.several_views else ()
 
     def _budget(self, value: object, visit: Visit) -> int:
         """A budget as the slider sends it; a picture with fewer tokens than that keeps them all."""

@@ -24,7 +24,7 @@ _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 OPENED = (
     *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "tower_layer", "text"),
+    *("seed", "aspect", "tower_layer", "text", "views"),
 )
 """The parts of the comparison that a case sets, by their names there."""
 
@@ -221,6 +221,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             "aspect": bench.plan.aspect,
             "tower_layer": bench.plan.relevance.layer,
             "text": bench.plan.relevance.text,
+            "views": "together" if bench.plan.together else "shares",
         }
         found: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return found | {tabs: gr.Tabs(selected="compare")}

@@ -17,6 +17,8 @@ from spare_demo.ui.examples import Example
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, scripted
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
+_VIEWS = [("in equal shares to each view", "shares"), ("over all views together", "together")]
+PERCENTS = (5, 10, 20, 50)
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
 
@@ -78,6 +80,7 @@ class Parts:
     aspect: gr.Radio
     tower_layer: gr.Radio
     text: gr.Radio
+    views: gr.Radio
     seed: gr.Number
     stage: gr.HTML
     mail: gr.HTML
@@ -87,7 +90,7 @@ class Parts:
     cite: gr.HTML
     budget: gr.Slider
     budget_message: gr.HTML
-    marks: tuple[tuple[int, gr.Button], ...]
+    marks: tuple[tuple[int | str, gr.Button], ...]
     notes: gr.HTML
     answers: gr.HTML
     curve: gr.Plot
@@ -128,7 +131,7 @@ def lay_out(
         with gr.Column(scale=3, min_width=280, elem_id="asked"):
             parts |= _asked(demo, model, settings, names, offered)
         with gr.Column(scale=6, min_width=320, elem_id="kept"):
-            parts |= _kept(settings, tokens, shown)
+            parts |= _kept(model, settings, tokens, shown)
         with gr.Column(scale=4, min_width=300, elem_id="answered"):
             parts["answers"] = gr.HTML(
                 shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers"
@@ -224,11 +227,18 @@ def _asked(
             _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
         )
         parts["text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
+        parts["views"] = gr.Radio(
+            _VIEWS,
+            value="shares",
+            label="The budget goes",
+            visible=model.several_views,
+            elem_id="views",
+        )
         parts["seed"] = number_as_sent(gr.Number(settings.seed, label="Seed of random picks"))
     return parts
 
 
-def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
+def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     parts["stage"] = scripted("viewer", "stage", shown["stage"])
     parts["mail"] = scripted("mail", "mail")
@@ -245,10 +255,12 @@ def _kept(settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, A
     )
     parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
     with gr.Row(elem_id="marks"):
+        marks: list[int | str] = [mark for mark in settings.marks if mark <= tokens]
+        if model.counts_vary:  # of the picture's own tokens, however many it has
+            marks += [f"{percent}%" for percent in PERCENTS]
         parts["marks"] = tuple(
-            (mark, gr.Button(str(mark), size="sm", min_width=48))
-            for mark in settings.marks
-            if mark <= tokens
+            (mark, gr.Button(str(mark).replace("%", " %"), size="sm", min_width=48))
+            for mark in marks
         )
         parts["find_enough"] = gr.Button(
             "How few are enough?", size="sm", min_width=150, elem_id="find-enough"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import threading
@@ -169,7 +170,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
         running.append(run)
 
     asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
-    asked += [p.budget, p.example, p.visit]
+    asked += [p.budget, p.example, p.visit, p.views]
 
     def load(index: int) -> tuple[str, str]:
         return handlers.offered[index].path, handlers.offered[index].question
@@ -178,7 +179,8 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
     for event in (p.ask.click, p.question.submit, chosen.then, drawn.then, opened.then):
         answering(event, handlers.ask, asked)
-    for event in (p.aspect.input, p.tower_layer.input, p.text.input, p.seed.submit):
+    chosen_anew = (p.aspect.input, p.tower_layer.input, p.text.input, p.views.input, p.seed.submit)
+    for event in chosen_anew:
         answering(event, handlers.ask, asked)
 
     others = [p.method_a, p.method_b, p.seed, p.budget, p.visit]
@@ -201,14 +203,15 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
         told = _of_event(once(getattr(handlers, name)))
         getattr(part, name)(told, p.visit, [p.mail, p.message], **mailed)
     controls = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer]
-    controls += [p.text, p.budget, p.notice]
+    controls += [p.text, p.views, p.budget, p.notice]
     linked = p.stage.reopen(_of_event(once(handlers.reopen)), p.visit, controls, **_QUIET)
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
     answering(p.own.ask_own, handlers.ask_own, [p.own, p.visit])
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
-        moved = button.click(lambda mark=mark: mark, None, p.budget, queue=False, **_QUIET)
+        to = functools.partial(handlers.marked, mark)
+        moved = button.click(to, p.visit, p.budget, queue=False, **_QUIET)
         redraw = moved.then(once(handlers.redraw), redrawn, outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
 

@@ -85,7 +85,7 @@ class Studies:
         if not asked or not visit.exploration.view.question.strip():
             raise ValueError("Two questions are compared. Ask one above and type the other here.")
         k = read_budget(budget, visit.exploration.n)
-        view = self.model.ask(visit.picture, asked, visit.choices.relevance)
+        view = self.model.ask(visit.picture, asked, visit.choices.relevance, visit.choices.together)
         other = explore(view, visit.exploration.methods)
         moved = against(visit.exploration, other, k)
         drawn = []

@@ -40,6 +40,7 @@ class Choices:
     seed: int = 0
     aspect: Aspect | None = None
     relevance: RelevanceOptions = RelevanceOptions()
+    together: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +131,7 @@ class Guide:
             picture, canvas = before.picture, before.canvas
         else:
             picture, canvas = self._seen.get(key, lambda: self._see(path, key[1]))
-        view = self.model.ask(picture, question, choices.relevance)
+        view = self.model.ask(picture, question, choices.relevance, choices.together)
         return Visit(key, picture, canvas, explore(view, self._methods(choices)), choices)
 
     def _see(self, path: str, aspect: Aspect) -> tuple[Picture, Canvas]:

@@ -11,8 +11,9 @@ import gradio as gr
 import pytest
 
 from spare_demo.settings import Settings
-from spare_demo.ui import examples
+from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
+from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers, guarded
 
 QUESTION = "Which number is written on the small triangle?"
@@ -287,3 +288,59 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     assert shown["stage"]["shown"] == n
     for event in (handlers.redraw, handlers.settle):
         assert merged(list(guarded(event)(handlers.tokens, visit))).get("budget_message", "") == ""
+
+
+def test_one_budget_for_all_views_picks_otherwise_and_travels(
+    tiny_next: Any, small_settings: Settings, photo_file: str
+) -> None:
+    handlers = Handlers(tiny_next, small_settings)
+    found = {}
+    for views in ("shares", "together"):
+        shown = merged(ask(handlers, photo_file, aspect="any", views=views))
+        found[views] = shown["visit"]
+        assert f"views={views}" in shown["stage"]["link"]
+        assert comparison_of(shown["visit"], tiny_next, small_settings).together == (
+            views == "together"
+        )
+    shares, together = (found[views].exploration.selections(5)["A"] for views in found)
+    assert shares.order.tolist() != together.order.tolist()
+    # Other methods on the same picture go by the same way of sharing.
+    moved = merged(list(handlers.change_methods("random", "spare", 0, 5, found["together"])))
+    again = moved["visit"].exploration.selections(5)["B"]
+    assert again.order.tolist() == together.order.tolist()
+    opened = merged(list(handlers.reopen({"query": {"views": "together"}}, found["shares"])))
+    assert opened["views"] == "together" and opened["notice"] == ""
+
+
+def test_a_model_of_one_view_has_nothing_to_share(handlers, photo_file: str) -> None:
+    shown = merged(ask(handlers, photo_file))
+    assert "views" not in shown["stage"]["link"]
+    opened = merged(list(handlers.reopen({"query": {"views": "together"}}, shown["visit"])))
+    assert "views" not in opened and "cannot be shared" in opened["notice"]
+
+
+def test_a_percentage_is_of_the_pictures_own_tokens(
+    tiny_qwen: Any, small_settings: Settings, photo_file: str, tmp_path: Path
+) -> None:
+    handlers = Handlers(tiny_qwen, small_settings)
+    visit = merged(ask(handlers, photo_file, aspect="native"))["visit"]
+    assert (visit.exploration.n, handlers.tokens) == (6, 60)
+    assert [handlers.marked(mark, visit) for mark in ("50%", "1%", "100%", 8)] == [3, 1, 6, 8]
+    api = Api(tiny_qwen, small_settings)
+    told = api.compare(photo_file, QUESTION, "spare-reconstruction", "divprune", "50%")
+    assert told["settings"]["budget"] == 3
+    assert all(len(item["order"]) == 3 for item in told["selections"].values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "views", "percent"),
+    [("tiny_model", False, False), ("tiny_next", True, True), ("tiny_qwen", False, True)],
+)
+def test_the_page_offers_what_means_something_on_its_model(
+    kind: str, views: bool, percent: bool, small_settings: Settings, request: Any
+) -> None:
+    demo = build(request.getfixturevalue(kind), small_settings)
+    parts = [component["props"] for component in demo.config["components"]]
+    assert [p["visible"] for p in parts if p.get("elem_id") == "views"] == [views]
+    assert any(p.get("value") == "10 %" for p in parts) == percent
+    assert any(p.get("value") == "8" for p in parts)  # one of the settings' own marks
