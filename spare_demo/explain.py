@@ -119,7 +119,7 @@ def weigh(method: Pruner, tokens: VisualTokens, order: Indices, step: int) -> We
     picks = as_indices(order)
     if not 0 <= step <= len(picks):
         raise ValueError(f"There is no step {step}. Choose one from 0 to {len(picks)}.")
-    magnitude, text = (part.detach().double().cpu() for part in factors)
+    magnitude, text = (part.detach().cpu().double() for part in factors)
     picked = int(picks[step]) if step < len(picks) else None
     return Weighing(step, _novelty(tokens, picks[:step]), magnitude, text, picked)
 

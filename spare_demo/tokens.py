@@ -30,6 +30,14 @@ class ClsAttention(Protocol):
         ...
 
 
+def where_float64_is(tensor: Tensor) -> Tensor:
+    """The tensor itself, or its copy on the CPU where its device is an Apple GPU.
+
+    Those have no float64, which every choice is made in.
+    """
+    return tensor.cpu() if tensor.device.type == "mps" else tensor
+
+
 @dataclass(frozen=True, eq=False)
 class VisualTokens:
     """The n visual tokens of one picture, in raster order, before the language model.
@@ -51,6 +59,8 @@ class VisualTokens:
     clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
         its end.
 
+    Matrices on an Apple GPU are taken to the CPU (`where_float64_is`).
+
     Raises ValueError where a shape or a value cannot be right.
     """
 
@@ -67,6 +77,9 @@ class VisualTokens:
     together: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("features", "clip_image", "clip_text", "states", "class_states"):
+            if isinstance(value := getattr(self, name), Tensor):
+                object.__setattr__(self, name, where_float64_is(value))
         _check_matrix("features", self.features, "(n, d)")
         if self.clip_image is not None:
             _check_matrix("clip_image", self.clip_image, "(n, c)")

@@ -52,7 +52,7 @@ def clip_reads(
     def project(rows: Tensor) -> Tensor:
         """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
         weights = {name: value.float() for name, value in projector.state_dict().items()}
-        given = rows.detach().to(next(iter(weights.values())).device, torch.float32)
+        given = rows.detach().float().to(next(iter(weights.values())).device)
         return run(lambda: torch.func.functional_call(projector, weights, (given,)))
 
     def run(step: Callable[[], Tensor]) -> Tensor:

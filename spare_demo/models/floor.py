@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from spare_demo.models.passes import synchronise
+
 
 @dataclass(frozen=True)
 class Rates:
@@ -38,8 +40,7 @@ def measure_rates(device: torch.device, dtype: torch.dtype) -> Rates:
         for _ in range(6):
             start = time.perf_counter()
             step()
-            if fast:
-                torch.cuda.synchronize(device)
+            synchronise(device)
             seconds.append(time.perf_counter() - start)
         return min(seconds)
 

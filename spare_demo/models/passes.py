@@ -11,6 +11,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from spare_demo.tokens import where_float64_is
+
 T = TypeVar("T")
 
 # Allocators other than CUDA's raise a plain RuntimeError with one of these.
@@ -35,10 +37,17 @@ def is_out_of_memory(error: BaseException) -> bool:
 def handed_out(tensor: Tensor) -> Tensor:
     """A pass's result as a plain tensor that anything can be computed with.
 
-    Cloned, since inference-mode tensors refuse much; to the CPU from Apple's GPUs, which have no
-    float64.
+    Cloned, since inference-mode tensors refuse much.
     """
-    return tensor.cpu().clone() if tensor.device.type == "mps" else tensor.clone()
+    return where_float64_is(tensor).clone()
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
 
 
 class Passes:
@@ -67,10 +76,10 @@ class Passes:
             if self._closed:
                 raise Closed(self._closed)
             try:
-                self._synchronise()
+                synchronise(self._device)
                 started = time.perf_counter()
                 result = step()
-                self._synchronise()
+                synchronise(self._device)
                 return result, time.perf_counter() - started
             except Exception as error:
                 if not is_out_of_memory(error):
@@ -99,9 +108,3 @@ class Passes:
             torch.cuda.empty_cache()
         elif self._device.type == "mps":
             torch.mps.empty_cache()
-
-    def _synchronise(self) -> None:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        elif self._device.type == "mps":
-            torch.mps.synchronize()

@@ -154,7 +154,7 @@ class _Answering:
     def choose(self) -> str:
         """Take the likeliest next token; the piece of text that it completes."""
         token = int(self.logits.argmax())
-        self.log_probabilities.append(float(self.logits.double().log_softmax(dim=-1)[token]))
+        self.log_probabilities.append(float(self.logits.cpu().double().log_softmax(dim=-1)[token]))
         piece = self.text.add(token)
         if token in self.ends or len(self.text.ids) >= self.longest:
             self.ended, self.open = "end" if token in self.ends else "length", False

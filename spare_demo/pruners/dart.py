@@ -54,7 +54,7 @@ class DartDiversity(Pruner):
         order_of_norm = 1 if self.norm == "l1" else 2
 
         def pick(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            x = tokens.features[members.to(tokens.features.device)].detach().double().cpu()
+            x = tokens.features[members.to(tokens.features.device)].detach().cpu().double()
             length = torch.linalg.vector_norm(x, ord=order_of_norm, dim=1)
             p = min(self.pivots, count)
             order = length.sort(descending=True, stable=True).indices[:p].tolist()

@@ -39,11 +39,11 @@ def merged_selection(
     """
     states, project = tokens.states, tokens.project
     assert states is not None and project is not None  # needs
-    mixed = sources @ states.detach().double().cpu()  # (r, w)
+    mixed = sources @ states.detach().cpu().double()  # (r, w)
     if class_of is not None:
         assert tokens.class_states is not None  # needs
         rows = class_of >= 0
-        mixed[rows] = tokens.class_states.detach().double().cpu()[class_of[rows]]
+        mixed[rows] = tokens.class_states.detach().cpu().double()[class_of[rows]]
     plain = ((sources != 0).sum(dim=1) == 1) & (sources.amax(dim=1) == 1)
     features = tokens.features.detach()
     rows = features.new_empty(len(mixed), features.shape[1])

@@ -90,8 +90,8 @@ class PruMerge(Pruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
-        attention = tokens.cls_attention(-1, joined=True)[0].double().cpu()  # (n,)
-        keys = tokens.vision_keys(-1).double().cpu().transpose(0, 1).flatten(1)  # (n, w)
+        attention = tokens.cls_attention(-1, joined=True)[0].cpu().double()  # (n,)
+        keys = tokens.vision_keys(-1).cpu().double().transpose(0, 1).flatten(1)  # (n, w)
         members = view_members(tokens)
         standing_out = max(1, outliers(attention))
         order, sources = [], []

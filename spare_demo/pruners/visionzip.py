@@ -61,8 +61,8 @@ class VisionZip(Pruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
-        attention = tokens.cls_attention(_BLOCK).double().cpu().sum(dim=0)  # (n,)
-        keys = tokens.vision_keys(_BLOCK).double().cpu().mean(dim=0)  # (n, w / h)
+        attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)  # (n,)
+        keys = tokens.vision_keys(_BLOCK).cpu().double().mean(dim=0)  # (n, w / h)
         members = view_members(tokens)
         order: list[Tensor] = []
         targets: list[Tensor] = []

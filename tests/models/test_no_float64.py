@@ -1,0 +1,133 @@
+"""Apple's GPUs have no float64: nothing that runs on the model's device may make any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+from spare_demo import measures
+from spare_demo.models import Model
+from spare_demo.models.passes import Passes, handed_out
+from spare_demo.models.rows import kept_rows
+from spare_demo.models.together import decode_together
+from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.tokens import VisualTokens
+
+QUESTION = "What colour is the circle?"
+MPS = torch.device("mps")
+
+
+class NoFloat64(TorchDispatchMode):
+    """Computes as usual, but refuses float64 as an Apple GPU does."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        for value in tree_flatten(found)[0]:
+            if isinstance(value, Tensor) and value.dtype == torch.float64:
+                raise TypeError(f"Cannot convert a MPS Tensor to float64 dtype: {func}")
+        return found
+
+
+class OnMps(Tensor):
+    """A tensor that says it lies on an Apple GPU, and has no float64 there."""
+
+    @staticmethod
+    def __new__(cls, values: Tensor) -> OnMps:
+        made = Tensor._make_wrapper_subclass(cls, values.shape, dtype=values.dtype, device=MPS)
+        made.values = values
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def plain(value: Any) -> Any:
+            return value.values if isinstance(value, OnMps) else value
+
+        with NoFloat64():
+            found = func(*tree_map(plain, args), **tree_map(plain, kwargs or {}))
+        if (kwargs or {}).get("device") == torch.device("cpu"):
+            return found
+        return tree_map(lambda value: cls(value) if isinstance(value, Tensor) else value, found)
+
+
+def test_the_stand_in_refuses_what_an_apple_gpu_refuses() -> None:
+    tensor = OnMps(torch.ones(2, 3))
+    assert tensor.device.type == "mps" and (tensor + 1).device.type == "mps"
+    assert tensor.cpu().device.type == "cpu" and type(tensor.cpu()) is Tensor
+    with pytest.raises(TypeError, match="float64"):
+        tensor.double()
+    with NoFloat64(), pytest.raises(TypeError, match="float64"):
+        torch.ones(2).double()
+
+
+def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Image) -> None:
+    view = tiny_model.encode(photo, QUESTION).tokens
+    fields = {
+        name: OnMps(getattr(view, name))
+        for name in ("features", "clip_image", "clip_text", "states", "class_states")
+    }
+    read = {
+        name: getattr(view, name)
+        for name in ("project", "cls_attention", "vision_keys", "clip_sentence")
+    }
+    tokens = VisualTokens(**fields, **read)
+    assert tokens.features.device.type == "cpu"
+    for name, method in PRUNERS.items():
+        if isinstance(method, LayerPruner):
+            continue
+        here, there = method.select(tokens, 5), method.select(view, 5)
+        assert here.order.tolist() == there.order.tolist(), name
+    assert measures.svd_bound(tokens.features, (4,), relative=True).shape == (1,)
+
+
+def test_what_a_pass_gives_can_be_computed_with() -> None:
+    given = handed_out(OnMps(torch.ones(2)))
+    assert given.device.type == "cpu" and given.double().dtype == torch.float64
+
+
+@pytest.mark.parametrize("family", ["tiny_model", "tiny_next", "tiny_qwen"])
+def test_no_pass_makes_float64(
+    family: str, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, request: Any
+) -> None:
+    model: Model = request.getfixturevalue(family)
+    run, passes = Passes.run, list[str]()
+
+    def strictly(self: Passes, step: Callable[[], Any]) -> Any:
+        def on_the_device() -> Any:
+            with NoFloat64():
+                return step()
+
+        passes.append(family)
+        return run(self, on_the_device)
+
+    monkeypatch.setattr(Passes, "run", strictly)
+    for aspect in model.aspects:
+        view = model.encode(photo, QUESTION, aspect)
+        for name, method in PRUNERS.items():
+            if method.reason_against(model.supplies):
+                continue
+            if isinstance(method, LayerPruner):
+                try:
+                    kept: Any = method.plan(view, method.lowest(view.tokens.n, view.layers))
+                except ValueError as error:  # more layers than a tiny model has
+                    assert "deeper model" in str(error)
+                    continue
+            else:
+                kept = method.select(view.tokens, 3)
+            assert model.answer(view, kept, max_new_tokens=2).token_ids, name
+        model.answer(view, None, 2, temperature=1.0)
+        model.score(view, None, [5, 6])
+        model.answer_many([(view, None)], 2)
+        rows = kept_rows(view.picture, None)
+        if family == "tiny_model":  # one batch of several answers: compact positions only
+            pieces = decode_together(
+                model.hf, model.tokenizer, model._passes, view.input_ids, [rows, rows], 2
+            )
+            assert list(pieces)
+    assert len(passes) > 20
