@@ -233,25 +233,28 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
     for label, method in plan.methods.items():
         reason = model.reason_against(method)
         if isinstance(method, LayerPruner) and not reason:
-            reason = _schedule_against(method, model, plan.budgets)
+            reason = _schedule_against(method, model, max(plan.budgets))
         if reason:
             if not leave_out:
                 raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
             _tell(f"{method.title} is left out: {reason}.")
         else:
             methods[label] = method
-    return dataclasses.replace(plan, methods=methods)
+    possible = dataclasses.replace(plan, methods=methods).within(model)
+    for label, least in possible.least.items():
+        met = [str(k) for k in possible.budgets_of(label)]
+        if len(met) < len(plan.budgets):
+            title = methods[label].title
+            _tell(f"{title} is measured at {', '.join(met)}: below {least} it has no schedule.")
+    return possible
 
 
-def _schedule_against(method: LayerPruner, model: Model, budgets: tuple[int, ...]) -> str | None:
-    """Why a schedule of layers meets none of the budgets; says which it meets where it is some."""
+def _schedule_against(method: LayerPruner, model: Model, most: int) -> str | None:
+    """Why a schedule of layers does not even meet the largest budget."""
     least = method.lowest(model.most_tokens, model.layers)
-    met = [str(k) for k in budgets if k >= least]
-    if not met:
-        return f"its schedule needs a budget of at least {least} on this model"
-    if len(met) < len(budgets):
-        _tell(f"{method.title} is measured at {', '.join(met)}: below {least} it has no schedule.")
-    return None
+    if most >= least:
+        return None
+    return f"its schedule needs a budget of at least {least} on this model"
 
 
 def _model(model: Model) -> dict[str, str]:

@@ -65,7 +65,7 @@ def findings(summary: Summary, budget: int) -> list[str]:
     if blank := summary.accuracy.get((BLANK, summary.tokens)):
         said.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
     if summary.methods:
-        said += [_best(summary, k) for k in summary.budgets]
+        said += [_best(summary, k) for k in summary.budgets if _answered(summary, k)]
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
@@ -78,12 +78,17 @@ def findings(summary: Summary, budget: int) -> list[str]:
 
 
 def _best(summary: Summary, k: int) -> str:
-    found = {m: summary.accuracy[m, k] for m in summary.methods}
+    found = _answered(summary, k)
     best = max(found, key=lambda m: found[m].value)
     near = [m for m in found if m != best and found[m].high >= found[best].low]
     also = "; ".join(title_of(m) for m in near)
     rest = f" Intervals that overlap with its own: {also}." if near else ""
     return f"At {k} tokens {title_of(best)} is right most often, {share(found[best])}.{rest}"
+
+
+def _answered(summary: Summary, k: int) -> dict[str, Estimate]:
+    """Accuracy of the methods at one budget, those left out that cannot meet it."""
+    return {m: summary.accuracy[m, k] for m in summary.methods if (m, k) in summary.accuracy}
 
 
 def _between(summary: Summary, a: str, b: str) -> str:

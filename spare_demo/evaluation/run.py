@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
@@ -37,6 +37,8 @@ class Plan:
     Attributes:
         methods: by label; none for the unpruned model alone.
         budgets: visual tokens kept, ascending.
+        least: the least budget of a method inside the language model, whose schedule meets none
+            below; `within` finds it.
         blank: whether every question is put to a blank picture too, nothing pruned.
         instruction: a line that only the language model is given, after the question.
         max_new_tokens: longest answer.
@@ -45,6 +47,7 @@ class Plan:
 
     methods: Mapping[str, Pruner]
     budgets: tuple[int, ...]
+    least: Mapping[str, int] = field(default_factory=dict)
     blank: bool = True
     instruction: str = ""
     max_new_tokens: int = 16
@@ -52,9 +55,20 @@ class Plan:
     relevance: RelevanceOptions = RelevanceOptions()
     together: bool = False
 
+    def within(self, model: Model) -> Plan:
+        """The same, with the budgets that each schedule can meet on this model."""
+        n, layers = model.most_tokens, model.layers
+        inside = {k: m for k, m in self.methods.items() if isinstance(m, LayerPruner)}
+        least = {label: method.lowest(n, layers) for label, method in inside.items()}
+        return dataclasses.replace(self, least=least)
+
+    def budgets_of(self, label: str) -> tuple[int, ...]:
+        """The budgets that a method is measured at."""
+        return tuple(k for k in self.budgets if k >= self.least.get(label, 1))
+
     def rows_of(self, sheet: Sheet) -> int:
         """How many results a picture gives."""
-        each = 1 + self.blank + len(self.methods) * len(self.budgets)
+        each = 1 + self.blank + sum(len(self.budgets_of(label)) for label in self.methods)
         return each * len(sheet.questions)
 
     def record(self) -> dict[str, Any]:
@@ -181,15 +195,13 @@ class _Picks:
     def of(self, label: str, view: View) -> list[tuple[int, Selection | LayerPlan, float]]:
         """Of each budget: the budget, the selection and its relative reconstruction error.
 
-        Methods inside the language model have a plan instead, and no error of one set; budgets
-        that their schedule cannot meet are left out.
+        Methods inside the language model have a plan instead, and no error of one set.
         """
-        method, budgets, tokens = self.methods[label], self.plan.budgets, view.tokens
+        method, budgets, tokens = self.methods[label], self.plan.budgets_of(label), view.tokens
         if label in self.known:
             return self.known[label]
         if isinstance(method, LayerPruner):
-            least = method.lowest(tokens.n, view.layers)
-            return [(k, method.plan(view, k), float("nan")) for k in budgets if k >= least]
+            return [(k, method.plan(view, k), float("nan")) for k in budgets]
         found: list[tuple[int, Selection | LayerPlan, float]]
         if method.nested:
             most = self._most(label, view)

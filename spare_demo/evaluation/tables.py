@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spare_demo.evaluation.results import BLANK, UNPRUNED
 from spare_demo.evaluation.summary import Column, Estimate, Summary
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, options
 
 _NOT_APART = "The 95 % intervals, in brackets, come from drawing whole pictures again."
 
@@ -45,7 +45,9 @@ def title_of(label: str) -> str:
     """What to call a label: its method's title, or itself."""
     if label in (UNPRUNED, BLANK):
         return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
-    return PRUNERS[label].title if label in PRUNERS else label
+    if label.partition(":")[0] not in PRUNERS:
+        return label
+    return options.title_of(options.read_method(label, PRUNERS), PRUNERS)
 
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:

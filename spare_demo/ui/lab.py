@@ -105,7 +105,13 @@ class Lab:
             tuple(sorted({int(k) for k in budgets})),
             blank=False,
             aspect=self.model.aspect(None),
-        )
+        ).within(self.model)
+        for label, least in plan.least.items():
+            if not plan.budgets_of(label):
+                raise ValueError(
+                    f"{_name(label)} cannot meet any of these budgets. Choose one of at least "
+                    f"{least}, or leave the method out."
+                )
         bench = Bench(plan, _read_scenes(scenes), seed=start)
         yield {"bench": bench, "message": "", "progress": _progress(bench), **self._pickers(bench)}
         started = time.monotonic()
@@ -146,6 +152,14 @@ class Lab:
         if bench is None or not bench.rows:
             return [], [], ""
         k = _read_choice(budget, bench.plan.budgets)
+        for label in (a, b):
+            least = bench.plan.least.get(label, 1)
+            if k < least:
+                sentence = (
+                    f"{_name(label)} was not measured at {k} tokens: its schedule needs a budget "
+                    f"of at least {least}. Choose a larger one."
+                )
+                return [], [], sentence
         found = [
             (one, other)
             for one, other in zip(_rows_of(bench, a, k), _rows_of(bench, b, k), strict=True)

@@ -121,9 +121,13 @@ GLOSSARY = """<dl class="glossary">
 <dt>Visual token</dt>
 <dd>One square patch of the picture as the language model receives it.</dd>
 <dt>Budget</dt>
-<dd>How many visual tokens are kept; the rest never enter the language model.</dd>
+<dd>How many visual tokens are kept; the rest never enter the language model. Of methods inside it,
+the average number of visual tokens over its layers.</dd>
 <dt>Prefill</dt>
 <dd>The language model's one pass over all that it is given, up to its first word.</dd>
+<dt>Operations</dt>
+<dd>Of the prefill, by arithmetic: two for each multiplication with its addition, every layer with
+the tokens that it gets.</dd>
 <dt>KV cache</dt>
 <dd>What it holds of those tokens while it writes; read from the cache itself.</dd>
 <dt>Reconstruction error</dt>

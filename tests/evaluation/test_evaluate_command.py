@@ -191,7 +191,7 @@ def test_a_method_is_measured_as_it_is_set_and_kept_apart(
     label = "divprune:metric=euclidean"
     assert settings["methods"][label] == {"name": "divprune", "metric": "euclidean"}
     assert {row.method for row in rows} == {"unpruned", "blank", "random", label}
-    assert label in capsys.readouterr().out
+    assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
     assert measure(*few, methods=methods) == 1
     assert "holds results of other settings (methods)" in capsys.readouterr().err
     assert measure("--questions", "3", *euclidean[2:], methods=methods) == 0  # goes on
@@ -256,3 +256,21 @@ def test_a_budget_over_all_views_is_another_measurement(
         assert settings["together"] == bool(more)
         found[name] = next(row.error for row in rows if row.method == "spare")
     assert found["shares"] != found["together"]
+
+
+def test_a_schedule_is_measured_at_the_budgets_it_meets_and_resumed(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = ("--report", str(tmp_path / "R.md"), "--figures", str(tmp_path / "pictures"))
+    few, methods = ("--questions", "3", *report), ("random", "fastv", "dart")
+    assert measure(*few, methods=methods) == 0
+    assert "FastV is measured at 8: below 6 it has no schedule." in capsys.readouterr().err
+    _, rows, _ = load(tmp_path / "out")
+    budgets = {label: {row.budget for row in rows if row.method == label} for label in methods}
+    assert budgets == {"random": {3, 8}, "fastv": {8}, "dart": {8}}
+    monkeypatch.setattr(command, "run", lambda *args, **options: iter(()))
+    before = (tmp_path / "out" / "results.csv").read_bytes()
+    assert measure(*few, methods=methods) == 0  # all of it is there
+    assert (tmp_path / "out" / "results.csv").read_bytes() == before
+    assert measure("--questions", "3", "--budgets", "3", methods=("fastv",)) == 1
+    assert "needs a budget of at least 6 on this model" in capsys.readouterr().err

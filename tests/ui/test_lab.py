@@ -152,3 +152,16 @@ def test_only_what_this_model_can_run_is_offered(lab: Lab, tiny_model: Model) ->
     for name, method in PRUNERS.items():
         assert (name in lab.methods) == (tiny_model.reason_against(method) is None)
     assert lab.budgets == (16,)
+
+
+def test_a_schedule_is_measured_at_the_budgets_it_meets(lab: Lab) -> None:
+    with pytest.raises(ValueError, match=r"FastV cannot meet any.* at least 6, or leave"):
+        next(lab.measure(["random", "fastv"], [3, 4], 1, "held-out", 0))
+    *_, last = lab.measure(["random", "fastv"], [3, 8], 1, "held-out", 0)
+    bench = last["bench"]
+    assert {row.budget for row in bench.rows if row.method == "fastv"} == {8}
+    assert "questions at 8 tokens" in lab.cases(bench, "random", "fastv", 8)[2]
+    pictures, rows, words = lab.cases(bench, "random", "fastv", 3)
+    assert not pictures and not rows
+    assert words.startswith("FastV was not measured at 3 tokens: its schedule needs a budget of")
+    assert "FastV" in lab.skills(bench, 3)
