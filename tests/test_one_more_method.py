@@ -162,6 +162,6 @@ def test_one_inside_the_language_model_is_everywhere_too(
     told = Api(tiny_model, Settings(max_new_tokens=1)).compare(*sent)
     assert told["plans"]["last-ones"]["per_layer"] == [16, 4, 4]
     argv = ["evaluate", "--out", str(tmp_path / "runs"), "--methods", "last-ones"]
-    monkeypatch.setattr("spare_demo.evaluation.command.load_model", lambda *_: tiny_model)
+    monkeypatch.setattr("spare_demo.evaluation.command.load_model", lambda *_, **__: tiny_model)
     assert program.main([*argv, "--questions", "2", "--budgets", "5", "--resamples", "9"]) == 0
     assert "last-ones" in (tmp_path / "runs/results.csv").read_text()
