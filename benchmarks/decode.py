@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT))
 from PIL import Image
 
 from spare_demo.cost import bytes_text
-from spare_demo.models import load_model
+from spare_demo.models import Answer, load_model
 from spare_demo.models.rows import kept_rows
 from spare_demo.models.together import decode_together
 from spare_demo.pruners import PRUNERS
@@ -49,22 +49,21 @@ def main() -> None:
         None,
         *(PRUNERS[name].select(view.tokens, budget) for name in ("spare", "cdpruner")),
     ]
+    asked = dict(zip(("all", "spare", "cdpruner"), selections, strict=True))
     allocated: deque[int] = deque(maxlen=1)
 
     def alone(i: int) -> tuple[int, ...]:
         return model.answer(view, selections[i], args.tokens).token_ids
 
     def together() -> tuple[tuple[int, ...], ...]:
-        rows = [kept_rows(view.picture, selection) for selection in selections]
-        steps = decode_together(
+        rows = {label: kept_rows(view.picture, kept) for label, kept in asked.items()}
+        done: dict[str, Answer] = {}
+        for step in decode_together(
             model.hf, model.tokenizer, model._passes, view.input_ids, rows, args.tokens
-        )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                allocated.append(end.value.allocated_bytes)
-                return tuple(answer.token_ids for answer in end.value.answers)
+        ):
+            done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
+        allocated.append(sum(answer.allocated_bytes for answer in done.values()))
+        return tuple(done[label].token_ids for label in asked)
 
     seconds = in_turns(
         args.runs,

@@ -15,7 +15,7 @@ from spare_demo.citation import cite
 from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import (
     UNPRUNED,
-    bytes_text,
+    cache_text,
     cost_rows,
     cost_sentence,
     operations_text,
@@ -293,7 +293,7 @@ def _report(result: Comparison) -> None:
                 seconds_text(row.prefill_seconds),
                 operations_text(row.prefill_operations),
                 seconds_text(row.decode_seconds),
-                bytes_text(row.kv_cache_bytes),
+                cache_text(row),
                 textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),
             )
             for row in rows

@@ -1,7 +1,7 @@
 """The one pipeline: picture + question + methods + budget -> what each keeps and what is answered.
 
 `compare` runs all of it. The page runs the same steps as they finish: `model.look`, `model.ask`,
-`choose`, `explore`, then `model.stream` for each answer, and `finished` at the end.
+`choose`, `explore`, then `model.stream_together` for the answers, and `finished` at the end.
 """
 
 from __future__ import annotations
@@ -108,10 +108,8 @@ def compare(
     budget = read_budget(budget, view.tokens.n)
     exploration = explore(view, chosen)
     selections, plans = exploration.selections(budget), exploration.plans(budget)
-    answers = {UNPRUNED: model.answer(view, None, max_new_tokens)}
-    for label in exploration.methods:
-        kept = plans[label] if label in plans else selections[label]
-        answers[label] = model.answer(view, kept, max_new_tokens)
+    chosen_by = {label: (plans | selections)[label] for label in exploration.methods}
+    answers = model.answer_together(view, {UNPRUNED: None, **chosen_by}, max_new_tokens)
     return Comparison(
         exploration=exploration,
         selections=selections,

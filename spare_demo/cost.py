@@ -36,6 +36,8 @@ class CostRow:
     prefill_operations: float
     """Floating-point operations of the prefill, by arithmetic; 0 where that is not known."""
     kv_cache_bytes: int
+    allocated_bytes: int
+    """What the cache took on the device, padding included; 0 where that is not known."""
     prefill_share: float
     """Prefill time over the unpruned model's."""
     operations_share: float
@@ -62,6 +64,7 @@ def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
             decode_seconds=answer.decode_seconds,
             prefill_operations=answer.prefill_operations,
             kv_cache_bytes=answer.kv_cache_bytes,
+            allocated_bytes=answer.allocated_bytes,
             prefill_share=_share(answer.prefill_seconds, whole.prefill_seconds),
             operations_share=_share(answer.prefill_operations, whole.prefill_operations),
             kv_cache_share=_share(answer.kv_cache_bytes, whole.kv_cache_bytes),
@@ -98,6 +101,14 @@ def bytes_text(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def cache_text(row: CostRow) -> str:
+    """ "2.0 MiB", or "2.0 MiB (5.1 MiB allocated)" where padding took more."""
+    own = bytes_text(row.kv_cache_bytes)
+    if row.allocated_bytes <= row.kv_cache_bytes:
+        return own
+    return f"{own} ({bytes_text(row.allocated_bytes)} allocated)"
 
 
 def operations_text(count: float) -> str:

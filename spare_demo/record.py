@@ -220,6 +220,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "prefill_operations": answer.prefill_operations,
         "decode_seconds": answer.decode_seconds,
         "kv_cache_bytes": answer.kv_cache_bytes,
+        "allocated_bytes": answer.allocated_bytes,
         "kept_per_layer": list(answer.kept_per_layer),
         "average_visual_tokens": answer.average_visual_tokens,
         "ended": answer.ended,

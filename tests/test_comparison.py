@@ -8,8 +8,9 @@ from PIL import Image
 
 from spare_demo.comparison import Comparison, compare
 from spare_demo.measures import merged_error
-from spare_demo.models import LlavaModel, View
+from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 QUESTION = "Which number is written on the small triangle?"
@@ -21,24 +22,6 @@ MERGING = ("prumerge", "prumerge-plus", "visionzip", "trim")
 @pytest.fixture(scope="module")
 def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
     return compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
-
-
-class Counting:
-    """The tiny model, counting its passes."""
-
-    def __init__(self, model: LlavaModel) -> None:
-        self.model, self.looks, self.answers = model, 0, 0
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.model, name)
-
-    def encode(self, *args: object) -> View:
-        self.looks += 1
-        return self.model.encode(*args)  # type: ignore[arg-type]
-
-    def answer(self, *args: object) -> object:
-        self.answers += 1
-        return self.model.answer(*args)  # type: ignore[arg-type]
 
 
 def test_compare_answers_with_all_tokens_and_with_each_selection(
@@ -56,9 +39,17 @@ def test_compare_answers_with_all_tokens_and_with_each_selection(
 
 
 def test_one_vision_pass_serves_every_method(tiny_model: LlavaModel, photo: Image.Image) -> None:
-    model = Counting(tiny_model)
-    compare(model, photo, QUESTION, BEFORE, budget=3, max_new_tokens=1)  # type: ignore[arg-type]
-    assert (model.looks, model.answers) == (1, len(BEFORE) + 1)
+    looks: list[None] = []
+    tower = tiny_model.hf.model.vision_tower
+    handle = tower.register_forward_hook(lambda *_: looks.append(None))
+    try:
+        result = compare(tiny_model, photo, QUESTION, BEFORE, budget=3, max_new_tokens=1)
+        second = tiny_model.ask(result.view.picture, "And now?", RelevanceOptions(-1, "tokens"))
+        again = tiny_model.answer(second, Selection([1, 2]), 1)
+    finally:
+        handle.remove()
+    assert len(looks) == 1
+    assert set(result.answers) == {"unpruned", *BEFORE} and again.token_ids
 
 
 def test_methods_that_merge_answer_from_their_rows(
@@ -87,9 +78,8 @@ def test_methods_that_merge_answer_from_their_rows(
 
 
 def test_compare_refuses_a_budget_before_any_answer(
-    tiny_model: LlavaModel, photo: Image.Image
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = Counting(tiny_model)
+    monkeypatch.setattr(tiny_model, "stream_together", lambda *_: pytest.fail("it answers"))
     with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
-        compare(model, photo, QUESTION, budget=N + 1)  # type: ignore[arg-type]
-    assert model.answers == 0
+        compare(tiny_model, photo, QUESTION, budget=N + 1)

@@ -1,9 +1,8 @@
 """Many answers at once: prompts of one model, decoded greedily together.
 
 For measuring, where only the words and the first token's scores count. What several prompts have
-in common, the text before the picture and the same visual tokens, is run once. Padding stands on
-the left of either part and is seen by nobody; each row has its own positions. So every answer is
-the one that its prompt would get alone.
+in common, the text before the picture and the same visual tokens, is run once. Every answer is the
+one that its prompt would get alone (padded.py).
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from spare_demo.models.decoding import _end_ids, _Text
+from spare_demo.models.padded import Padded, room
 from spare_demo.models.passes import Passes
 
-_CACHE_BYTES = 2 * 1024**3
 _POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
 _UNLIKE = 1.25  # the longest part of a batch over its shortest: the rest is padding
 
@@ -70,18 +68,10 @@ def decode_batch(
         for p in prompts
     ]
     said: dict[int, Said] = {}
-    for part in _parts(lengths, _room(hf)):
+    for part in _parts(lengths, min(_POSITIONS, room(hf))):
         with_new = [prompts[i] for i in part]
         said |= zip(part, _Batch(hf, tokenizer, passes, with_new).run(max_new_tokens), strict=True)
     return [said[i] for i in range(len(prompts))]
-
-
-def _room(hf: Any) -> int:
-    """How many positions a batch may have in all, so that its cache fits beside the weights."""
-    text = hf.config.text_config
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    per_position = 2 * text.num_hidden_layers * text.num_key_value_heads * width * hf.dtype.itemsize
-    return min(_POSITIONS, _CACHE_BYTES // per_position)
 
 
 def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
@@ -108,23 +98,27 @@ class _Batch:
         prompts: Sequence[Prompt],
     ) -> None:
         self.hf, self.tokenizer, self.passes, self.prompts = hf, tokenizer, passes, prompts
-        self.cache = DynamicCache(config=hf.config)
-        self.mask = torch.zeros(0, 0, dtype=torch.long, device=hf.device)  # (b, cached) 1: seen
 
     def run(self, max_new_tokens: int) -> list[Said]:
         ends = _end_ids(self.hf)
         texts = [_Text(self.tokenizer) for _ in self.prompts]
-        (tokens, first_logits), _ = self.passes.run(self._prefill)
-        unfinished = set(range(len(texts)))
+        (cache, first_logits), _ = self.passes.run(self._prefill)
+        going, tokens = list(range(len(texts))), first_logits.argmax(-1)
         while True:
-            for i in sorted(unfinished):
-                token = int(tokens[i])
+            for i, token in zip(going, tokens.tolist(), strict=True):
                 texts[i].add(token)
-                if token in ends or len(texts[i].ids) >= max_new_tokens:
-                    unfinished.discard(i)
-            if not unfinished:
+            open_ = [
+                row
+                for row, i in enumerate(going)
+                if texts[i].ids[-1] not in ends and len(texts[i].ids) < max_new_tokens
+            ]
+            if not open_:
                 break
-            tokens, _ = self.passes.run(lambda tokens=tokens: self._step(tokens))  # type: ignore[misc]
+            if len(open_) < len(going):  # who is done takes no part in the next step
+                self.passes.run(lambda rows=open_: cache.take(rows))  # type: ignore[misc]
+                going = [going[row] for row in open_]
+            last = [texts[i].ids[-1] for i in going]
+            tokens, _ = self.passes.run(lambda last=last: cache.step(last).argmax(-1))  # type: ignore[misc]
         for text in texts:
             text.rest()
         return [
@@ -132,47 +126,18 @@ class _Batch:
             for text, logits in zip(texts, first_logits.clone(), strict=True)
         ]
 
-    def _prefill(self) -> tuple[Tensor, Tensor]:
-        """-> (b,) first tokens, (b, vocab) their logits, float32, CPU."""
+    def _prefill(self) -> tuple[Padded, Tensor]:
+        """-> the filled cache, and (b, vocab) the first tokens' logits, float32, CPU."""
         parts = [self._split(prompt) for prompt in self.prompts]
         first: dict[Hashable, int] = {}
         heads: list[Tensor] = []
         for prompt, (head, _) in zip(self.prompts, parts, strict=True):
             if first.setdefault(prompt.shared, len(heads)) == len(heads):
                 heads.append(head)
-        self.mask = self.mask.new_zeros(len(heads), 0)
-        self._forward(heads, logits=False)
-        rows = torch.tensor([first[p.shared] for p in self.prompts], device=self.hf.device)
-        self.cache.batch_select_indices(rows)
-        self.mask = self.mask[rows]
-        logits = self._forward([tail for _, tail in parts])
-        return logits.argmax(-1).cpu(), logits.cpu()
-
-    def _step(self, tokens: Tensor) -> Tensor:
-        """(b,) the tokens chosen last -> (b,) those that follow."""
-        rows = self.hf.get_input_embeddings()(tokens.to(self.hf.device))
-        return self._forward(list(rows[:, None])).argmax(-1).cpu()
-
-    def _forward(self, rows: list[Tensor], logits: bool = True) -> Tensor:
-        """One pass over the next (t_i, d) of every row -> (b, vocab) float32 at their ends."""
-        longest = max(len(row) for row in rows)
-        inputs = rows[0].new_zeros(len(rows), longest, rows[0].shape[1])
-        new = self.mask.new_zeros(len(rows), longest)
-        for i, row in enumerate(rows):
-            inputs[i, longest - len(row) :] = row
-            new[i, longest - len(row) :] = 1
-        self.mask = torch.cat([self.mask, new], dim=1)
-        places = (self.mask.cumsum(1) - 1).clamp_min(0)[:, -longest:]
-        run = self.hf if logits else self.hf.model
-        out = run(
-            inputs_embeds=inputs,
-            attention_mask=self.mask,
-            position_ids=places,
-            past_key_values=self.cache,
-            use_cache=True,
-            **({"logits_to_keep": 1} if logits else {}),
-        )
-        return out.logits[:, -1].float() if logits else out.last_hidden_state[:, -1]
+        cache = Padded(self.hf, len(heads))
+        cache.forward(heads, logits=False)
+        cache.take([first[p.shared] for p in self.prompts])
+        return cache, cache.forward([tail for _, tail in parts]).cpu()
 
     def _split(self, prompt: Prompt) -> tuple[Tensor, Tensor]:
         """(t, d) text before the picture with the visual tokens, (t', d) the text after them."""

@@ -69,6 +69,7 @@ def decode(
         tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
         decoder = hf.model.language_model
         layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
+    static = 0  # bytes that a captured prefill keeps to itself
     cache = DynamicCache(config=hf.config) if layerwise is None else layerwise.cache
 
     def forward(embeds: Tensor, **where: Tensor) -> tuple[Tensor, int]:
@@ -91,9 +92,9 @@ def decode(
         before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
         if captured is not None and positions is None and layerwise is None:
-            nonlocal cache
+            nonlocal cache, static
             done = captured(embeds)
-            cache = done.cache
+            cache, static = done.cache, done.allocated_bytes
             return chosen(done.logits)
         return forward(embeds, **placed(0, embeds.shape[1]))
 
@@ -151,6 +152,7 @@ def decode(
         prefill_operations=operations,
         decode_seconds=decode_seconds,
         kv_cache_bytes=kv_bytes,
+        allocated_bytes=kv_bytes + static,
         kept_per_layer=kept,
         first_logits=first_logits,
         ended=ended,

@@ -32,6 +32,7 @@ from spare_demo.models.passes import Passes, handed_out
 from spare_demo.models.prompt import build_prompt
 from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.text_tower import TextTower
+from spare_demo.models.together import decode_together, in_step
 from spare_demo.pictures import Source
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.plan import LayerPlan
@@ -95,6 +96,7 @@ class Model(ABC):
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
         self._captured: CapturedPrefill | None = None
+        self._decodes_together = self.device.type == "cuda"
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
@@ -312,6 +314,74 @@ class Model(ABC):
         """
         given = tuple(token_ids)
         return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
+
+    def stream_together(
+        self,
+        view: View,
+        selections: Mapping[str, Selection | LayerPlan | None],
+        max_new_tokens: int = 64,
+        stop: threading.Event | None = None,
+    ) -> Generator[dict[str, str | Answer], None, None]:
+        """Several greedy answers to one question, in step; token for token those of `stream`.
+
+        On a GPU what can share its decoding does (together.py); plans of methods inside the
+        language model and rows with positions of their own never do.
+
+        Args:
+            view, max_new_tokens, stop: as of `stream`.
+            selections: what each label keeps.
+
+        Yields:
+            by label, the next piece of an answer's text or, at its end, the whole `Answer`.
+
+        Raises:
+            ValueError: at once, as `stream`.
+        """
+        if max_new_tokens < 1:
+            raise ValueError("max_new_tokens must be at least 1.")
+        joint: dict[str, Rows] = {}
+        alone: dict[str, Generator[str, None, Answer]] = {}
+        for label, selection in selections.items():
+            if self._decodes_together and not isinstance(selection, LayerPlan):
+                rows = kept_rows(view.picture, selection)
+                if self._positions(view, rows) is None:
+                    joint[label] = rows
+                    continue
+            alone[label] = self.stream(view, selection, max_new_tokens, stop=stop)
+        return self._in_step(view, joint, alone, max_new_tokens, stop)
+
+    def _in_step(
+        self,
+        view: View,
+        joint: Mapping[str, Rows],
+        alone: Mapping[str, Generator[str, None, Answer]],
+        max_new_tokens: int,
+        stop: threading.Event | None,
+    ) -> Generator[dict[str, str | Answer], None, None]:
+        yield from decode_together(
+            self.hf,
+            self.tokenizer,
+            self._passes,
+            view.input_ids,
+            joint,
+            max_new_tokens,
+            stop,
+            self._captured,
+        )
+        yield from in_step(alone)
+
+    def answer_together(
+        self,
+        view: View,
+        selections: Mapping[str, Selection | LayerPlan | None],
+        max_new_tokens: int = 64,
+        stop: threading.Event | None = None,
+    ) -> dict[str, Answer]:
+        """`stream_together`, run to its end; by label, in the order given."""
+        done: dict[str, Answer] = {}
+        for step in self.stream_together(view, selections, max_new_tokens, stop):
+            done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
+        return {label: done[label] for label in selections}
 
     def answer_many(
         self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64

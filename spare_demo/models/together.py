@@ -1,41 +1,34 @@
 """Several answers about one picture, each with a prefill of its own, then decoded as one batch.
 
-A step of decoding reads all weights once, for one answer or for three. So the answers with all
-tokens and with each method's are worth decoding together. The prefills stay apart, for they are
-what pruning changes: each is timed alone, and its own cache is measured before the caches are
-padded on the left to one length. Padding is seen by nobody and each row has its own positions, so
-every answer is the one that it would be alone.
+Where a step of decoding takes as long as reading all weights, it takes no longer for three answers
+than for one: so on a GPU the answers with all tokens and with each method's are decoded together.
+The prefills stay apart, for they are what pruning changes: each is timed alone, and its own cache
+is measured before the caches become the rows of one (padded.py).
+
+A CPU computes what it reads: for the built-in model there, three together took 0.94 to 1.00 of the
+CPU time of one after the other, and the unpruned answer waits for the others. There each is a batch
+of its own, a token of each in turn (`in_step`). `benchmarks/decode.py` compares the two.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Generator, Hashable, Mapping
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
+from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.decoding import _end_ids, _Text, cache_bytes
-from spare_demo.models.passes import Passes
+from spare_demo.models.floor import prefill_operations
+from spare_demo.models.padded import Padded, room
+from spare_demo.models.passes import OutOfMemory, Passes
 from spare_demo.models.rows import Rows
 
-
-@dataclass(frozen=True, eq=False)
-class Together:
-    """Several answers.
-
-    answers: in the order asked. `decode_seconds` of each are those of the steps that it took part
-        in, which were shared; `kv_cache_bytes` is what its own prefill occupied.
-    allocated_bytes: what the padded cache of all of them took when decoding began.
-    """
-
-    answers: tuple[Answer, ...]
-    allocated_bytes: int
+Label = TypeVar("Label", bound=Hashable)
 
 
 def decode_together(
@@ -43,97 +36,119 @@ def decode_together(
     tokenizer: Any,
     passes: Passes,
     input_ids: Tensor,
-    rows: Sequence[Rows],
+    rows: Mapping[Label, Rows],
     max_new_tokens: int,
     stop: threading.Event | None = None,
-) -> Generator[tuple[str, ...], None, Together]:
+    captured: CapturedPrefill | None = None,
+) -> Generator[dict[Label, str | Answer], None, None]:
     """Answer one prompt with each of several sets of rows, greedily.
 
+    Answers whose caches would not fit as one are decoded each by itself.
+
     Args:
-        hf, tokenizer, passes, input_ids, stop: as in `decoding.decode`.
+        hf, tokenizer, passes, input_ids, stop, captured: as in `decoding.decode`.
         rows: what stands in the placeholders' place in each; positions are compact.
         max_new_tokens: of each answer, at least 1.
 
     Yields:
-        after every step a piece of text for each answer, empty where it has none.
+        after every pass what came of it, by label: a piece of text, or an `Answer` that is done.
+        `decode_seconds` of each answer are those of the steps it took part in.
     """
-    writing = [_Answering(hf, tokenizer, input_ids, each, max_new_tokens) for each in rows]
-    if stop is None or not stop.is_set():
-        for each in writing:
+    writing = {
+        label: _Answering(hf, tokenizer, input_ids, each, max_new_tokens, captured)
+        for label, each in rows.items()
+    }
+    stopped = stop.is_set if stop is not None else lambda: False
+    for label, each in writing.items():
+        if not stopped():
             _, each.prefill_seconds = passes.run(each.prefill)
-            yield tuple(each.choose() if each is other else "" for other in writing)
-    batch, allocated = [each for each in writing if each.open], 0
-    if batch:
-        (cache, mask), _ = passes.run(lambda: _joined(hf, [each.cache for each in batch]))
-        allocated = cache_bytes(cache)
-    for each in writing:
-        each.cache = None  # the batch has it now
-    while batch and not (stop is not None and stop.is_set()):
-        mask = torch.cat([mask, mask.new_ones(len(batch), 1)], dim=1)
-
-        def step(batch: list[_Answering] = batch, mask: Tensor = mask) -> Tensor:
-            ids = torch.tensor([[each.text.ids[-1]] for each in batch], device=hf.device)
-            places = mask.sum(dim=1, keepdim=True) - 1
-            out = hf(
-                input_ids=ids,
-                attention_mask=mask,
-                position_ids=places,
-                past_key_values=cache,
-                use_cache=True,
-            )
-            return out.logits[:, -1].float()
-
-        logits, seconds = passes.run(step)
-        pieces = dict.fromkeys(map(id, writing), "")
-        for each, scores in zip(batch, logits, strict=True):
-            each.logits = scores
-            each.decode_seconds += seconds
-            pieces[id(each)] = each.choose()
-        yield tuple(pieces.values())
-        still = [i for i, each in enumerate(batch) if each.open]
-        if len(still) < len(batch):  # who is done takes no part in the next step
-            keep = torch.tensor(still, dtype=torch.long, device=hf.device)
-            cache.batch_select_indices(keep)
-            batch, mask = [batch[i] for i in still], mask[keep]
-    if any(last := tuple(each.text.rest() for each in writing)):
-        yield last
-    return Together(tuple(each.answer() for each in writing), allocated)
+            yield _said({label: each})
+    for batch, cache in _batches(
+        hf, passes, {label: each for label, each in writing.items() if each.open}
+    ):
+        while batch and not stopped():
+            tokens = [each.text.ids[-1] for each in batch.values()]
+            logits, seconds = passes.run(lambda c=cache, t=tokens: c.step(t))  # type: ignore[misc]
+            for each, each.logits in zip(batch.values(), logits, strict=True):
+                each.decode_seconds += seconds
+            yield _said(batch)
+            still = [i for i, each in enumerate(batch.values()) if each.open]
+            if 0 < len(still) < len(batch):  # who is done takes no part in the next step
+                cache.take(still)
+            batch = {label: each for label, each in batch.items() if each.open}
+    left: dict[Label, str | Answer] = {
+        label: each.answer() for label, each in writing.items() if not each.done
+    }
+    if left:
+        yield left
 
 
-def _joined(hf: Any, caches: Sequence[Any]) -> tuple[DynamicCache, Tensor]:
-    """Caches of one row each -> one of all, padded on the left, and (b, length) where to look."""
-    lengths = torch.tensor([cache.get_seq_length() for cache in caches])
-    longest = int(lengths.max())
-    joined = DynamicCache(config=hf.config)
-    for layer in range(len(caches[0].layers)):
-        keys, values = (
-            torch.cat(
-                [
-                    pad(part, (0, 0, longest - part.shape[2], 0))
-                    for cache in caches
-                    for part in [getattr(cache.layers[layer], name)]
-                ]
-            )
-            for name in ("keys", "values")
-        )
-        joined.update(keys, values, layer)
-    mask = torch.arange(longest) >= longest - lengths[:, None]
-    return joined, mask.long().to(hf.device)
+def in_step(
+    alone: Mapping[Label, Generator[str, None, Answer]],
+) -> Generator[dict[Label, str | Answer], None, None]:
+    """Answers made each by itself, a piece of each in turn; yields as `decode_together`."""
+    going = dict(alone)
+    while going:
+        for label, pieces in list(going.items()):
+            try:
+                yield {label: next(pieces)}
+            except StopIteration as end:
+                del going[label]
+                yield {label: end.value}
+
+
+def _batches(
+    hf: Any, passes: Passes, open_: dict[Label, _Answering]
+) -> list[tuple[dict[Label, _Answering], Padded]]:
+    """The answers with the caches to decode them in: all as one where that fits."""
+    every = list(open_.values())
+    if not every:
+        return []
+    most = max(each.cache.get_seq_length() + each.longest for each in every)
+    alone = [{label: each} for label, each in open_.items()]
+    parts = [open_] if most * len(every) <= room(hf) else alone
+
+    def join(part: dict[Label, _Answering]) -> Padded:
+        joined = passes.run(lambda: Padded.joined(hf, [e.cache for e in part.values()]))[0]
+        for each in part.values():
+            each.allocated_bytes = each.static + joined.bytes // len(part)
+            each.cache = None  # the batch has it now
+        return joined
+
+    try:
+        return [(part, join(part)) for part in parts]
+    except OutOfMemory:  # of a batch of one there is nothing to join
+        return [(part, join(part)) for part in alone]
+
+
+def _said(batch: Mapping[Label, _Answering]) -> dict[Label, str | Answer]:
+    """Every answer's next token chosen, and what there is to tell of each."""
+    said: dict[Label, str | Answer] = {}
+    for label, each in batch.items():
+        piece = each.choose()
+        said[label] = piece if each.open else each.answer()
+    return said
 
 
 class _Answering:
     """One of the answers, while it is being written."""
 
     def __init__(
-        self, hf: Any, tokenizer: Any, input_ids: Tensor, rows: Rows, max_new_tokens: int
+        self,
+        hf: Any,
+        tokenizer: Any,
+        input_ids: Tensor,
+        rows: Rows,
+        max_new_tokens: int,
+        captured: CapturedPrefill | None,
     ) -> None:
         self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
-        self.text, self.ends = _Text(tokenizer), _end_ids(hf)
+        self.text, self.ends, self.captured = _Text(tokenizer), _end_ids(hf), captured
         self.cache: Any = DynamicCache(config=hf.config)
         self.ended: Literal["end", "length", "stop"] = "stop"
-        self.open = False
-        self.prefill_seconds = self.decode_seconds = 0.0
-        self.kv_cache_bytes = 0
+        self.open = self.done = False
+        self.prefill_seconds = self.decode_seconds = self.operations = 0.0
+        self.kv_cache_bytes = self.static = self.allocated_bytes = 0
         self.logits = self.first_logits = torch.empty(0)
         self.log_probabilities: list[float] = []
 
@@ -143,13 +158,22 @@ class _Answering:
         embed, visual = self.hf.get_input_embeddings(), self.rows.values
         before, after = embed(ids[: int(there[0])]), embed(ids[int(there[-1]) + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
-        out = self.hf(
-            inputs_embeds=embeds, past_key_values=self.cache, use_cache=True, logits_to_keep=1
-        )
-        self.logits = out.logits[0, -1].float()
+        if self.captured is not None:
+            ready = self.captured(embeds)
+            self.logits, self.cache, self.static = ready.logits, ready.cache, ready.allocated_bytes
+        else:
+            out = self.hf(
+                inputs_embeds=embeds, past_key_values=self.cache, use_cache=True, logits_to_keep=1
+            )
+            self.logits = out.logits[0, -1].float()
         self.kv_cache_bytes = cache_bytes(self.cache)
+        self.operations = prefill_operations(self.hf, [embeds.shape[1]] * self._layers)
         self.first_logits = self.logits.cpu()
         self.open = True
+
+    @property
+    def _layers(self) -> int:
+        return int(self.hf.config.text_config.num_hidden_layers)
 
     def choose(self) -> str:
         """Take the likeliest next token; the piece of text that it completes."""
@@ -161,8 +185,10 @@ class _Answering:
         return piece
 
     def answer(self) -> Answer:
+        """What there is of it, when it is done."""
+        self.done = True
+        self.text.rest()
         placeholders = int((self.input_ids == self.hf.config.image_token_id).sum())
-        layers = self.hf.config.text_config.num_hidden_layers
         return Answer(
             text=self.text.sent,
             token_ids=tuple(self.text.ids),
@@ -171,8 +197,10 @@ class _Answering:
             newline_tokens=len(self.rows.values) - self.rows.visual,
             prefill_seconds=self.prefill_seconds,
             decode_seconds=self.decode_seconds,
+            prefill_operations=self.operations,
             kv_cache_bytes=self.kv_cache_bytes,
-            kept_per_layer=(self.rows.visual,) * layers,
+            allocated_bytes=self.allocated_bytes,
+            kept_per_layer=(self.rows.visual,) * self._layers,
             first_logits=self.first_logits.clone(),
             ended=self.ended,
             log_probabilities=tuple(self.log_probabilities),

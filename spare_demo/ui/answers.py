@@ -93,8 +93,8 @@ def _card(label: str, name: str, visit: Visit) -> str:
         return f'<section class="card {kind}"><h3>{escape(name)}</h3>{said}</section>'
     if answer is not None:
         words, figures = answer.text, _figures(answer)
-    elif label == visit.writing[0]:
-        words, figures = visit.writing[1], "stopped" if visit.stopped else "answering …"
+    elif label in visit.writing:
+        words, figures = visit.writing[label], "stopped" if visit.stopped else "answering …"
     else:
         words, figures = "", "not asked" if visit.stopped else "waits for its turn"
     verdict = ""

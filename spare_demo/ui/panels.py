@@ -8,7 +8,7 @@ from html import escape
 
 from spare_demo.cost import (
     UNPRUNED,
-    bytes_text,
+    cache_text,
     cost_rows,
     cost_sentence,
     operations_text,
@@ -75,7 +75,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
         f"<td>{operations_text(row.prefill_operations)}</td>"
         f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"
-        f"<td>{bytes_text(row.kv_cache_bytes)}</td></tr>"
+        f"<td>{cache_text(row)}</td></tr>"
         for row in rows
     )
     heads = ["", "tokens in", "of them visual", "prefill", "its floor", "its operations"]

@@ -55,7 +55,7 @@ class Visit:
         drawn: whether this is one of the scenes drawn here; `truth` the answer to its own question.
         answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
         refused: why a slot has no answer at `answered_budget`: its schedule cannot meet it.
-        writing: the label being answered and its text so far; ("", "") between answers.
+        writing: the labels being answered, each with its text so far.
         stopped: whether the visitor ended the answering.
         kl: how far the first word moves with the budget, where that was measured.
         own: the set made by hand that was asked with last, and its answer.
@@ -72,7 +72,7 @@ class Visit:
     answers: Mapping[str, Answer] = field(default_factory=dict)
     answered_budget: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
-    writing: tuple[str, str] = ("", "")
+    writing: Mapping[str, str] = field(default_factory=dict)
     stopped: bool = False
     kl: KlCurves | None = None
     own: tuple[Selection, Answer] | None = None
@@ -170,19 +170,19 @@ class Guide:
             choices=now,
             answers=kept,
             refused={},
-            writing=("", ""),
+            writing={},
             stopped=False,
             kl=None,
         )
 
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:
-        """Answers with all tokens, with A's and with B's, one after the other.
+        """Answers with all tokens, with A's and with B's, word by word in step.
 
         Answers that are already there for this budget are not asked for again. A method inside the
         language model whose schedule cannot meet it is passed over, and the visit says why.
 
         Yields:
-            the visit with the answers so far, after each word and after each answer.
+            the visit with the answers so far, at first and after each word and each answer.
         """
         chosen: dict[str, Selection | LayerPlan] = {**visit.exploration.selections(budget)}
         refused = {}
@@ -199,27 +199,27 @@ class Guide:
             answers=kept,
             answered_budget=budget,
             refused=refused,
-            writing=("", ""),
+            writing={},
             stopped=False,
         )
-        asked = [(slot, chosen[slot]) for slot in SLOTS if slot in chosen]
-        for label, selection in ((UNPRUNED, None), *asked):
-            if label in visit.answers:
-                continue
-            pieces = self.model.stream(
-                visit.exploration.view, selection, self.settings.max_new_tokens
-            )
-            text = ""
-            while True:
-                visit = dataclasses.replace(visit, writing=(label, text))
-                yield visit
-                try:
-                    text += next(pieces)
-                except StopIteration as end:
-                    answers = {**visit.answers, label: end.value}
-                    visit = dataclasses.replace(visit, answers=answers, writing=("", ""))
-                    break
+        every = {UNPRUNED: None, **{slot: chosen[slot] for slot in SLOTS if slot in chosen}}
+        asked = {label: kept for label, kept in every.items() if label not in visit.answers}
+        answers, writing = dict(visit.answers), dict.fromkeys(asked, "")
+        pieces = self.model.stream_together(
+            visit.exploration.view, asked, self.settings.max_new_tokens
+        )
+        visit = dataclasses.replace(visit, writing=dict(writing))
         yield visit
+        for step in pieces:
+            for label, said in step.items():
+                if isinstance(said, Answer):
+                    answers[label] = said
+                    del writing[label]
+                else:
+                    writing[label] += said
+            there = {label: answers[label] for label in every if label in answers}
+            visit = dataclasses.replace(visit, answers=there, writing=dict(writing))
+            yield visit
 
     def _methods(self, choices: Choices) -> dict:
         chosen = choose((choices.method_a, choices.method_b), choices.seed)

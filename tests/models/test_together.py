@@ -9,12 +9,23 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.models import LlavaModel, View
-from spare_demo.models.rows import kept_rows
-from spare_demo.models.together import Together, decode_together
+from spare_demo.models import Answer, LlavaModel, View
+from spare_demo.models import padded as padded_module
+from spare_demo.models.padded import Padded
+from spare_demo.models.passes import OutOfMemory
+from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection
 
 PICKS = [None, [3, 0, 15, 7], [5], list(range(0, 16, 2))]
+SAME = (
+    *("token_ids", "prompt_tokens", "visual_tokens", "newline_tokens", "kv_cache_bytes"),
+    *("kept_per_layer", "ended", "prefill_operations"),
+)
+
+
+@pytest.fixture(autouse=True)
+def as_on_a_gpu(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiny_model, "_decodes_together", True)
 
 
 def answer(
@@ -23,17 +34,19 @@ def answer(
     picks: Sequence[list[int] | None],
     longest: int,
     stop: threading.Event | None = None,
-) -> tuple[Together, list[str]]:
-    rows = [kept_rows(view.picture, p and Selection(p)) for p in picks]
-    steps = decode_together(
-        model.hf, model.tokenizer, model._passes, view.input_ids, rows, longest, stop
-    )
-    texts = [""] * len(picks)
-    while True:
-        try:
-            texts = [text + piece for text, piece in zip(texts, next(steps), strict=True)]
-        except StopIteration as end:
-            return end.value, texts
+) -> list[Answer]:
+    """The answers; what was said of each on the way must lead to it."""
+    asked = {str(i): p and Selection(p) for i, p in enumerate(picks)}
+    texts, done = dict.fromkeys(asked, ""), dict[str, Answer]()
+    for step in model.stream_together(view, asked, longest, stop):
+        assert not done.keys() & step.keys(), "nothing is said after the end"
+        for label, said in step.items():
+            if isinstance(said, Answer):
+                done[label] = said
+            else:
+                texts[label] += said
+    assert all(done[label].text.startswith(text) for label, text in texts.items())
+    return [done[label] for label in asked]
 
 
 @pytest.mark.parametrize("question", ["What colour is the circle?", "", "Is 日本語 here? 🙂"])
@@ -42,55 +55,109 @@ def test_each_is_what_it_is_alone(
     tiny_model: LlavaModel, photo: Image.Image, question: str, longest: int
 ) -> None:
     view = tiny_model.encode(photo, question)
-    together, texts = answer(tiny_model, view, PICKS, longest)
-    for pick, ours, text in zip(PICKS, together.answers, texts, strict=True):
+    together = answer(tiny_model, view, PICKS, longest)
+    for pick, ours in zip(PICKS, together, strict=True):
         alone = tiny_model.answer(view, pick and Selection(pick), longest)
-        assert text == ours.text == alone.text
-        for name in (
-            "token_ids",
-            "prompt_tokens",
-            "visual_tokens",
-            "newline_tokens",
-            "kv_cache_bytes",
-            "kept_per_layer",
-            "ended",
-        ):
+        assert ours.text == alone.text
+        for name in SAME:
             assert getattr(ours, name) == getattr(alone, name), name
         torch.testing.assert_close(ours.first_logits, alone.first_logits, atol=1e-5, rtol=0)
         assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
         assert ours.prefill_seconds > 0 and (ours.decode_seconds > 0) == (longest > 1)
 
 
+def test_one_by_one_in_step_is_the_same(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    together = answer(tiny_model, view, PICKS, 8)
+    monkeypatch.setattr(tiny_model, "_decodes_together", False)
+    apart = answer(tiny_model, view, PICKS, 8)
+    for ours, theirs in zip(apart, together, strict=True):
+        assert ours.token_ids == theirs.token_ids
+        assert ours.allocated_bytes == ours.kv_cache_bytes  # nothing is padded
+
+
 def test_an_answer_that_ends_leaves_the_others_going(
     tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = tiny_model.encode(photo, "How many stars are there?")
-    usual, _ = answer(tiny_model, view, PICKS, 12)
-    end = usual.answers[1].token_ids[3]  # what one answer says early now ends it
+    usual = answer(tiny_model, view, PICKS, 12)
+    end = usual[1].token_ids[3]  # what one answer says early now ends it
     monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
-    together, _ = answer(tiny_model, view, PICKS, 12)
-    assert len({len(each.token_ids) for each in together.answers}) > 1
-    for pick, ours in zip(PICKS, together.answers, strict=True):
+    together = answer(tiny_model, view, PICKS, 12)
+    assert len({len(each.token_ids) for each in together}) > 1
+    for pick, ours in zip(PICKS, together, strict=True):
         alone = tiny_model.answer(view, pick and Selection(pick), 12)
         assert (ours.token_ids, ours.ended) == (alone.token_ids, alone.ended)
 
 
 def test_the_padded_cache_is_told_apart(tiny_model: LlavaModel, photo: Image.Image) -> None:
     view = tiny_model.encode(photo, "What colour is the circle?")
-    together, _ = answer(tiny_model, view, PICKS, 4)
-    largest = max(each.kv_cache_bytes for each in together.answers)
-    assert together.allocated_bytes == 4 * largest
-    assert sum(each.kv_cache_bytes for each in together.answers) < together.allocated_bytes
+    together = answer(tiny_model, view, PICKS, 4)
+    largest = max(each.kv_cache_bytes for each in together)
+    assert [each.allocated_bytes for each in together] == [largest] * 4
+    assert len({each.kv_cache_bytes for each in together}) == 4
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_does_not_fit_as_one_is_decoded_apart(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    usual = answer(tiny_model, view, PICKS, 6)
+    if full:  # more than was thought is taken
+        joined = Padded.joined
+
+        def refuse(hf: object, caches: Sequence[object]) -> Padded:
+            if len(caches) > 1:
+                raise OutOfMemory("no room")
+            return joined(hf, caches)
+
+        monkeypatch.setattr(Padded, "joined", refuse)
+    else:
+        monkeypatch.setattr(padded_module, "_CACHE_BYTES", 100)
+    apart = answer(tiny_model, view, PICKS, 6)
+    assert [each.token_ids for each in apart] == [each.token_ids for each in usual]
+    assert all(each.allocated_bytes == each.kv_cache_bytes for each in apart)
+
+
+def test_methods_inside_the_language_model_are_never_batched(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    method = PRUNERS["fastv"]
+    assert isinstance(method, LayerPruner)
+    plan = method.plan(view, 8)
+    rows: list[int] = []
+    step = Padded.step
+    monkeypatch.setattr(
+        Padded, "step", lambda self, tokens: rows.append(len(tokens)) or step(self, tokens)
+    )
+    asked = {"all": None, "inside": plan, "few": Selection([5, 2])}
+    together = tiny_model.answer_together(view, asked, 4)
+    assert list(together) == list(asked) and set(rows) == {2}
+    for label, kept in asked.items():
+        assert together[label].token_ids == tiny_model.answer(view, kept, 4).token_ids
 
 
 def test_it_stops_between_steps(tiny_model: LlavaModel, photo: Image.Image) -> None:
     view = tiny_model.encode(photo, "What colour is the circle?")
     stop = threading.Event()
     stop.set()
-    together, texts = answer(tiny_model, view, PICKS, 12, stop)
-    assert texts == [""] * 4
-    assert all(each.stopped and each.token_ids == () for each in together.answers)
-    assert together.allocated_bytes == 0
+    together = answer(tiny_model, view, PICKS, 12, stop)
+    assert all(each.stopped and each.token_ids == () for each in together)
+    assert all(each.text == "" and each.allocated_bytes == 0 for each in together)
+
+
+def test_what_cannot_be_answered_is_refused_at_once(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, "Why?")
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        tiny_model.stream_together(view, {"all": None}, 0)
+    with pytest.raises(ValueError, match="does not exist"):
+        tiny_model.stream_together(view, {"far": Selection([16])})
 
 
 @pytest.mark.gpu

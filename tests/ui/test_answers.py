@@ -66,7 +66,7 @@ def test_answers_say_which_budget_they_are_for(visit) -> None:
 
 def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
     writing = dataclasses.replace(
-        visit, answers={"unpruned": visit.answers["unpruned"]}, writing=("A", "two re")
+        visit, answers={"unpruned": visit.answers["unpruned"]}, writing={"A": "two re"}
     )
     first, a, b = cards(answers_html(writing, 5))
     assert "prefill" in first
@@ -84,7 +84,7 @@ def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> No
 
 
 def test_nothing_that_was_said_becomes_markup(visit) -> None:
-    writing = dataclasses.replace(said(visit, unpruned=EVIL), writing=("B", EVIL))
+    writing = dataclasses.replace(said(visit, unpruned=EVIL), writing={"B": EVIL})
     answers = {label: writing.answers[label] for label in ("unpruned", "A")}
     pieces = [
         answers_html(dataclasses.replace(writing, answers=answers), 5),

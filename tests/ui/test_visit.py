@@ -106,14 +106,26 @@ def test_another_seed_asks_only_what_draws_at_random(guide, passes, photo_file) 
     assert set(again.answers) == {"unpruned", "A"}
 
 
-def test_words_come_one_after_the_other(guide, photo_file) -> None:
+def test_words_of_all_three_come_in_step(guide, photo_file) -> None:
     steps = list(guide.answer(guide.look(photo_file, QUESTION, PAIR, None), 5))
-    order = [step.writing[0] for step in steps if step.writing[0]]
-    assert list(dict.fromkeys(order)) == ["unpruned", "A", "B"]
+    assert steps[0].writing == {"unpruned": "", "A": "", "B": ""} and not steps[0].answers
+    assert any(len(step.writing) == 3 and all(step.writing.values()) for step in steps)
     for before, after in itertools.pairwise(steps):
-        if before.writing[0] == after.writing[0]:
-            assert after.writing[1].startswith(before.writing[1])
-    assert steps[-1].writing == ("", "")
+        for label, text in before.writing.items():
+            said = after.answers[label].text if label in after.answers else after.writing[label]
+            assert said.startswith(text)
+    assert steps[-1].writing == {}
+    assert list(steps[-1].answers) == ["unpruned", "A", "B"]
+
+
+def test_decoded_as_one_batch_they_say_the_same(guide, tiny_model, photo_file, monkeypatch) -> None:
+    visit = guide.look(photo_file, QUESTION, PAIR, None)
+    alone = answered(guide, visit)
+    monkeypatch.setattr(tiny_model, "_decodes_together", True)
+    together = answered(guide, visit)
+    assert list(together.answers) == list(alone.answers)
+    for label, answer in together.answers.items():
+        assert answer.token_ids == alone.answers[label].token_ids
 
 
 def test_an_answer_left_half_way_leaves_the_model_free(guide, photo_file) -> None:

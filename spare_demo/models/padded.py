@@ -1,0 +1,104 @@
+"""The cache of several rows decoded as one batch, and the passes that fill it.
+
+Padding stands on the left of what each row is given and is seen by nobody, and each row has its
+own positions: every row gets what it would get alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import DynamicCache
+
+from spare_demo.models.decoding import cache_bytes
+
+_CACHE_BYTES = 2 * 1024**3
+
+
+def room(hf: Any) -> int:
+    """How many positions a batch may have in all, so that its cache fits beside the weights."""
+    text = hf.config.text_config
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    per_position = 2 * text.num_hidden_layers * text.num_key_value_heads * width * hf.dtype.itemsize
+    return int(_CACHE_BYTES // per_position)
+
+
+class Padded:
+    """Keys and values of b rows of a language model.
+
+    Attributes:
+        cache: of length t, each row's own at its end.
+        mask: (b, t) 1 where a row has something.
+    """
+
+    def __init__(self, hf: Any, rows: int) -> None:
+        """So many rows, empty."""
+        self._hf = hf
+        self.cache: Any = DynamicCache(config=hf.config)
+        self.mask = torch.zeros(rows, 0, dtype=torch.long, device=hf.device)
+
+    @classmethod
+    def joined(cls, hf: Any, caches: Sequence[Any]) -> Padded:
+        """Caches of one row each, all of them without padding, as the rows of one."""
+        made = cls(hf, len(caches))
+        lengths = torch.tensor([cache.get_seq_length() for cache in caches])
+        longest = int(lengths.max())
+        made.mask = (torch.arange(longest) >= longest - lengths[:, None]).long().to(hf.device)
+        if len(caches) == 1:
+            made.cache = caches[0]
+            return made
+        for layer in range(len(caches[0].layers)):
+            keys, values = (
+                torch.cat(
+                    [
+                        pad(part, (0, 0, longest - part.shape[2], 0))
+                        for cache in caches
+                        for part in [getattr(cache.layers[layer], name)]
+                    ]
+                )
+                for name in ("keys", "values")
+            )
+            made.cache.update(keys, values, layer)
+        return made
+
+    @property
+    def bytes(self) -> int:
+        """What it takes, padding included."""
+        return cache_bytes(self.cache)
+
+    def forward(self, rows: Sequence[Tensor], logits: bool = True) -> Tensor:
+        """One pass over the next (t_i, d) of every row -> (b, vocab) float32 at their ends, or the
+        (b, d) states there without `logits`."""
+        longest = max(len(row) for row in rows)
+        inputs = rows[0].new_zeros(len(rows), longest, rows[0].shape[1])
+        new = self.mask.new_zeros(len(rows), longest)
+        for i, row in enumerate(rows):
+            inputs[i, longest - len(row) :] = row
+            new[i, longest - len(row) :] = 1
+        self.mask = torch.cat([self.mask, new], dim=1)
+        places = (self.mask.cumsum(1) - 1).clamp_min(0)[:, -longest:]
+        run = self._hf if logits else self._hf.model
+        out = run(
+            inputs_embeds=inputs,
+            attention_mask=self.mask,
+            position_ids=places,
+            past_key_values=self.cache,
+            use_cache=True,
+            **({"logits_to_keep": 1} if logits else {}),
+        )
+        return out.logits[:, -1].float() if logits else out.last_hidden_state[:, -1]
+
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        """The b tokens chosen last -> (b, vocab) float32 scores of those that follow."""
+        ids = torch.tensor(tokens, device=self._hf.device)
+        return self.forward(list(self._hf.get_input_embeddings()(ids)[:, None]))
+
+    def take(self, rows: Sequence[int]) -> None:
+        """Go on with these rows; the same one may be taken more than once."""
+        index = torch.tensor(rows, dtype=torch.long, device=self._hf.device)
+        self.cache.batch_select_indices(index)
+        self.mask = self.mask[index]
