@@ -60,3 +60,28 @@ def test_reasons_by_mail(visit) -> None:
     assert factors["value"] == pytest.approx(product)
     first = json.loads(why_mail(visit, order[9], 5, "first"))["reasons"]["A"]
     assert first["winner"] == order[0] and first["factors"]["novelty"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", ["prumerge-plus", "visionzip"])
+def test_what_went_into_merged_rows_is_sent(guide: Guide, photo_file: str, method: str) -> None:
+    visit = guide.look(photo_file, "What is it?", Choices("spare", method), None)
+    for sent, budget in (
+        (payload(visit, 6)["methods"]["B"], 6),
+        (json.loads(picks_mail(visit, "B", 9)), 9),
+    ):
+        parts = sent["sources"]
+        exact = visit.exploration.selections(budget)["B"].sources
+        counts = np.array(unpacked(parts["counts"]), int)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        told = np.zeros(exact.shape)
+        told[rows, np.array(unpacked(parts["patches"]), int)] = unpacked(parts["shares"])
+        assert (told == exact.numpy()).all()
+    assert "sources" not in payload(visit, 6)["methods"]["A"]
+
+
+def test_more_parts_than_there_is_room_for_are_not_sent(
+    guide: Guide, photo_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visit = guide.look(photo_file, "What is it?", Choices("spare", "visionzip"), None)
+    monkeypatch.setattr("spare_demo.ui.payload._MOST_PARTS", 3)
+    assert payload(visit, 6)["methods"]["B"]["sources"] is None

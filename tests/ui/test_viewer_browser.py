@@ -140,6 +140,45 @@ def test_a_method_that_is_not_nested_asks_the_server(visitor, opened: Visit) -> 
     assert asked == kept
 
 
+def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
+    visitor.find("#method-b input").click()
+    visitor.page.get_by_role("option", name="VisionZip", exact=True).click()
+    expect(visitor.find("#stage figcaption").first).to_contain_text("VisionZip (picks)")
+    visitor.expect_answers(576, 64, 64)
+    first = examples.shipped()[0]
+    visit = Guide(served.model, served.settings).look(
+        first.path, first.question, Choices("spare", "visionzip"), None
+    )
+    chosen = visit.exploration.selections(64)["B"]
+    sources, order = chosen.sources, chosen.order.tolist()
+    visitor.layer("B")
+    counts = (sources != 0).sum(dim=1)
+    row = int(counts.argmax())  # the row with the most in it
+    own = next(t for t in order if sources[row, t] == 1)
+    calls = []
+    visitor.page.on("request", lambda request: calls.append(request.url))
+    visitor.point(own)
+    expect(visitor.find(".reason.b")).to_contain_text(
+        f"with {int(counts[row]) - 1} others mixed in"
+    )
+    tints = visitor.page.evaluate("SPARE.state.tints.map(t => [t.token, t.share])")
+    assert {int(token) for token, _ in tints} == set(sources[row].nonzero()[:, 0].tolist()) - {own}
+    for token, share in tints:
+        assert share == pytest.approx(float(sources[row, int(token)]))
+    alone = next(t for t in order if counts[(sources[:, t] == 1).nonzero()[0, 0]] == 1)
+    visitor.point(alone)
+    expect(visitor.find(".reason.b")).to_contain_text("Handed on as it is")
+    assert visitor.page.evaluate("SPARE.state.tints.length") == 0
+    lost = int(tints[0][0])
+    visitor.point(lost)
+    expect(visitor.find(".reason.b")).to_contain_text("Mixed into the tokens of")
+    assert own in visitor.page.evaluate("SPARE.state.lines.map(line => line.to)")
+    assert calls == []  # the browser knew all of it
+    visitor.layer("leftover")
+    visitor.find(".of input[value=B]").check(force=True)
+    expect(visitor.find("#stage figcaption").first).to_contain_text("its rows are not patches")
+
+
 def test_pointer_and_arrows_move_one_cursor(visitor) -> None:
     visitor.point(100)
     expect(visitor.find(".reasons")).to_contain_text("row 5, column 5")

@@ -33,13 +33,16 @@ SPARE.Comparison = class {
     const {unpack} = SPARE;
     const order = unpack(sent.order);
     const slot = {
-      ...sent, order, sets: new Map(), gain: unpack(sent.gain), weight: unpack(sent.weight),
+      ...sent, order, sets: new Map(), mixtures: new Map(), gain: unpack(sent.gain), weight: unpack(sent.weight),
       factors: sent.factors && {magnitude: sent.factors.magnitude ? this.squares : null,
                                 text: unpack(sent.factors.text)},
       rank: sent.nested ? this.#ranks(order) : null, layers: new Map(),
     };
     if (sent.per_layer) slot.layers.set(sent.per_layer.budget, this.#perLayer(sent.per_layer));
-    if (!sent.nested && !sent.inside) slot.sets.set(sent.budget, order);
+    if (!sent.nested && !sent.inside) {
+      slot.sets.set(sent.budget, order);
+      slot.mixtures.set(sent.budget, this.#mixture(sent.sources));
+    }
     return slot;
   }
 
@@ -104,8 +107,45 @@ SPARE.Comparison = class {
   }
 
   // The server's answer for a method that is not nested.
-  learn(name, k, order) {
+  learn(name, k, order, sources) {
     this.slots[name].sets.set(k, Uint16Array.from(order));
+    this.slots[name].mixtures.set(k, this.#mixture(sources));
+  }
+
+  // Merged rows: `rows` the parts [{token, share}] of each, largest first; null where not sent.
+  #mixture(sent) {
+    if (!sent) return null;
+    const {unpack} = SPARE, tokens = unpack(sent.patches), shares = unpack(sent.shares);
+    let from = 0;
+    return Array.from(unpack(sent.counts), (count) => {
+      const parts = Array.from({length: count},
+        (_, i) => ({token: tokens[from + i], share: shares[from + i]}));
+      from += count;
+      return parts.sort((a, b) => b.share - a.share);
+    });
+  }
+
+  // What a slot that merges made of a token at budget k; null where the server did not say.
+  // A token with a row of its own (`kept`): the other parts of that row. Another: the tokens whose
+  // rows it is in, and `without` the number of rows of no one token that it is in.
+  mixed(name, k, token) {
+    const rows = this.slots[name].mixtures.get(k), picks = this.picks(name, k);
+    if (!rows || !picks) return null;
+    const holds = (parts, one) => parts.find((part) => part.token === one && part.share === 1);
+    const kept = picks.rank[token] >= 0;
+    if (kept) {
+      const own = rows.find((parts) => holds(parts, token)) ?? [];
+      return {kept, parts: own.filter((part) => part.token !== token), without: 0};
+    }
+    const found = [];
+    let without = 0;
+    for (const parts of rows) {
+      const mine = parts.find((part) => part.token === token);
+      if (!mine) continue;
+      const home = parts.find((part) => part.share === 1 && picks.rank[part.token] >= 0);
+      if (home) found.push({token: home.token, share: mine.share}); else without++;
+    }
+    return {kept, parts: found.sort((a, b) => b.share - a.share), without};
   }
 
   // The same of methods inside the language model, once they answered.

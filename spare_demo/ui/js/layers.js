@@ -188,8 +188,9 @@ SPARE.layers = (() => {
     const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
     const shown = [least, most, mean].map((value) => number(value, signed, scale));
     const ends = [low, high].map((value) => number(value, signed, scale));
+    const side = (at) => (at < 0.08 ? ' class="low"' : at > 0.92 ? ' class="high"' : '');
     const tick = (value, text) =>
-      `<i style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
+      `<i${side(share(value))} style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
     const colour = (i) => colours.cividis(share(values[i]));
     return {
       name, base: 'grey',
@@ -239,7 +240,8 @@ SPARE.layers = (() => {
     if (!data.picks(slot, k)) return waiting(slot, data.slots[slot], k);
     if (data.slots[slot].merges) {
       return nothing(`${label} merges tokens: its rows are not patches, so none of them has a share ` +
-        'left over. What its rows lose together is in the curve of the reconstruction error.');
+        'left over. What its rows lose together is in the curve of the reconstruction error. Point ' +
+        'at a patch to see what it was mixed into.');
     }
     const residual = data.residual(slot, k), told = data.leftovers.get(`${slot} ${k}`);
     const values = residual ? residual.share(k) : told;

@@ -162,7 +162,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   SPARE.on('budget', (k) => { state.k = k; soon(); });
   SPARE.on('mail', (mail) => {
     if (mail.kind === 'words') words.learn(mail);
-    if (mail.kind === 'picks') state.data.learn(mail.slot, mail.budget, mail.order);
+    if (mail.kind === 'picks') state.data.learn(mail.slot, mail.budget, mail.order, mail.sources);
     if (mail.kind === 'per-layer') {
       layers = mail;
       if (state.data?.of === mail.of) state.data.learnLayers(mail.slots);
@@ -232,6 +232,12 @@ SPARE.Pane = class {
       Object.assign(this.over, {width: grid.width, height: grid.height});
     }
     ctx.clearRect(0, 0, grid.width, grid.height);
+    for (const {token, share, colour} of SPARE.state.tints ?? []) {
+      ctx.globalAlpha = 0.2 + 0.6 * share;
+      ctx.fillStyle = colour;
+      ctx.fillRect(...this.painter.corner(token), grid.patch, grid.patch);
+    }
+    ctx.globalAlpha = 1;
     const middle = (token) => this.painter.corner(token).map((c) => c + grid.patch / 2);
     for (const {from, to, width, colour} of SPARE.state.lines ?? []) {
       for (const [style, wide] of [['#fff', width + 3], [colour, width]]) {

@@ -48,6 +48,24 @@ SPARE.why = (element, trigger) => {
 
   const name = (token) => state.data.where(token);
 
+  const places = (parts) => parts.slice(0, 3)
+    .map(({token, share}) => `${name(token)} (${number(share)})`).join('; ');
+
+  function mixed(slot) {
+    const {data, k, cursor} = state, found = data.mixed(slot, k, cursor);
+    if (!found) return '<p>“Merged tokens” at the end of the page draws what went into what.</p>';
+    const {kept, parts, without} = found;
+    if (kept && !parts.length) return '<p>Handed on as it is: nothing was mixed in.</p>';
+    if (kept) {
+      return `<p>Handed on with <b>${parts.length}</b> ${parts.length === 1 ? 'other' : 'others'} mixed ` +
+        `in (shaded; 1 is a whole patch): ${places(parts)}${parts.length > 3 ? ' …' : ''}.</p>`;
+    }
+    if (!parts.length && !without) return '<p>Dropped: no part of it is handed on.</p>';
+    return '<p>Mixed into ' + [
+      parts.length ? `the tokens of ${places(parts)}${parts.length > 3 ? ' …' : ''}` : '',
+      without ? `${without} of no single patch` : ''].filter(Boolean).join(', and ') + '.</p>';
+  }
+
   function bar(label, value, most, text, winner) {
     const wide = (v) => `${(100 * Math.min(1, most ? v / most : 0)).toFixed(1)}%`;
     return `<tr><th scope="row">${label}</th><td class="track"><span style="width:${wide(value)}">` +
@@ -95,10 +113,8 @@ SPARE.why = (element, trigger) => {
       const rank = found.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
         : `<b>rank ${found.rank}</b> of ${data.picks(slot, k).count}`;
       inside = `<p class="rank">${rank}</p>${factors(slot, found)}`;
-      if (method.merges) {
-        inside += '<p>What the language model gets are rows mixed from several patches: “Merged ' +
-          'tokens”, at the end of the page, shows what went into which.</p>';
-      } else if (found.rank === null && found.parts) {
+      if (method.merges) inside += mixed(slot);
+      else if (found.rank === null && found.parts) {
         const [first] = found.parts;
         inside += `<p>Left over: <b>${percent(found.leftover)}</b> of it. ` + (first
           ? `Stood in for by ${found.parts.slice(0, 3).map(({token, coefficient}) =>
@@ -111,19 +127,26 @@ SPARE.why = (element, trigger) => {
     return `<section class="reason ${slot.toLowerCase()}"><h4>${escape(method.label)}</h4>${inside}</section>`;
   }
 
-  function lines() {
-    const {cursor, layer, slot} = state, found = [];
-    if (cursor === null) return found;
+  const MOST_LINES = 5;  // per method; more hide the picture
+
+  // To those that stand in for the patch, or whose tokens it was mixed into; and the patches that
+  // were mixed into its own.
+  function marks() {
+    const {data, k, cursor, layer, slot} = state, lines = [], tints = [];
     const shown = {A: ['A'], B: ['B'], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
     for (const of of shown) {
-      const parts = reason(of)?.parts;
-      for (const {token, share} of parts ?? []) {
-        if (share < 0.05) continue;
-        found.push({from: cursor, to: token, width: Math.min(9, 1 + 8 * share),
-                    colour: SPARE.colours.css(SPARE.colours.named[of])});
+      const colour = SPARE.colours.css(SPARE.colours.named[of]);
+      const merged = data.slots[of].merges && data.mixed(of, k, cursor);
+      if (merged && merged.kept) {
+        tints.push(...merged.parts.map((part) => ({...part, colour})));
+        continue;
+      }
+      for (const {token, share} of (merged ? merged.parts : reason(of)?.parts ?? []).slice(0, MOST_LINES)) {
+        if (!merged && share < 0.05) continue;
+        lines.push({from: cursor, to: token, width: Math.min(9, 1 + 8 * share), colour});
       }
     }
-    return found;
+    return {lines, tints};
   }
 
   function draw() {
@@ -140,7 +163,7 @@ SPARE.why = (element, trigger) => {
     body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
       `<div class="both">${column('A')}${column('B')}</div>`;
-    state.lines = lines();
+    Object.assign(state, marks());
     SPARE.emit('remark');
   }
 
