@@ -12,7 +12,7 @@ from spare_demo.geometry import Grid, MultiGrid
 from spare_demo.models.base import ModelError, Picture
 from spare_demo.models.clip_reads import CLIP_READS, INPUTS, clip_reads
 from spare_demo.models.model import Model
-from spare_demo.models.passes import handed_out
+from spare_demo.models.passes import Beside, handed_out
 from spare_demo.models.text_tower import TextTower
 
 RELEVANCE_LAYERS = (-2, -1)
@@ -41,6 +41,7 @@ class ClipModel(Model):
         pixel_values: Tensor,
         grid: Grid | MultiGrid,
         order: Tensor | None = None,
+        beside: Beside | None = None,
         **further: Any,
     ) -> Picture:
         """One pass over v views of p patches, as the `Picture` of its n visual tokens.
@@ -49,6 +50,7 @@ class ClipModel(Model):
             pixel_values: (v, 3, S, S) or (1, v, 3, S, S), float32, CPU.
             order: (n,) for each visual token its place in the v * p patches, view after view; None
                 where the visual tokens are those patches.
+            beside: as of `Model.look`.
             further: other fields of `Picture`.
         """
         layer = self._config.vision_feature_layer
@@ -69,7 +71,7 @@ class ClipModel(Model):
             states = torch.cat([hidden[i] for i in chosen], dim=-1)  # (v, 1 + p, w)
             return in_order(projector(states[:, 1:])), {i: hidden[i] for i in layers}
 
-        (features, hidden), seconds = self._passes.run(see)
+        (features, hidden), seconds = self._passes.run(see, beside)
         # Outside the pass: plain tensors, which others may do any arithmetic with.
         hidden = {i: states.clone() for i, states in hidden.items()}
         states = torch.cat([hidden[i] for i in chosen], dim=-1)

@@ -13,6 +13,7 @@ from spare_demo.fitting import fit
 from spare_demo.geometry import Aspect
 from spare_demo.models.base import Picture
 from spare_demo.models.clip_model import ClipModel
+from spare_demo.models.passes import Beside
 from spare_demo.models.text_tower import TextTower
 from spare_demo.pictures import Source, open_picture
 
@@ -39,11 +40,16 @@ class LlavaModel(ClipModel):
     def most_tokens_of(config: Any) -> int:
         return (config.vision_config.image_size // config.vision_config.patch_size) ** 2
 
-    def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
+    def look(
+        self,
+        image: Source,
+        aspect: Aspect | None = None,
+        beside: Beside | None = None,
+    ) -> Picture:
         """As `Model.look`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
         photo = open_picture(image)
         fitted, grid = fit(photo, self.size, self.patch, self.aspect(aspect), self._fill)  # type: ignore[arg-type]
-        return self._see(photo, self._normalise(fitted), grid)
+        return self._see(photo, self._normalise(fitted), grid, beside=beside)
 
     def _normalise(self, fitted: Image.Image) -> Tensor:
         """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""

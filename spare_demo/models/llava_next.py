@@ -18,6 +18,7 @@ from transformers.image_processing_utils import select_best_resolution
 from spare_demo.geometry import Aspect, tiled
 from spare_demo.models.base import ModelError, Picture
 from spare_demo.models.clip_model import ClipModel
+from spare_demo.models.passes import Beside
 from spare_demo.pictures import Source, open_picture
 
 
@@ -38,7 +39,12 @@ class LlavaNextModel(ClipModel):
         tiles = max(h * w for h, w in config.image_grid_pinpoints) // size**2
         return (1 + max(4, tiles)) * (size // patch) ** 2
 
-    def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
+    def look(
+        self,
+        image: Source,
+        aspect: Aspect | None = None,
+        beside: Beside | None = None,
+    ) -> Picture:
         """As `Model.look`: "fixed" or "any", see the module's note."""
         photo = open_picture(image)
         fixed = self.aspect(aspect) == "fixed"
@@ -53,12 +59,12 @@ class LlavaNextModel(ClipModel):
         ).pixel_values
         order = torch.tensor(grid.place)
         if fixed:
-            return self._see(photo, pixels, grid, order)
+            return self._see(photo, pixels, grid, order, beside)
         base, *fine = grid.parts
         breaks = [base.n + (row + 1) * part.cols for part in fine for row in range(part.rows)]
         newline = self.hf.model.image_newline.detach().clone()
         return self._see(
-            photo, pixels, grid, order, newline=newline, breaks=torch.tensor(breaks).long()
+            photo, pixels, grid, order, beside, newline=newline, breaks=torch.tensor(breaks).long()
         )
 
     def _check(self) -> None:

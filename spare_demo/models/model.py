@@ -28,8 +28,9 @@ from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.clip_reads import remembered
 from spare_demo.models.decoding import decode
 from spare_demo.models.floor import Rates, measure_rates, prefill_floor
-from spare_demo.models.passes import Passes, handed_out
+from spare_demo.models.passes import Beside, Passes, handed_out
 from spare_demo.models.prompt import build_prompt
+from spare_demo.models.reading import Ahead, Reading
 from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.text_tower import TextTower
 from spare_demo.models.together import decode_together, in_step
@@ -97,6 +98,7 @@ class Model(ABC):
         self._rates: Rates | None = None
         self._captured: CapturedPrefill | None = None
         self._decodes_together = self.device.type == "cuda"
+        self._ahead = None if text_tower is None else Ahead(text_tower)
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
@@ -136,12 +138,18 @@ class Model(ABC):
         """The most visual tokens a picture can have with a checkpoint of this config."""
 
     @abstractmethod
-    def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
+    def look(
+        self,
+        image: Source,
+        aspect: Aspect | None = None,
+        beside: Beside | None = None,
+    ) -> Picture:
         """One vision pass: all that a picture gives, whatever will be asked about it.
 
         Args:
             image: anything `open_picture` takes.
             aspect: one of `aspects`; None is the first of them.
+            beside: from `reading`: on a GPU the question is read while the picture is seen.
 
         Raises:
             PictureError: the picture cannot be used.
@@ -186,29 +194,23 @@ class Model(ABC):
                 f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
                 f"and this model has room for {room}. Shorten it."
             )
-        tower, layers = self.text_tower, self.layers
-        if tower is None:
+        tower, ahead, layers = self.text_tower, self._ahead, self.layers
+        if tower is None or ahead is None:
             tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
             return View(picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers)
 
         # With the model spread over several GPUs the tower may lie on another one.
         states = picture.hidden[relevance.layer].to(self.device)
 
-        def relate() -> tuple[Tensor, Tensor | None, int, list[str]]:
+        def relate() -> tuple[Tensor, Reading]:
             image = patch_embeddings(states, tower.ln_post, tower.proj)
-            if not question.strip():
-                return image, None, 0, []
-            if relevance.text == "stretches":
-                text = tower.encode_stretches(question)
-                return image, text, len(text), []
-            text, words = tower.encode_tokens(question)
-            stretches = -(-(len(words) + 2) // tower.context)  # with BOS and EOS
-            return image, text if words else None, stretches, words
+            return image, ahead.take(question, relevance.text)
 
         def sentence() -> Tensor:
             return handed_out(self._passes.run(lambda: tower.encode_sentence(question))[0])
 
-        (image, text, stretches, words), seconds = self._passes.run(relate)
+        (image, read), seconds = self._passes.run(relate)
+        text = read.text
         tokens = VisualTokens(
             features=picture.features,
             clip_image=handed_out(image),
@@ -218,7 +220,15 @@ class Model(ABC):
             **picture.reads,
         )
         return View(
-            picture, question, prompt, input_ids, tokens, seconds, stretches, tuple(words), layers
+            picture,
+            question,
+            prompt,
+            input_ids,
+            tokens,
+            seconds,
+            read.stretches,
+            read.words,
+            layers,
         )
 
     def encode(
@@ -230,7 +240,13 @@ class Model(ABC):
         together: bool = False,
     ) -> View:
         """`look`, then `ask`."""
-        return self.ask(self.look(image, aspect), question, relevance, together)
+        picture = self.look(image, aspect, self.reading(question, relevance))
+        return self.ask(picture, question, relevance, together)
+
+    def reading(self, question: str, relevance: RelevanceOptions = AS_RELEASED) -> Beside | None:
+        """What `look` can do beside the vision pass where this will be asked next."""
+        ahead = self._ahead
+        return None if ahead is None else lambda: ahead.read(question, relevance.text)
 
     def stream(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor
 from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
+
+Beside = Callable[[], Sequence[Tensor]]
+"""Work for `Passes.run` to do beside a pass; gives the tensors that it left on the device."""
 
 # Allocators other than CUDA's raise a plain RuntimeError with one of these.
 _OUT = ("out of memory", "can't allocate memory", "not enough memory")
@@ -62,8 +65,13 @@ class Passes:
         self._lock = threading.Lock()
         self._closed = ""
 
-    def run(self, step: Callable[[], T]) -> tuple[T, float]:
+    def run(self, step: Callable[[], T], beside: Beside | None = None) -> tuple[T, float]:
         """Run one pass without gradients.
+
+        Args:
+            step: the pass.
+            beside: work that needs nothing of it, run at the same time on a CUDA device and not at
+                all elsewhere, where nothing is gained.
 
         Returns:
             its result and its seconds, the device synchronised, waiting for the turn not counted.
@@ -78,7 +86,7 @@ class Passes:
             try:
                 synchronise(self._device)
                 started = time.perf_counter()
-                result = step()
+                result = step() if beside is None else self._both(step, beside)
                 synchronise(self._device)
                 return result, time.perf_counter() - started
             except Exception as error:
@@ -91,6 +99,20 @@ class Passes:
             "picture, a shorter question or another way of seeing the picture; everything else "
             "goes on."
         )
+
+    def _both(self, step: Callable[[], T], beside: Beside) -> T:
+        if self._device.type != "cuda":
+            return step()
+        main = torch.cuda.current_stream(self._device)
+        second = torch.cuda.Stream(self._device)
+        second.wait_stream(main)
+        result = step()  # the longer one first, so that the GPU has work while the other is told
+        with torch.cuda.stream(second):
+            left = beside()
+        main.wait_stream(second)
+        for tensor in left:  # made on one stream, read on the other
+            tensor.record_stream(main)
+        return result
 
     @property
     def closed(self) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from spare_demo.geometry import Aspect, Grid
 from spare_demo.models.base import ModelError, Picture, View
 from spare_demo.models.model import Model
-from spare_demo.models.passes import handed_out
+from spare_demo.models.passes import Beside, handed_out
 from spare_demo.models.rows import Rows
 from spare_demo.pictures import PictureError, Source, open_picture
 
@@ -50,7 +50,12 @@ class QwenModel(Model):
         vision = self._config.vision_config
         return vision.patch_size * vision.spatial_merge_size
 
-    def look(self, image: Source, aspect: Aspect | None = None) -> Picture:
+    def look(
+        self,
+        image: Source,
+        aspect: Aspect | None = None,
+        beside: Beside | None = None,
+    ) -> Picture:
         """As `Model.look`; only "native".
 
         Raises:
@@ -74,7 +79,7 @@ class QwenModel(Model):
             seen = self.hf.get_image_features(pixels.to(self.device), thw.to(self.device))
             return seen.pooler_output[0]
 
-        features, seconds = self._passes.run(see)
+        features, seconds = self._passes.run(see, beside)
         merge, patch = images.merge_size, images.patch_size
         rows, cols = (int(side) for side in thw[0, 1:])
         scale = (cols * patch / width, rows * patch / height)

@@ -17,6 +17,7 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.exploration import Exploration, explore
 from spare_demo.geometry import Aspect
 from spare_demo.models import Answer, Model, Picture
+from spare_demo.models.passes import Beside
 from spare_demo.pictures import PictureError, open_picture
 from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
 from spare_demo.pruners.options import title_of
@@ -130,13 +131,14 @@ class Guide:
         if before is not None and before.key == key:
             picture, canvas = before.picture, before.canvas
         else:
-            picture, canvas = self._seen.get(key, lambda: self._see(path, key[1]))
+            reading = self.model.reading(question, choices.relevance)
+            picture, canvas = self._seen.get(key, lambda: self._see(path, key[1], reading))
         view = self.model.ask(picture, question, choices.relevance, choices.together)
         return Visit(key, picture, canvas, explore(view, self._methods(choices)), choices)
 
-    def _see(self, path: str, aspect: Aspect) -> tuple[Picture, Canvas]:
+    def _see(self, path: str, aspect: Aspect, beside: Beside | None) -> tuple[Picture, Canvas]:
         photo = open_picture(path, max_pixels=self.settings.max_pixels)
-        picture = self.model.look(photo, aspect)
+        picture = self.model.look(photo, aspect, beside)
         return picture, Canvas(picture.photo, picture.grid)
 
     def check_size(self, path: str) -> None:
