@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import dataclasses
 
+import pytest
+import torch
+
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.ui.sources import merged_html
 from spare_demo.ui.visit import Choices, Guide, Visit
 
@@ -39,3 +43,21 @@ def test_what_cannot_be_shown_is_refused(
 def test_where_nothing_merges_it_says_so(guide: Guide, photo_file: str) -> None:
     visit = guide.look(photo_file, "", Choices("random", "uniform"), None)
     assert "Neither A nor B merges tokens" in merged_html(visit, 8, 0)
+
+
+def test_what_was_merged_inside_the_language_model_is_that_of_the_last_layer(
+    guide: Guide, photo_file: str
+) -> None:
+    visit = guide.look(photo_file, "What is it?", Choices("spare", "fastv"), None)
+    *_, done = guide.answer(visit, 8)
+    assert "Neither A nor B merges tokens" in merged_html(done, 8, 0)
+    sources = torch.zeros(2, 16)
+    sources[0, [3, 4]], sources[1, 15] = 0.5, 1.0
+    sets = (LayerSet(0, torch.arange(16)), LayerSet(1, torch.tensor([0, 8]), sources))
+    merging = dataclasses.replace(done.answers["B"], layer_sets=sets)
+    done = dataclasses.replace(done, answers={**done.answers, "B": merging})
+    shown = merged_html(done, 8, 0)
+    assert "In layer 3 of 3 B FastV still has 2 of 16 tokens, and 2 rows merged from 3" in shown
+    first = merged_html(done, 8, 1)
+    assert "In the last layer B FastV&#x27;s token 1 of 2" in first and "parts of 2 tokens" in first
+    assert "Choose one from 1 to 2" in merged_html(done, 8, 3)
