@@ -100,6 +100,12 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
             " Operations and cache are those of every layer with the tokens it got; the operations "
             "leave out what a method computes between layers."
         )
+    if any(row.allocated_bytes > row.kv_cache_bytes for row in rows):
+        once += (
+            " Allocated: with the padding of answers decoded as one batch, or the copy that a "
+            "captured prefill keeps. In one batch each answer carries the time of the steps that "
+            "it shared."
+        )
     if any(floors.values()):
         once += (
             " Floor: the least this device could take for the prefill, from its memory's speed and "

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+import torch
 
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples
@@ -213,6 +214,27 @@ def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, photo_fil
     shown = merged(list(handlers.settle(6, stopped)))
     assert passes == ["answer", "answer"]
     assert "stopped" not in shown["answers"]
+
+
+@pytest.mark.parametrize("methods", [("spare", "cdpruner"), ("fastv", "random")])
+def test_a_slider_that_moves_takes_nothing_from_the_device(handlers, photo_file, methods) -> None:
+    steps = ask(handlers, photo_file, method_a=methods[0], method_b=methods[1], budget=8)
+    visit = merged(steps)["visit"]
+    view = visit.exploration.view
+    gone = {}
+    for holder in (view.tokens, view.picture):  # a tensor without data cannot be copied anywhere
+        for field in dataclasses.fields(holder):
+            value = getattr(holder, field.name)
+            if isinstance(value, torch.Tensor) and value.is_floating_point():
+                gone[holder, field.name] = value
+                object.__setattr__(holder, field.name, value.to("meta"))
+    try:
+        for k in (1, 5, 16):
+            shown = merged(list(handlers.redraw(k, visit)))
+            assert shown["curve_words"] and "answers" in shown
+    finally:
+        for (holder, name), value in gone.items():
+            object.__setattr__(holder, name, value)
 
 
 def test_the_truth_of_a_scene_shows_with_its_own_question_only(handlers) -> None:

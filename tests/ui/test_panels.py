@@ -48,6 +48,15 @@ def test_no_gain_is_said_plainly(visit) -> None:
     assert html.count("no gain in prefill time") == 2
 
 
+def test_what_padding_took_is_told_apart_from_the_cache(visit) -> None:
+    html = panels.cost_html(visit, lambda answer: None)
+    assert "allocated" not in html.lower()
+    answer = dataclasses.replace(visit.answers["A"], kv_cache_bytes=2048, allocated_bytes=5120)
+    padded = dataclasses.replace(visit, answers={**visit.answers, "A": answer})
+    html = panels.cost_html(padded, lambda answer: None)
+    assert "2.0 KiB (5.0 KiB allocated)" in html and "Allocated: with the padding" in html
+
+
 def test_costs_wait_for_all_three_answers(visit) -> None:
     part = dataclasses.replace(visit, answers={"unpruned": visit.answers["unpruned"]})
     assert "<table" not in panels.cost_html(part, lambda answer: None)
