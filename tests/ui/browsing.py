@@ -23,6 +23,7 @@ MARKS = [
 ]
 
 expect = sync_api.expect
+expect.set_options(timeout=PATIENCE)
 
 
 @dataclass

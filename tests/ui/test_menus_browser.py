@@ -29,7 +29,6 @@ def lacking(tiny_qwen, unused_port: int) -> Iterator[str]:
 def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(browser, lacking: str) -> None:
     page = browser.new_page()
     page.set_default_timeout(browsing.PATIENCE)
-    expect.set_options(timeout=20_000)
     browsing.Visitor(page).open(lacking)
     menu = page.locator("#method-a input")
     expect(menu).to_have_value(PRUNERS["spare-reconstruction"].title)
