@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from spare_demo.fitting import fit
-from spare_demo.geometry import tiled
+from spare_demo.geometry import Grid, tiled
 from spare_demo.render import (
     BLUE,
     VERMILION,
@@ -424,3 +424,21 @@ def test_what_is_drawn_on_views_leaves_the_gap_between_them_alone():
     assert "of the base view" in pick_order(canvas, [3], BLUE, "A").sentence
     words = pick_order(canvas, [base.n + fine.cols], BLUE, "A").sentence
     assert "row 2, column 1 of the tiles" in words
+
+
+@pytest.mark.parametrize("size", [(4000, 20), (20, 4000), (1, 200), (37, 911)])
+def test_strips_have_tokens_and_words_to_be_seen(size: tuple[int, int]) -> None:
+    """Qwen2.5-VL sees a photo of 1:200 as one row or column of tokens."""
+    across, down = (max(1, round(side / 28)) for side in size)
+    scale = (across * 28 / size[0], down * 28 / size[1])
+    grid = Grid(size, down, across, 28, scale, (0.0, 0.0))
+    canvas = Canvas(Image.new("RGB", size, "navy"), grid)
+    assert canvas.patch >= 16 and max(canvas.size) <= 4096
+    order = torch.arange(grid.n)
+    for drawn in (
+        kept_overlay(canvas, order[:1], BLUE, "A"),
+        pick_order(canvas, order, BLUE, "A"),
+        heatmap(canvas, torch.linspace(-1, 1, grid.n), "Cosine", "High means similar."),
+    ):
+        assert drawn.image.width >= max(canvas.size[0], 250)
+        assert drawn.image.height > canvas.size[1]

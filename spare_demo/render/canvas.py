@@ -18,6 +18,8 @@ from spare_demo.render.base import Flags
 # The picture's long side, in canvas pixels: two and three times 336, large enough to read
 # numbers on patches and small enough to send at every step of a slider.
 SHORTEST, LONGEST = 672, 1008
+# A strip of a photo is drawn longer than that, for its tokens to be seen, up to a limit.
+_LEAST_TOKEN, _STRIP = 16, 4096
 DIM = 0.35  # brightness left to a dropped patch
 PALE = 0.2  # contrast left to a margin that the model never sees
 # What a coloured map lies on has little contrast, since brightness there belongs to the values.
@@ -224,7 +226,8 @@ def _patch_size(grid: Grid) -> int:
     long_side = max(region[2] - region[0], region[3] - region[1])
     # The tokens are what is looked at: margins do not count towards the least size.
     least = SHORTEST * max(spans) / max(grid.rows, grid.cols)
-    return max(1, int(min(max(long_side, least), LONGEST) / max(spans)))
+    patch = min(max(long_side, least), LONGEST) / max(spans)
+    return max(1, int(max(patch, min(_LEAST_TOKEN, _STRIP / max(spans)))))
 
 
 def hatched(width: int, height: int) -> NDArray[np.uint8]:

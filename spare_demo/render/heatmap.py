@@ -12,7 +12,16 @@ from PIL import Image, ImageDraw
 from spare_demo.render.base import Rendered, number
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
-from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, text_size, wrap
+from spare_demo.render.legend import (
+    FAINT,
+    INK,
+    PANEL,
+    below,
+    strip_height,
+    strip_width,
+    text_size,
+    wrap,
+)
 from spare_demo.render.text import drawable, font
 
 _OPACITY = 0.55  # of the colours; the grey photo stays readable under them
@@ -80,7 +89,7 @@ def relevance_map(
 
 def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Image.Image:
     """The strip: title, colours, and the values of their ends, of zero and of the mean."""
-    width, size = canvas.size[0], text_size(canvas)
+    width, size = strip_width(canvas), text_size(canvas)
     pad = round(size * 0.6)
     lines = wrap(drawable(title), width - 2 * pad, size)
     extra = round(size * 1.4) * (len(lines) - 1)

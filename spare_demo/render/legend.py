@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from spare_demo.render.base import Colour
-from spare_demo.render.canvas import Canvas, hatched
+from spare_demo.render.canvas import LONGEST, Canvas, hatched
 from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
 from spare_demo.render.text import drawable, font, shorten
 
@@ -26,7 +26,12 @@ class Entry(NamedTuple):
 
 def text_size(canvas: Canvas) -> int:
     """Size of legend text, in canvas pixels: readable when the picture is shown at half size."""
-    return max(canvas.size) // 46
+    return min(max(canvas.size), 2 * LONGEST) // 46
+
+
+def strip_width(canvas: Canvas) -> int:
+    """Width of the strip: the canvas's, but wide enough to be read below a narrow picture."""
+    return max(canvas.size[0], text_size(canvas) * 20)
 
 
 def swatch_size(canvas: Canvas) -> int:
@@ -67,15 +72,16 @@ def ground_entries(canvas: Canvas) -> list[Entry]:
 
 def below(picture: Image.Image, strip: Image.Image) -> Image.Image:
     """The picture with the strip under it."""
-    whole = Image.new("RGB", (picture.width, picture.height + strip.height), PANEL)
+    width = max(picture.width, strip.width)
+    whole = Image.new("RGB", (width, picture.height + strip.height), PANEL)
     whole.paste(picture, (0, 0))
     whole.paste(strip, (0, picture.height))
     return whole
 
 
 def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
-    """A strip as wide as the canvas: entries side by side, wrapped, then a fainter note."""
-    width, size, side = canvas.size[0], text_size(canvas), swatch_size(canvas)
+    """A strip (`strip_width`): entries side by side, wrapped, then a fainter note."""
+    width, size, side = strip_width(canvas), text_size(canvas), swatch_size(canvas)
     gap, pad, line = round(size * 1.2), round(size * 0.6), round(size * 1.7)
     places: list[tuple[float, int, str]] = []
     x, row = float(pad), 0

@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 from spare_demo.render.base import Colour, Rendered, Tokens, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import hue_ramp
-from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, text_size
+from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, strip_width, text_size
 from spare_demo.render.marks import line_width, outline
 from spare_demo.render.text import drawable, font, shorten
 
@@ -78,7 +78,7 @@ def _write_ranks(
 
 
 def _ramp(canvas: Canvas, colour: Colour, label: str, k: int) -> Image.Image:
-    width, size = canvas.size[0], text_size(canvas)
+    width, size = strip_width(canvas), text_size(canvas)
     pad = round(size * 0.6)
     strip = Image.new("RGB", (width, strip_height(canvas)), PANEL)
     draw = ImageDraw.Draw(strip)

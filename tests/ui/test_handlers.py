@@ -366,3 +366,25 @@ def test_the_page_offers_what_means_something_on_its_model(
     assert [p["visible"] for p in parts if p.get("elem_id") == "views"] == [views]
     assert any(p.get("value") == "10 %" for p in parts) == percent
     assert any(p.get("value") == "8" for p in parts)  # one of the settings' own marks
+
+
+@pytest.mark.parametrize("part", ["vision_tower", "language_model"])
+def test_a_question_out_of_memory_ends_and_the_page_goes_on(
+    handlers, photo_file: str, part: str
+) -> None:
+    """Raised where a GPU raises it: inside a pass of the tower, or of the language model."""
+
+    def full(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB at 0x7f")
+
+    handle = getattr(handlers.model.hf.model, part).register_forward_pre_hook(full)
+    try:
+        steps = ask(handlers, photo_file)
+    finally:
+        handle.remove()
+    said = merged(steps)["message"]
+    assert "ran out of memory with this picture and question" in said and "goes on" in said
+    assert "0x7f" not in said and "CUDA" not in said
+    assert ("stage" in merged(steps)) == (part == "language_model")  # what is kept was shown
+    again = merged(ask(handlers, photo_file))
+    assert again["message"] == "" and again["answers"].count("prefill") == 3

@@ -31,7 +31,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
     state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
     for (const pane of panes) {
       pane.painter.set(grounds.get(sent.key));
-      pane.board.style.setProperty('--aspect', data.grid.width / data.grid.height);
+      const aspect = data.grid.width / data.grid.height;
+      pane.board.style.setProperty('--aspect', aspect);
+      pane.board.classList.toggle('strip', aspect > 20);
     }
     SPARE.emit('data', data);
     paint();
