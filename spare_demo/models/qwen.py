@@ -31,7 +31,9 @@ class QwenModel(Model):
     """`Qwen2_5_VLForConditionalGeneration`, looked into between tower and decoder."""
 
     hf_class = "Qwen2_5_VLForConditionalGeneration"
-    aspects: ClassVar = {"native": "at its own size, as Qwen2.5-VL"}
+    aspects: ClassVar = {
+        "native": f"at its own size, as Qwen2.5-VL, made smaller above {MOST_TOKENS:,} tokens"
+    }
     counts_vary = True
     kept_whole = ("model.visual", "lm_head")
 
