@@ -1,0 +1,104 @@
+"""Every family from its folder through everything that a person starts: compare, export, evaluate,
+page. What each step gives is held against the family's own tests; here it must work at all, in
+every way of seeing, and agree about the number of tokens.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from spare_demo import compare
+from spare_demo.__main__ import main
+from spare_demo.citation import cite
+from spare_demo.evaluation.results import load
+from spare_demo.models import Model
+from spare_demo.pruners import PRUNERS
+from spare_demo.reopen import reopen
+from spare_demo.settings import Settings
+from spare_demo.ui.handlers import Handlers
+
+FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
+QUESTION = "What colour is the circle?"
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> tuple[Model, Path]:
+    name = request.param
+    model = request.getfixturevalue("tiny_model" if name == "tiny" else name)
+    return model, request.getfixturevalue(f"{name}_folder")
+
+
+def some_of_each_kind(model: Model) -> list[str]:
+    """Of those that can run on it: greedy with and without text, merging, of pairs, at random.
+
+    test_methods_on_families.py runs all of them.
+    """
+    kinds = ("spare", "cdpruner-diversity", "visionzip", "divprune", "random")
+    return [name for name in kinds if PRUNERS[name].reason_against(model.supplies) is None]
+
+
+def test_compared_exported_and_reopened(family: tuple[Model, Path], photo: Image.Image) -> None:
+    model, _ = family
+    for aspect in model.aspects:
+        chosen = some_of_each_kind(model)
+        found = compare(model, photo, QUESTION, chosen, "50%", 2, aspect=aspect)
+        whole = found.answers["unpruned"]
+        assert whole.visual_tokens == found.view.grid.n == found.view.tokens.n
+        for name in chosen:
+            answer = found.answers[name]
+            assert answer.visual_tokens == found.budget == found.selections[name].size, name
+            assert answer.newline_tokens == whole.newline_tokens
+            dropped = whole.prompt_tokens - answer.prompt_tokens
+            assert dropped == whole.visual_tokens - answer.visual_tokens
+        with zipfile.ZipFile(io.BytesIO(cite(found, ["kept", "difference"]))) as file:
+            text = file.read("result.json").decode()
+            assert any(name.endswith(".png") for name in file.namelist())
+        again = reopen(text).comparison
+        assert again.view.grid.boxes.tolist() == found.view.grid.boxes.tolist()
+        for name in chosen:
+            assert again.selections[name].order.tolist() == found.selections[name].order.tolist()
+
+
+def test_the_commands(family: tuple[Model, Path], photo: Image.Image, tmp_path: Path) -> None:
+    _, folder = family
+    picture = tmp_path / "photo.png"
+    photo.save(picture)
+    loaded = ("--model", str(folder), "--device", "cpu", "--max-new-tokens", "2")
+    methods = ("--methods", "divprune", "cdpruner-diversity")
+    asked = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "one"), "--budget", "50%"]
+    assert main([*asked, *loaded, *methods]) == 0
+    told = json.loads((tmp_path / "one" / "result.json").read_text())
+    assert told["settings"]["budget"] == round(told["visual_tokens"] / 2)
+    measured = ["evaluate", "--out", str(tmp_path / "many"), "--questions", "2", "--budgets", "5"]
+    assert main([*measured, *loaded, *methods, "--resamples", "20"]) == 0
+    _, rows, _ = load(tmp_path / "many")
+    assert {row.method for row in rows} == {"unpruned", "blank", "divprune", "cdpruner-diversity"}
+    assert all(row.budget == 5 for row in rows if row.method in PRUNERS)
+
+
+def test_the_page(family: tuple[Model, Path], photo: Image.Image, tmp_path: Path) -> None:
+    model, _ = family
+    picture = tmp_path / "photo.png"
+    photo.save(picture)
+    handlers = Handlers(model, Settings(budget=4, max_new_tokens=2))
+    for aspect in model.aspects:
+        shown: dict = {}
+        for values in handlers.ask(
+            str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
+            4, None, None,
+        ):  # fmt: skip
+            shown |= values
+        visit = shown["visit"]
+        assert shown["message"] == "" and shown["answers"].count("prefill") == 3
+        assert f"All {visit.exploration.n} tokens" in shown["answers"]
+        measured = list(handlers.studies.measure(4, visit))
+        assert measured[-1]["visit"].kl is not None
+        assert list(handlers.studies.enough(visit))[-1]["enough"]
+        assert list(handlers.why({"patch": 1, "budget": 4, "step": "own"}, visit))
+        assert list(handlers.cite({"panels": ["difference"]}, visit))
