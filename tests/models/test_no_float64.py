@@ -98,13 +98,13 @@ def test_no_pass_makes_float64(
     model: Model = request.getfixturevalue(family)
     run, passes = Passes.run, list[str]()
 
-    def strictly(self: Passes, step: Callable[[], Any]) -> Any:
+    def strictly(self: Passes, step: Callable[[], Any], beside: Any = None) -> Any:
         def on_the_device() -> Any:
             with NoFloat64():
                 return step()
 
         passes.append(family)
-        return run(self, on_the_device)
+        return run(self, on_the_device, beside)
 
     monkeypatch.setattr(Passes, "run", strictly)
     for aspect in model.aspects:
