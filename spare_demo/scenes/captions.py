@@ -10,7 +10,7 @@ _MOST = 6  # things named in one caption: what fits CLIP's 77 tokens
 
 
 def _name(thing: Thing, side: int, rng: np.random.Generator) -> str:
-    words = f"{thing.colour} {thing.shape}"
+    words = f"{thing.colour} {thing.shape or 'object'}".strip()
     if rng.random() < 0.3:
         words = f"{'small' if thing.size < 40 else 'large'} {words}"
     if thing.print:
@@ -18,7 +18,7 @@ def _name(thing: Thing, side: int, rng: np.random.Generator) -> str:
     if rng.random() < 0.25:
         place = place_of(thing, side)
         words += f" {'in' if place == 'centre' else 'at'} the {place}"
-    return f"a {words}"
+    return f"{'an' if words.startswith('object') else 'a'} {words}"
 
 
 def caption(scene: Scene, rng: np.random.Generator) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from .world import COLOURS, PRINT_ROOM, Scene, Thing, font_pixels
+from .world import BLOB_ROOM, COLOURS, PRINT_ROOM, Scene, Thing, font_pixels
 
 Ink = int | tuple[int, int, int]  # of a grey or of an RGB picture
 
@@ -48,6 +48,21 @@ def _polygon(shape: str) -> list[tuple[float, float]] | None:
     return None
 
 
+def _blob(seed: int) -> list[tuple[float, float]]:
+    """Corners of a lump with a few bulges, like no shape that has a name."""
+    rng = np.random.default_rng(seed)
+    turns = np.linspace(0, 2 * np.pi, 48, endpoint=False)
+    radii = sum(
+        rng.uniform(0.05, 0.2) * np.cos(bulges * turns + rng.uniform(0, 2 * np.pi))
+        for bulges in range(2, 6)
+    )
+    radii = 0.75 + np.asarray(radii)
+    radii = radii / radii.max()
+    return list(
+        zip((radii * np.cos(turns)).tolist(), (radii * np.sin(turns)).tolist(), strict=True)
+    )
+
+
 @cache
 def _font(pixels: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
     return ImageFont.load_default(size=pixels)
@@ -61,7 +76,7 @@ def _fill_shape(
     pen: ImageDraw.ImageDraw, thing: Thing, scale: int, fill: Ink, edge: Ink | None = None
 ) -> None:
     half, x, y = thing.size / 2 * scale, thing.x * scale, thing.y * scale
-    corners = _polygon(thing.shape)
+    corners = _polygon(thing.shape) if thing.blob is None else _blob(thing.blob)
     if corners is None:
         pen.ellipse((x - half, y - half, x + half, y + half), fill, edge, scale)
     else:
@@ -69,14 +84,14 @@ def _fill_shape(
 
 
 def _draw_thing(pen: ImageDraw.ImageDraw, thing: Thing, rng: np.random.Generator) -> None:
-    shades = np.clip(np.add(COLOURS[thing.colour], rng.integers(-14, 15, 3)), 0, 255)
+    shades = np.clip(np.add(thing.tint or COLOURS[thing.colour], rng.integers(-14, 15, 3)), 0, 255)
     fill = (int(shades[0]), int(shades[1]), int(shades[2]))
     dark = _luma(fill) < 110
     edge = (225, 225, 225) if dark else (40, 40, 40)
     _fill_shape(pen, thing, _SCALE, fill, edge)
     if thing.print:
         ink = (255, 255, 255) if dark or thing.colour in ("red", "green") else (0, 0, 0)
-        centre = thing.x, thing.y + thing.size / 2 * PRINT_ROOM[thing.shape][0]
+        centre = thing.x, thing.y + thing.size / 2 * PRINT_ROOM.get(thing.shape, BLOB_ROOM)[0]
         pixels = round(font_pixels(thing.shape, thing.size, len(thing.print)) * _SCALE)
         at = (centre[0] * _SCALE, centre[1] * _SCALE)
         pen.text(at, thing.print, ink, _font(pixels), "mm")

@@ -24,8 +24,10 @@ from .world import World, rng_of, sample_scene
 
 IGNORED = -100
 _PLACE_LAYER = 2  # where the decoder's tokens of patches are asked where they lie
+ANCHOR_WEIGHT = 0.5
+_ANCHOR_LAYER = 3  # and a question's last token where the thing lies that it names
 # What padding holds; nobody's question is number -1.
-_FILL = {"ids": 0, "labels": IGNORED, "places": 0, "owner": -1}
+_FILL = {"ids": 0, "labels": IGNORED, "places": 0, "owner": -1, "anchors": -1}
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,27 @@ PHASES = (
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
     Phase("crowded windows", 3900, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
     Phase("pictures", 700, 16, GRID, 24, World()),
+    Phase(
+        "windows, some nameless",
+        500,
+        32,
+        WINDOW,
+        16,
+        World(things=(2, 8), sizes=(24.0, 64.0), nameless_share=0.2),
+    ),
+    Phase("pictures, some nameless", 2100, 16, GRID, 24, World(nameless_share=0.15)),
 )
 
 
-def _sequence(asked: list[questions.Question], tokenizer: Any) -> dict[str, list[int]]:
-    """The questions of one picture in a row: ids, labels of the next token, places, whose it is."""
-    rows: dict[str, list[int]] = {"ids": [], "labels": [], "places": [], "owner": []}
+def _sequence(
+    asked: list[questions.Question], patches: list[int], tokenizer: Any
+) -> dict[str, list[int]]:
+    """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
+
+    And, at the last token before an answer, the patch of the thing that the question names, of
+    ``patches``, where each thing's centre lies in the whole picture.
+    """
+    rows: dict[str, list[int]] = {key: [] for key in _FILL}
     for index, question in enumerate(asked):
         prompt = tokenizer.encode(f"\n{question.text} ASSISTANT:", add_special_tokens=False)
         answer = tokenizer.encode(f" {question.answer}", add_special_tokens=False)
@@ -62,6 +79,9 @@ def _sequence(asked: list[questions.Question], tokenizer: Any) -> dict[str, list
         rows["labels"] += [IGNORED] * (len(prompt) - 1) + answer
         rows["places"] += range(len(ids))
         rows["owner"] += [index] * len(ids)
+        rows["anchors"] += [-1] * len(ids)
+        if question.anchor is not None:
+            rows["anchors"][len(prompt) - 1 - len(ids)] = patches[question.anchor]
     return rows
 
 
@@ -77,7 +97,9 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         windows.append(window_at((row, column), phase.cells))
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
-        rows.append(_sequence(questions.ask(whole, rng, phase.questions, training=True), tokenizer))
+        asked = questions.ask(whole, rng, phase.questions, training=True)
+        patches = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
+        rows.append(_sequence(asked, patches, tokenizer))
     longest = max(len(row["ids"]) for row in rows)
     data = {
         key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])
@@ -109,6 +131,8 @@ class LanguageTraining(nn.Module):
         # to itself the decoder finds which things lie above others, by the order of its tokens, and
         # takes very long to find which lie to the left.
         self.place = nn.Linear(architecture.LANGUAGE["hidden_size"], 2)
+        # The same for what a question names: to be found first, before what is asked of it.
+        self.anchor = nn.Linear(architecture.LANGUAGE["hidden_size"], 2)
         self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
 
     def matrices(self) -> Iterator[nn.Parameter]:
@@ -144,14 +168,24 @@ class LanguageTraining(nn.Module):
         asked = data["labels"] != IGNORED
         logits = self.llava.lm_head(out.last_hidden_state[:, before:][asked]).float()
         labels = data["labels"][asked]
-        patches = out.hidden_states[_PLACE_LAYER][:, start:before].float()
-        told = self.place(F.layer_norm(patches, patches.shape[-1:])).float()
-        off = (told - places_in_grid(data["windows"])).abs().mean()
+        patches = out.hidden_states[_PLACE_LAYER][:, start:before]
+        off = _off(self.place, patches, data["windows"])
+        named = data["anchors"] >= 0
+        ends = out.hidden_states[_ANCHOR_LAYER][:, before:][named]
+        lost = _off(self.anchor, ends, data["anchors"][named])
         said = {
             "right": _share_right(logits.argmax(-1) == labels, asked, data["owner"]),
             "off": off.item() * GRID / 2,  # in patches
+            "lost": lost.item() * GRID / 2,
         }
-        return F.cross_entropy(logits, labels) + off, said
+        return F.cross_entropy(logits, labels) + off + ANCHOR_WEIGHT * lost, said
+
+
+def _off(head: nn.Linear, states: Tensor, patches: Tensor) -> Tensor:
+    """How far ``head`` is off the places of those patches, from states (…, w); 0 with none."""
+    states = states.float()
+    told = head(F.layer_norm(states, states.shape[-1:])).float()
+    return (told - places_in_grid(patches)).abs().sum() / max(told.numel(), 1)
 
 
 def _share_right(hit: Tensor, asked: Tensor, owner: Tensor) -> float:

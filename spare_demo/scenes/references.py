@@ -61,11 +61,12 @@ def plain_references(scene: Scene) -> list[Reference]:
     things, found = scene.things, []
     for i, thing in enumerate(things):
         seen = frozenset({RECOGNITION})
-        if _is_alone([t.shape for t in things], i):
+        if thing.shape and _is_alone([t.shape for t in things], i):
             found.append(Reference(f"the {thing.shape}", i, frozenset({"shape"}), seen))
-        if _is_alone([t.colour for t in things], i):
+        if thing.colour and _is_alone([t.colour for t in things], i):
             found.append(Reference(f"the {thing.colour} object", i, frozenset({"colour"}), seen))
-        if _is_alone([(t.colour, t.shape) for t in things], i):
+        named = thing.colour and thing.shape
+        if named and _is_alone([(t.colour, t.shape) for t in things], i):
             both = frozenset({"colour", "shape"})
             words = f"the {thing.colour} {thing.shape}"
             found.append(Reference(words, i, both, seen))
@@ -102,7 +103,7 @@ def side_references(scene: Scene, rng: Rng) -> list[Reference]:
             if len(there) == 1:
                 words = f"the object {side} {anchor.words}"
                 found.append(Reference(words, there[0], frozenset(), skills))
-            for i in there:
+            for i in (i for i in there if things[i].shape):
                 if sum(things[j].shape == things[i].shape for j in there) == 1 and len(there) > 1:
                     words = f"the {things[i].shape} {side} {anchor.words}"
                     gives = frozenset({"shape"})

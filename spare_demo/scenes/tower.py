@@ -23,6 +23,8 @@ from . import captions, draw
 from .architecture import GRID, PATCH, SIDE, VISION
 from .world import COLOURS, SHAPES, WORDS, Scene, World, rng_of, sample_scene
 
+_NAMELESS = -100  # a class that is not asked for
+
 
 @dataclass(frozen=True)
 class Phase:
@@ -41,6 +43,9 @@ PHASES = (
     Phase("windows", 3950, 64, 12, CROWDED, 1.0),
     Phase("pictures", 250, 16, GRID, World(things=(6, 14)), 1.0),
     Phase("captions", 120, 64, GRID, World(), 0.0),
+    # What has no name teaches to see a shape whatever its colour, and print whatever it is on.
+    Phase("windows, some nameless", 780, 64, 12, replace(CROWDED, nameless_share=0.4), 1.0),
+    Phase("captions again", 100, 64, GRID, World(nameless_share=0.2), 0.0),
 )
 
 _SIZES = 4
@@ -66,7 +71,8 @@ def _patch_targets(scene: Scene) -> np.ndarray:
         elif thing.word:
             printed = 11 + WORDS.index(thing.word)
         size = 1 + min(_SIZES - 1, int(thing.size // 24))
-        colour, shape = 1 + list(COLOURS).index(thing.colour), 1 + SHAPES.index(thing.shape)
+        colour = 1 + list(COLOURS).index(thing.colour) if thing.colour else _NAMELESS
+        shape = 1 + SHAPES.index(thing.shape) if thing.shape else _NAMELESS
         rows.append((colour, shape, printed, size, 0))
     targets = np.array(rows, np.int64)[seen]
     for index, thing in enumerate(scene.things, 1):
@@ -175,7 +181,7 @@ class TowerTraining(nn.Module):
             return contrast, said
         states = self.norm(before[:, 1:])
         answers = self.heads(states).float().split(list(PATCH_CLASSES.values()), -1)
-        covered = data["targets"][..., 0] > 0
+        covered = data["targets"][..., 0] != 0
         weight = torch.where(covered, 1.0, 0.05)
         per_patch = torch.zeros_like(weight)
         for column, (name, answer) in enumerate(zip(PATCH_CLASSES, answers, strict=True)):

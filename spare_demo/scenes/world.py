@@ -32,11 +32,14 @@ PRINT_ROOM = {
     "circle": (0.0, 1.25), "square": (0.0, 1.35), "triangle": (0.32, 0.95), "star": (0.08, 0.9),
     "heart": (-0.12, 1.05), "cross": (0.0, 0.85), "diamond": (0.0, 1.0), "arrow": (0.0, 0.8),
 }  # fmt: skip
+BLOB_ROOM = (0.0, 0.9)  # the same for a shape without a name
 BACKGROUNDS = ("plain", "gradient", "noise", "stripes", "checks", "dots")
 
 # Pairs that training never shows, so that a test on them is a test of composition.
 HELD_OUT_COLOUR_SHAPE = frozenset(zip(COLOURS, SHAPES, strict=True))
 HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d in range(10))
+
+_FAR = 90.0  # in RGB; a colour with a name is drawn within 25 of it
 
 Pairs = Literal["seen", "unseen"]
 
@@ -46,7 +49,10 @@ SETS = {"train": 1, "held-out": 2, "unseen-pairs": 3, "page": 4}
 
 @dataclass(frozen=True)
 class Thing:
-    """One shape. ``(x, y)`` is its centre, ``size`` the side of the square it fills, in pixels."""
+    """One shape. ``(x, y)`` is its centre, ``size`` the side of the square it fills, in pixels.
+
+    A colour or a shape without a name is an empty string; ``tint`` and ``blob`` say what it is.
+    """
 
     colour: str
     shape: str
@@ -55,6 +61,8 @@ class Thing:
     size: float
     number: str | None = None
     word: str | None = None
+    tint: tuple[int, int, int] | None = None  # the colour that has no name
+    blob: int | None = None  # the seed of the shape that has no name
 
     @property
     def print(self) -> str | None:
@@ -87,13 +95,16 @@ class World:
     number_share: float = 0.45
     word_share: float = 0.2
     same_share: float = 0.35  # how often a thing repeats the colour or shape of one before it
+    # How often a colour, and half as often a shape, is one without a name: practice in seeing each
+    # property apart from the others, in training only.
+    nameless_share: float = 0.0
     pairs: Pairs = "seen"
     print_pixels: float = 13.0  # the smallest font used, so that every print can be read
 
 
 def font_pixels(shape: str, size: float, letters: int) -> float:
     """The height of the font, in pixels, of a print of so many letters on a shape of this size."""
-    height = size / 2 * PRINT_ROOM[shape][1] * 1.15
+    height = size / 2 * PRINT_ROOM.get(shape, BLOB_ROOM)[1] * 1.15
     return height if letters == 1 else height * 0.5  # three letters side by side want less
 
 
@@ -127,9 +138,11 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
         if others and rng.random() < world.same_share:
             other = others[rng.integers(len(others))]
             if rng.random() < 0.5:
-                colour = other.colour
+                colour = other.colour or colour
             else:
-                shape = other.shape
+                shape = other.shape or shape
+        tint, blob = _nameless(world, rng) if world.nameless_share else (None, None)
+        colour, shape = "" if tint else colour, shape if blob is None else ""
         number = word = None
         roll = rng.random()
         if roll < world.number_share and font_pixels(shape, size, 1) >= world.print_pixels:
@@ -137,7 +150,22 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
         if roll > 1 - world.word_share and font_pixels(shape, size, 3) >= world.print_pixels:
             word = str(rng.choice(WORDS))
         if _pair_is_unseen(colour, shape, number) == (world.pairs == "unseen"):
-            return {"colour": colour, "shape": shape, "number": number, "word": word}
+            named = {"colour": colour, "shape": shape, "number": number, "word": word}
+            return named | {"tint": tint, "blob": blob}
+
+
+def _nameless(
+    world: World, rng: np.random.Generator
+) -> tuple[tuple[int, int, int] | None, int | None]:
+    """A colour far from those with a name, or a shape like none with a name, or mostly neither."""
+    tint = blob = None
+    if rng.random() < world.nameless_share:
+        rgb = rng.integers(20, 250, 3)
+        if all(np.linalg.norm(rgb - other) > _FAR for other in COLOURS.values()):
+            tint = (int(rgb[0]), int(rgb[1]), int(rgb[2]))
+    elif rng.random() < world.nameless_share / 2:
+        blob = int(rng.integers(2**31))
+    return tint, blob
 
 
 def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thing]) -> bool:

@@ -210,11 +210,11 @@ class Handlers:
         k = min(k, visit.exploration.n)
         # From here on all of the page is about this picture and question.
         looked = f'<i data-look="{next(_looks)}"></i>'
-        shown = self.pictures(visit, k) | {"looked": looked, "own_answer": ""}
+        yield self.pictures(visit, k) | {"looked": looked, "own_answer": ""}
         if ready:
-            yield shown | self.finished(ready, k)
+            yield self.finished(ready, k)
         else:
-            yield from self._answer(visit, k, shown)
+            yield from self._answer(visit, k)
 
     def _ready(self, path: str | None, question: str, choices: Choices, k: int) -> Visit | None:
         """An example's finished comparison, where exactly that is asked for."""
@@ -245,7 +245,8 @@ class Handlers:
         k = self._budget(budget, visit)
         choices = Choices(method_a, method_b, read_seed(seed))
         visit = self.guide.change_methods(visit, choices)
-        yield from self._answer(visit, k, self.pictures(visit, k))
+        yield self.pictures(visit, k)
+        yield from self._answer(visit, k)
 
     def redraw(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""
@@ -331,18 +332,11 @@ class Handlers:
         visit = dataclasses.replace(visit, stopped=True)
         yield self.finished(visit, self._budget(budget, visit))
 
-    def _answer(self, visit: Visit, budget: int, shown: Shown | None = None) -> Iterator[Shown]:
-        """Word by word. shown: what the page gets before the first; where nothing is to be asked,
-        all in one, because the browser may take in only the last of steps that come at once."""
-        waiting = dict(shown or {})
-        if waiting and _is_due(visit, budget):
-            yield waiting
-            waiting = {}
+    def _answer(self, visit: Visit, budget: int) -> Iterator[Shown]:
         for now in self.guide.answer(visit, budget):
             visit = now
-            if visit.writing:
-                yield {"visit": visit, "answers": self.answers(visit, budget)}
-        yield waiting | self.finished(visit, budget)
+            yield {"visit": visit, "answers": self.answers(visit, budget)}
+        yield self.finished(visit, budget)
 
     def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""
@@ -393,13 +387,6 @@ class Handlers:
     def tokens(self) -> int:
         """The most visual tokens a picture can have, the slider's end."""
         return self.model.most_tokens
-
-
-def _is_due(visit: Visit, budget: int) -> bool:
-    """Whether an answer at this budget is still to be made."""
-    exploration = visit.exploration
-    wanted = {UNPRUNED, *exploration.selections(budget), *exploration.plans_within(budget)}
-    return not wanted <= set(visit.answers) or visit.answered_budget != budget
 
 
 def read_seed(value: object) -> int:

@@ -15,7 +15,7 @@ TINY: dict[str, dict[str, Any]] = {
     "TEXT": {"width": 32, "heads": 2, "layers": 2},
     "LANGUAGE": {
         "hidden_size": 32,
-        "num_hidden_layers": 2,
+        "num_hidden_layers": 4,
         "intermediate_size": 48,
         "num_attention_heads": 2,
         "num_key_value_heads": 2,

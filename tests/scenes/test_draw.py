@@ -104,3 +104,19 @@ def test_shapes_differ_in_outline() -> None:
     for i, one in enumerate(masks):
         for other in masks[:i]:
             assert (one & other).sum() / (one | other).sum() < 0.88
+
+
+def test_a_lump_follows_from_its_seed_and_keeps_to_its_size() -> None:
+    def mask(seed: int) -> np.ndarray:
+        return thing_at_each_pixel(Scene(96, "plain", 0, (lump(seed),))) > 0
+
+    def lump(seed: int) -> Thing:
+        return Thing("", "", 48, 48, 60, tint=(240, 120, 200), blob=seed)
+
+    for seed in range(8):
+        assert (mask(seed) == mask(seed)).all()
+        assert (mask(seed) != mask(seed + 1)).mean() > 0.01
+        rows, columns = mask(seed).nonzero()
+        assert min(rows.min(), columns.min()) >= 17 and max(rows.max(), columns.max()) <= 79
+    inside = np.asarray(draw(Scene(96, "plain", 0, (lump(0),))))[48, 48].astype(int)
+    assert np.abs(inside - (240, 120, 200)).max() <= 15

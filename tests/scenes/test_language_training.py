@@ -58,7 +58,8 @@ def packed_logits(
     finally:
         hook.remove()
     assert len(kept) == 1
-    return kept[0], loss.item() - said["off"] * 2 / GRID
+    hints = said["off"] + language.ANCHOR_WEIGHT * said["lost"]
+    return kept[0], loss.item() - hints * 2 / GRID
 
 
 @torch.no_grad()
@@ -126,12 +127,37 @@ def test_a_question_knows_nothing_of_the_others(
     for row in range(phase.batch):
         for index in range(int(data["owner"][row].max()) + 1):
             mine = data["owner"][row] == index
-            alone = {key: data[key][row, mine][None] for key in ("ids", "labels", "places")}
+            alone = {
+                key: data[key][row, mine][None] for key in ("ids", "labels", "places", "anchors")
+            }
             alone |= {"owner": torch.zeros_like(alone["ids"])}
             alone |= {key: data[key][row][None] for key in ("pixels", "windows")}
             logits, _ = packed_logits(training, alone)
             here = (owners == index) & (rows == row)
             torch.testing.assert_close(logits, together[here], atol=2e-4, rtol=1e-4)
+
+
+def test_the_place_of_what_is_named_is_asked_for_right_before_the_answer(
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    data = language.batch(WHOLE, STEP, language_tokenizer)
+    found = 0
+    for row in range(WHOLE.batch):
+        rng = rng_of("train", 10**9 + STEP * 1000 + row)
+        scene = sample_scene(WHOLE.world, rng)
+        rng.integers(0, 1, 2)
+        for index, question in enumerate(ask(scene, rng, WHOLE.questions, training=True)):
+            mine = data["owner"][row] == index
+            anchors, labels = data["anchors"][row][mine], data["labels"][row][mine]
+            at = (labels != language.IGNORED).nonzero()[0, 0]
+            if question.anchor is None:
+                assert (anchors == -1).all()
+                continue
+            thing = scene.things[question.anchor]
+            assert anchors[at] == int(thing.y // PATCH) * GRID + int(thing.x // PATCH)
+            assert (anchors >= 0).sum() == 1
+            found += 1
+    assert found > 2
 
 
 def test_only_projector_and_decoder_are_trained(
@@ -146,7 +172,7 @@ def test_only_projector_and_decoder_are_trained(
         assert moved != frozen, name
     names = {id(p): name for name, p in training.named_parameters()}
     matrices = [names[id(p)] for p in training.matrices()]
-    assert len(matrices) == 2 + 2 * 7  # two of the projector, seven a decoder layer
+    assert len(matrices) == 2 + 4 * 7  # two of the projector, seven a decoder layer
     assert not [name for name in matrices if "embed" in name or "lm_head" in name]
 
 

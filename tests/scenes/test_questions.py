@@ -277,6 +277,14 @@ def test_grading_forgives_case_and_a_full_stop_only() -> None:
     assert not is_right("", "no")
 
 
+BEYOND: dict[str, Callable[[Thing, float], bool]] = {
+    "left of": lambda thing, line: thing.x < line,
+    "right of": lambda thing, line: thing.x > line,
+    "above": lambda thing, line: thing.y < line,
+    "below": lambda thing, line: thing.y > line,
+}
+
+
 def test_training_asks_the_same_forms_in_other_shares_and_practises_places() -> None:
     forms: Counter[str] = Counter()
     for seed in range(150):
@@ -289,6 +297,47 @@ def test_training_asks_the_same_forms_in_other_shares_and_practises_places() -> 
                 assert int(question.answer) == int(at // (scene.side / 24)), question
                 forms["place"] += 1
                 continue
+            if m := re.fullmatch(
+                r"How many objects are (.+) (?:row|column) (\d+)\?", question.text
+            ):
+                line = (int(m[2]) + 0.5) * scene.side / 24
+                found = [t for t in scene.things if BEYOND[m[1]](t, line)]
+                assert question.answer == str(len(found)), question
+                forms["beyond a line"] += 1
+                continue
             assert solve(scene, question.text)[1] == question.answer, question
             forms[solve(scene, question.text)[0]] += 1
-    assert set(forms) == {"place"} | {form for form, _ in SOLVERS}
+    assert set(forms) == {"place", "beyond a line"} | {form for form, _ in SOLVERS}
+
+
+def test_nothing_without_a_name_is_named_or_asked_for() -> None:
+    """Such things are there to be counted and passed by, and to have what they do have read."""
+    asked_about, nameless = 0, 0
+    for seed in range(150):
+        rng = rng_of("train", seed)
+        scene = sample_scene(World(nameless_share=0.4), rng)
+        for question in ask(scene, rng, 18, training=True):
+            assert "  " not in question.text and question.answer, question
+            assert "the  " not in question.text.replace("the object", ""), question
+            if question.anchor is not None:
+                thing = scene.things[question.anchor]
+                asked_about += 1
+                nameless += not (thing.colour and thing.shape)
+    assert nameless > 0.1 * asked_about
+
+
+def test_the_anchor_is_what_the_question_names_outright() -> None:
+    anchored: Counter[str] = Counter()
+    for seed in range(100):
+        scene, questions = asked("train", seed)
+        for question in questions:
+            if question.anchor is None:
+                continue
+            assert question.anchor == question.things[0]
+            thing = scene.things[question.anchor]
+            if not re.search(r"(larg|small)est", question.text):
+                first = question.text.split(" the ", 1)[1]  # words of another may follow
+                told = (thing.shape, thing.colour, thing.print)
+                assert any(word and word in first for word in told), question
+            anchored[" ".join(question.text.split()[:3])] += 1
+    assert len(anchored) > 8

@@ -15,7 +15,16 @@ from spare_demo.models.convert import clip_vision_from_open_clip
 from spare_demo.scenes import tower
 from spare_demo.scenes.architecture import GRID, MEAN, PATCH, SIDE, STD
 from spare_demo.scenes.draw import draw, thing_at_each_pixel
-from spare_demo.scenes.world import COLOURS, SHAPES, WORDS, World, rng_of, sample_scene
+from spare_demo.scenes.world import (
+    COLOURS,
+    SHAPES,
+    WORDS,
+    Scene,
+    Thing,
+    World,
+    rng_of,
+    sample_scene,
+)
 
 WHOLE = tower.Phase("pictures", 1, 2, GRID, World(), 1.0)
 WINDOWS = tower.Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3)), 1.0)
@@ -131,6 +140,13 @@ def test_targets_say_what_lies_at_each_patch_centre() -> None:
                 assert 1 <= size < tower.PATCH_CLASSES["size"]
                 middle = int(thing.y) // PATCH == row and int(thing.x) // PATCH == column
                 assert centre == middle
+
+
+def test_what_has_no_name_is_asked_for_everything_but_its_name() -> None:
+    lump = Thing("", "", 100, 100, 60, number="3", tint=(240, 120, 200), blob=5)
+    targets = tower._patch_targets(Scene(336, "plain", 0, (lump,)))
+    middle = targets[7 * GRID + 7].tolist()
+    assert middle == [-100, -100, 4, 3, 1]
 
 
 def test_captions_alone_leave_the_patch_heads_untouched(

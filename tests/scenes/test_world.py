@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spare_demo.scenes.world import (
+    COLOURS,
     HELD_OUT_COLOUR_SHAPE,
     HELD_OUT_NUMBER_SHAPE,
     SETS,
@@ -64,6 +66,22 @@ def test_no_two_sets_and_no_two_seeds_share_a_stream() -> None:
 def test_a_set_that_is_not_there_is_refused() -> None:
     with pytest.raises(KeyError):
         rng_of("test", 0)
+
+
+def test_only_training_worlds_hold_what_has_no_name() -> None:
+    plain = [t for s in range(100) for t in sample_scene(World(), rng_of("held-out", s)).things]
+    assert all(t.colour and t.shape and t.tint is None and t.blob is None for t in plain)
+    strange = World(nameless_share=0.4)
+    things = [t for s in range(100) for t in sample_scene(strange, rng_of("train", s)).things]
+    assert any(not t.colour for t in things) and any(not t.shape for t in things)
+    for thing in things:
+        assert (thing.colour == "") == (thing.tint is not None)
+        assert (thing.shape == "") == (thing.blob is not None)
+        if thing.tint:
+            gaps = [np.linalg.norm(np.subtract(thing.tint, rgb)) for rgb in COLOURS.values()]
+            assert min(gaps) > 90  # none could be taken for one with a name
+    shown = unseen_pairs(strange, "train", range(200))
+    assert not any(shown)
 
 
 @given(seed=st.integers(0, 10**12))

@@ -113,13 +113,3 @@ def test_the_layers_come_with_the_finished_answers(handlers: Handlers, photo_fil
     )
     assert json.loads(steps[-1]["mail"])["slots"]["A"]["budget"] == 8
     assert all("mail" not in step for step in steps[:-1])
-
-
-def test_where_nothing_is_to_be_asked_all_comes_at_once(
-    handlers: Handlers, photo_file: str
-) -> None:
-    """The browser may take in only the last of two steps that come together."""
-    asked = (photo_file, "What?", "spare", "cdpruner", 0, "pad", -2, "stretches", 2, None, None)
-    *_, last = handlers.ask(*asked)
-    (only,) = handlers.change_methods("spare", "fastv", 0, 2, last["visit"])
-    assert only["stage"]["methods"]["B"]["label"] == "B FastV" and "reach" in only["answers"]
