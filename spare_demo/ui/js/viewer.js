@@ -25,7 +25,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     }
     if (sent !== latest) return;  // another one came while the photo was read
     state.data = data;
-    if (layers?.of === data.of) data.learnLayers(layers.slots);  // they came before the photo was read
+    if (layers && layers.of === data.of) data.learnLayers(layers.slots);  // they came before the photo was read
     state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
     asked = '';
     state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
