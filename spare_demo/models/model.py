@@ -1,19 +1,15 @@
-"""What every family of models shares: asking, keeping rows, answering.
+"""What every family of models shares: seeing, being asked, and what a loaded model is.
 
 A family is one file beside this one. It says how a photo becomes visual tokens (`look`), what its
-checkpoints must be (`_check`) and, where it has its own, which rotary positions the rows keep.
-
-Pruning is an argument: the kept rows of the projector's output stand in the image placeholders'
-place, in raster order. Nothing is patched, so one loaded model gives the unpruned and every pruned
-answer.
+checkpoints must be (`_check`) and, where it has its own, which rotary positions the rows keep. How
+a model answers is in `answering.py`.
 """
 
 from __future__ import annotations
 
 import itertools
-import threading
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -22,28 +18,23 @@ from torch import Tensor
 
 from spare_demo.geometry import Aspect
 from spare_demo.models import layerwise
+from spare_demo.models.answering import Answering
 from spare_demo.models.base import Answer, ModelError, Picture, View
-from spare_demo.models.batch import Prompt, Said, decode_batch
-from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.clip_reads import remembered
-from spare_demo.models.decoding import decode
 from spare_demo.models.floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.passes import Beside, Passes, handed_out
 from spare_demo.models.prompt import build_prompt
 from spare_demo.models.reading import Ahead, Reading
-from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.text_tower import TextTower
-from spare_demo.models.together import decode_together, in_step
 from spare_demo.pictures import Source
 from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.plan import LayerPlan
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import VisualTokens
 
 AS_RELEASED = RelevanceOptions()
 
 
-class Model(ABC):
+class Model(Answering):
     """Sees and answers. Safe to share between threads: one pass runs at a time.
 
     Attributes:
@@ -96,7 +87,6 @@ class Model(ABC):
         self._check()
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
-        self._captured: CapturedPrefill | None = None
         self._decodes_together = self.device.type == "cuda"
         self._ahead = None if text_tower is None else Ahead(text_tower)
         if text_tower is not None:
@@ -248,203 +238,10 @@ class Model(ABC):
         ahead = self._ahead
         return None if ahead is None else lambda: ahead.read(question, relevance.text)
 
-    def stream(
-        self,
-        view: View,
-        selection: Selection | LayerPlan | None = None,
-        max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        seed: int = 0,
-        stop: threading.Event | None = None,
-        given: Sequence[int] = (),
-    ) -> Generator[str, None, Answer]:
-        """Answer piece by piece; the generator's return value is the `Answer`.
-
-        Args:
-            view: from this model's `ask` or `encode`.
-            selection: the tokens to keep, or the plan of a method inside the language model for
-                this view; None for all.
-            max_new_tokens: at least 1.
-            temperature: 0 is greedy; above, samples with `seed`.
-            stop: set it to end the answer after the token being made.
-            given: tokens to write first, whatever the model would have chosen (see `score`).
-
-        Raises:
-            ValueError: at once, not at the first piece: indices out of range, rows of another
-                width, a plan for another picture or model, `max_new_tokens` below 1, negative
-                temperature.
-        """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
-        if not temperature >= 0:
-            raise ValueError("temperature must be 0 (greedy) or above.")
-        plan = None
-        if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
-            plan, selection = selection.check(view.tokens.n, view.layers), None
-        rows = kept_rows(view.picture, selection)
-        return decode(
-            self.hf,
-            self.tokenizer,
-            self._passes,
-            view.input_ids,
-            rows,
-            self._positions(view, rows),
-            max_new_tokens,
-            temperature,
-            seed,
-            stop,
-            given,
-            self._captured,
-            plan,
-        )
-
-    def answer(
-        self,
-        view: View,
-        selection: Selection | LayerPlan | None = None,
-        max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        seed: int = 0,
-        stop: threading.Event | None = None,
-    ) -> Answer:
-        """`stream`, run to its end."""
-        return _drained(self.stream(view, selection, max_new_tokens, temperature, seed, stop))
-
-    def score(
-        self,
-        view: View,
-        selection: Selection | LayerPlan | None,
-        token_ids: Sequence[int],
-        stop: threading.Event | None = None,
-    ) -> Answer:
-        """How likely this model finds given words (teacher forcing): `Answer.log_probabilities`.
-
-        The passes are those of an answer in which every token is given, so a method inside the
-        language model is scored as it runs.
-
-        Args:
-            token_ids: at least one, such as another answer's.
-
-        Raises:
-            ValueError: as `stream`.
-        """
-        given = tuple(token_ids)
-        return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
-
-    def stream_together(
-        self,
-        view: View,
-        selections: Mapping[str, Selection | LayerPlan | None],
-        max_new_tokens: int = 64,
-        stop: threading.Event | None = None,
-    ) -> Generator[dict[str, str | Answer], None, None]:
-        """Several greedy answers to one question, in step; token for token those of `stream`.
-
-        On a GPU what can share its decoding does (together.py); plans of methods inside the
-        language model and rows with positions of their own never do.
-
-        Args:
-            view, max_new_tokens, stop: as of `stream`.
-            selections: what each label keeps.
-
-        Yields:
-            by label, the next piece of an answer's text or, at its end, the whole `Answer`.
-
-        Raises:
-            ValueError: at once, as `stream`.
-        """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
-        joint: dict[str, Rows] = {}
-        alone: dict[str, Generator[str, None, Answer]] = {}
-        for label, selection in selections.items():
-            if self._decodes_together and not isinstance(selection, LayerPlan):
-                rows = kept_rows(view.picture, selection)
-                if self._positions(view, rows) is None:
-                    joint[label] = rows
-                    continue
-            alone[label] = self.stream(view, selection, max_new_tokens, stop=stop)
-        return self._in_step(view, joint, alone, max_new_tokens, stop)
-
-    def _in_step(
-        self,
-        view: View,
-        joint: Mapping[str, Rows],
-        alone: Mapping[str, Generator[str, None, Answer]],
-        max_new_tokens: int,
-        stop: threading.Event | None,
-    ) -> Generator[dict[str, str | Answer], None, None]:
-        yield from decode_together(
-            self.hf,
-            self.tokenizer,
-            self._passes,
-            view.input_ids,
-            joint,
-            max_new_tokens,
-            stop,
-            self._captured,
-        )
-        yield from in_step(alone)
-
-    def answer_together(
-        self,
-        view: View,
-        selections: Mapping[str, Selection | LayerPlan | None],
-        max_new_tokens: int = 64,
-        stop: threading.Event | None = None,
-    ) -> dict[str, Answer]:
-        """`stream_together`, run to its end; by label, in the order given."""
-        done: dict[str, Answer] = {}
-        for step in self.stream_together(view, selections, max_new_tokens, stop):
-            done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
-        return {label: done[label] for label in selections}
-
-    def answer_many(
-        self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64
-    ) -> list[Said]:
-        """What `answer` says, greedily, to each of many; far faster than one after the other.
-
-        Raises:
-            ValueError: as `stream`.
-        """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
-        said: dict[int, Said] = {}
-        prompts: dict[int, Prompt] = {}
-        for i, (view, selection) in enumerate(asked):
-            if isinstance(selection, LayerPlan):  # layers with numbers of their own
-                said[i] = self._said_alone(view, selection, max_new_tokens)
-                continue
-            rows = kept_rows(view.picture, selection)
-            if self._positions(view, rows) is not None:  # rows with places of their own
-                said[i] = self._said_alone(view, selection, max_new_tokens)
-                continue
-            before = view.prompt.split(self.processor.image_token)[0]
-            shared = (before, id(view.picture), _identity(selection))
-            prompts[i] = Prompt(view.input_ids, rows.values, shared)
-        together = decode_batch(
-            self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
-        )
-        said |= zip(prompts, together, strict=True)
-        return [said[i] for i in range(len(asked))]
-
     @property
     def closed(self) -> bool:
         """Whether it was put away; see `close`."""
         return self._passes.closed
-
-    def capture_prefill(self) -> None:
-        """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
-
-        Raises:
-            ModelError: the model is not on a CUDA device.
-        """
-        if self.device.type != "cuda":
-            raise ModelError(
-                f"A prefill is captured on a CUDA device only, and this model is on {self.device}. "
-                "Start without --capture-prefill."
-            )
-        self._captured = CapturedPrefill(self.hf)
 
     @property
     def bytes(self) -> int:
@@ -468,12 +265,6 @@ class Model(ABC):
             if part is not None:
                 yield from itertools.chain(part.parameters(), part.buffers())
 
-    def _said_alone(
-        self, view: View, selection: Selection | LayerPlan | None, max_new_tokens: int
-    ) -> Said:
-        alone = self.answer(view, selection, max_new_tokens)
-        return Said(alone.text, alone.token_ids, alone.first_logits)
-
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
         grey = Image.new("RGB", (336, 336), (128, 128, 128))
@@ -494,10 +285,6 @@ class Model(ABC):
     def _check(self) -> None:
         """Raise ModelError for a checkpoint whose tokens have no known place, or half a one."""
 
-    def _positions(self, view: View, rows: Rows) -> Tensor | None:
-        """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""
-        return None
-
     def _check_image_token(self) -> None:
         token = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
         if token != self._config.image_token_id:
@@ -505,19 +292,3 @@ class Model(ABC):
                 "This checkpoint's processor does not know the model's image token. Get the whole "
                 "checkpoint again, tokenizer and processor files included."
             )
-
-
-def _identity(selection: Selection | None) -> Hashable:
-    """Equal for selections that give the language model the same rows of one picture."""
-    if selection is None or selection.features is not None:
-        return selection and id(selection)
-    return selection.kept.numpy().tobytes()
-
-
-def _drained(pieces: Generator[str, None, Answer]) -> Answer:
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            answer: Answer = end.value
-            return answer
