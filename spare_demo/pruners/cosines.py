@@ -14,15 +14,14 @@ from torch import Tensor
 
 Numbers = NDArray[np.float64]
 
-_WORTHWHILE = 3
+_WORTHWHILE = 2.5
 """Rows made a few at a time cost about this many times their share of the whole product."""
 
-_AHEAD = 48
-"""How many rows are made at once at most: the one asked for, and those that look like the next
-picks, most of which soon are."""
-
-_FEW = 16
-"""As many at least: the matrix is read once for each lot, and for fewer that is the whole cost."""
+_LEAST = 48
+_SHARE = 8
+"""Rows made at once: an eighth of all, or so many; the one asked for, and those that look like the
+next picks, most of which soon are. A third as many at least, however few picks are still to come:
+the matrix is read once for each lot, and for fewer that is the whole cost."""
 
 
 class Cosines:
@@ -50,7 +49,8 @@ class Cosines:
     def _make(self, pick: int, value: Numbers, takes: int) -> None:
         hope = np.where(self._known, 0.0, value)
         hope[pick] = np.inf
-        due = hope.argsort()[::-1][: max(_FEW, min(takes, _AHEAD))]
+        ahead = max(_LEAST, len(hope) // _SHARE)
+        due = hope.argsort()[::-1][: max(ahead // 3, min(takes, ahead))]
         due = due[hope[due] > 0]
         self.table[due] = (self._rows[torch.from_numpy(due)] @ self._rows.mT).numpy()
         self._known[due] = True
