@@ -34,8 +34,7 @@ def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | No
     for drawing in drawings(comparison, panels):
         files[f"{drawing.name}.png"] = png(drawing.drawn.image)
         sentences[drawing.name] = drawing.drawn.sentence
-        if drawing.svg is not None:
-            files[f"{drawing.name}.svg"] = drawing.svg.encode()
+        files[f"{drawing.name}.svg"] = drawing.svg.encode()
     picture = io.BytesIO()
     comparison.view.photo.save(picture, "PNG")
     files["picture.png"] = picture.getvalue()

@@ -35,7 +35,14 @@ from spare_demo.render import (
 from spare_demo.render.base import Colour
 from spare_demo.render.card import Panel, card, card_svg
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
-from spare_demo.render.svg import difference_svg, kept_svg, map_svg, merged_svg, order_svg
+from spare_demo.render.svg import (
+    difference_svg,
+    kept_svg,
+    layer_svg,
+    map_svg,
+    merged_svg,
+    order_svg,
+)
 
 # A, B, then Okabe and Ito's others, as the curves have them.
 _COLOURS: tuple[Colour, ...] = (BLUE, VERMILION, (0, 158, 115), (204, 121, 167), (230, 159, 0))
@@ -62,7 +69,7 @@ class Drawing(NamedTuple):
 
     name: str
     drawn: Rendered
-    svg: str | None
+    svg: str
 
 
 def write(
@@ -146,7 +153,16 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
     for label in comparison.plans if "kept" in panels else ():
         for found in comparison.answers[label].layer_sets[1:]:
             drawn = _layer_picture(comparison, canvas, label, found)
-            yield Drawing(f"kept-{slugs[label]}-from-layer-{found.layer + 1}", drawn, None)
+            words = layer_svg(
+                canvas,
+                found.kept,
+                found.merged,
+                found.merged_rows,
+                colours[label],
+                titles[label],
+                drawn.sentence,
+            )
+            yield Drawing(f"kept-{slugs[label]}-from-layer-{found.layer + 1}", drawn, words)
     relevance = exploration.relevance
     if "relevance" in panels and relevance is not None:
         drawn = relevance_map(canvas, relevance)

@@ -13,10 +13,17 @@ import torch
 from PIL import Image
 
 from spare_demo.fitting import fit
-from spare_demo.render import BLUE, VERMILION, Canvas, merged_overlay
+from spare_demo.render import BLUE, VERMILION, Canvas, layer_overlay, merged_overlay
 from spare_demo.render.colours import cividis
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
-from spare_demo.render.svg import difference_svg, kept_svg, map_svg, merged_svg, order_svg
+from spare_demo.render.svg import (
+    difference_svg,
+    kept_svg,
+    layer_svg,
+    map_svg,
+    merged_svg,
+    order_svg,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "A <b> & “B”"
@@ -91,6 +98,20 @@ def test_kept(canvas: Canvas) -> None:
     flags = np.zeros(16, bool)
     flags[[3, 9]] = True
     np.testing.assert_array_equal(ground(root), np.asarray(canvas.keep(flags)))
+
+
+def test_a_layer(canvas: Canvas) -> None:
+    drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, ODD)
+    root = read(layer_svg(canvas, [0, 5], [5, 7, 9], 1, BLUE, ODD, drawn.sentence))
+    assert outlined(root, canvas, "#0072b2") == {0, 5}
+    assert words(root) == [f"{ODD} still has 2", "merged 3 into 1 row", "dropped 12"]
+    (hatch,) = [p for p in root.iter(f"{SVG}path") if "L" in p.attrib["d"]]
+    corners = {canvas.rectangle(token)[2] for token in (7, 9)}
+    assert {float(x) for x, _ in re.findall(r"L([\d.]+) ([\d.]+)", hatch.attrib["d"])} == corners
+    (title,) = root.iter(f"{SVG}title")
+    assert title.text == drawn.sentence
+    plain = read(layer_svg(canvas, [0], [], 0, BLUE, ODD, "x"))
+    assert words(plain) == [f"{ODD} still has 1", "dropped 15"]
 
 
 def test_difference(canvas: Canvas) -> None:

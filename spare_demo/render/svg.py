@@ -57,6 +57,30 @@ def kept_svg(canvas: Canvas, kept: Tokens, colour: Colour, label: str, sentence:
     return sheet.text()
 
 
+def layer_svg(
+    canvas: Canvas,
+    kept: Tokens,
+    merged: Tokens,
+    rows: int,
+    colour: Colour,
+    label: str,
+    sentence: str,
+) -> str:
+    """`layer_overlay` as SVG; the sentence says which layer it is."""
+    n = canvas.grid.n
+    flags, mixed = token_flags(kept, n), token_flags(merged, n)
+    sheet = _Sheet(canvas, canvas.keep(flags), sentence)
+    sheet.outline(flags, hex_of(colour), line_width(canvas.patch))
+    sheet.hatch(mixed & ~flags, hex_of(colour))
+    entries = [_Key(f"{label} still has {int(flags.sum())}", hex_of(colour))]
+    if rows:
+        into = f"{rows} row" if rows == 1 else f"{rows} rows"
+        words = f"merged {int(mixed.sum())} into {into}"
+        entries.append(_Key(words, hex_of(colour), hatched=True))
+    sheet.legend([*entries, _Key(f"dropped {int((~flags & ~mixed).sum())}")])
+    return sheet.text()
+
+
 def merged_svg(
     canvas: Canvas, sources: Tensor, order: Tokens, colour: Colour, label: str, sentence: str
 ) -> str:
