@@ -27,7 +27,7 @@ from spare_demo.evaluation.command import evaluate
 from spare_demo.export import PANELS, USUAL, write
 from spare_demo.geometry import Aspect
 from spare_demo.methods_table import markdown, measured
-from spare_demo.models import Model, ModelError, catalogue, load_model, supported
+from spare_demo.models import Model, ModelError, bits_of, catalogue, load_model, supported
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options
@@ -92,7 +92,11 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
     add("--model", help=f"see the command models (default: {settings.model})")
     add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
-    add("--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights")
+    add(
+        "--bits",
+        type=int,
+        help=f"16, or 8 or 4 to quantise the weights (default: {settings.bits})",
+    )
     add(
         "--methods",
         nargs="*",
@@ -194,7 +198,8 @@ def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     photo = open_picture(arguments.image, settings.max_pixels)
 
-    model = _load(arguments.model or settings.model, arguments)
+    bits = settings.bits if arguments.bits is None else arguments.bits
+    model = _load(arguments.model or settings.model, bits, arguments)
     result = compare(
         model,
         photo,
@@ -226,7 +231,8 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if not opened.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
-    model = _load(arguments.model or found.model, arguments)
+    bits = bits_of(found.revision) if arguments.bits is None else arguments.bits
+    model = _load(arguments.model or found.model, bits, arguments)
     again = compare(
         model,
         found.view.photo,
@@ -263,8 +269,8 @@ def _repeated(found: Comparison, again: Comparison) -> str:
     return f"Not as in the file: {'; '.join(other)}."
 
 
-def _load(name: str, arguments: argparse.Namespace) -> Model:
-    model = load_model(name, arguments.device, bits=arguments.bits, report=print)
+def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
+    model = load_model(name, arguments.device, bits=bits, report=print)
     for note in (model.description, *model.notes):
         print(textwrap.fill(note, 96))
     return model

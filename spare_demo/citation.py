@@ -11,6 +11,7 @@ from spare_demo.chosen import choose, name_of
 from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED
 from spare_demo.export import PANELS, USUAL, drawings, png, result_text
+from spare_demo.models import bits_of
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.record import versions
 
@@ -59,6 +60,7 @@ def command_line(comparison: Comparison, picture: str = "picture.png") -> str:
         return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
     flags = {
         "--model": comparison.model,
+        "--bits": bits_of(comparison.revision),
         "--budget": comparison.budget,
         "--seed": comparison.seed,
         "--max-new-tokens": comparison.max_new_tokens,

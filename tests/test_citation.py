@@ -141,6 +141,20 @@ def test_the_command_line_is_read_as_it_was_meant(result: Comparison) -> None:
     assert (read.model, int(read.budget), read.seed) == (result.model, 5, 0)
     assert (read.max_new_tokens, read.aspect) == (3, "pad")
     assert (read.relevance_layer, read.relevance_text) == (-2, "stretches")
+    assert read.bits == 16
+
+
+@pytest.mark.parametrize(
+    ("revision", "bits"),
+    [("0123456789ab", 16), ("0123456789ab-8bit", 8), ("-4bit", 4), ("", 16), ("main-2bit", 16)],
+)
+def test_weights_are_asked_for_as_they_were_held(
+    result: Comparison, revision: str, bits: int
+) -> None:
+    """Of a hub's model without a commit the revision is the bits alone."""
+    quantised = dataclasses.replace(result, revision=revision)
+    assert f"--bits={bits} " in command_line(quantised)
+    assert f"--bits={bits} " in opened(cite(quantised))["README.txt"].decode()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from PIL import Image
 from spare_demo.__main__ import main
 from spare_demo.export import PANELS
 from spare_demo.methods_table import markdown
-from spare_demo.models import LlavaModel, catalogue, load_model
+from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
 from spare_demo.pruners import PRUNERS
 from spare_demo.render import Rendered
 from spare_demo.render.card import Panel, card
@@ -311,6 +311,31 @@ def test_from_and_again_asks_the_model_the_same(
     assert main([*argv, "--model", str(tiny_folder)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert "Not as in the file: CDPruner keeps other tokens; mine answers otherwise." in told
+
+
+@pytest.mark.parametrize(
+    ("revision", "more", "bits"),
+    [("ab-8bit", (), 8), ("ab", (), 16), ("ab-8bit", ("--bits", "4"), 4), ("-4bit", (), 4)],
+)
+def test_again_holds_the_weights_as_the_file_says(
+    run: Run, tmp_path: Path, monkeypatch: Any, revision: str, more: tuple[str, ...], bits: int
+) -> None:
+    _, out = run()
+    data = json.loads((out / "result.json").read_text())
+    data["model"]["revision"] = revision
+    file = tmp_path / "quantised.json"
+    file.write_text(json.dumps(data))
+    asked: list[int] = []
+
+    def load(*_: Any, bits: int, **__: Any) -> Any:
+        asked.append(bits)
+        raise ModelError("enough")
+
+    monkeypatch.setattr("spare_demo.__main__.load_model", load)
+    monkeypatch.setenv("SPARE_BITS", "4" if bits == 16 else "16")  # the file's settings win
+    argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
+    assert main([*argv, *more]) == 1
+    assert asked == [bits]
 
 
 def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(

@@ -2,6 +2,7 @@
 
 from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.catalog import CATALOGUE, catalogue, choose, load_model
+from spare_demo.models.checkpoint import bits_of
 from spare_demo.models.families import supported
 from spare_demo.models.llava import LlavaModel
 from spare_demo.models.model import Model
@@ -16,6 +17,7 @@ __all__ = [
     "Picture",
     "TextTower",
     "View",
+    "bits_of",
     "catalogue",
     "choose",
     "load_model",

@@ -16,7 +16,12 @@ from typing import Any
 import torch
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.checkpoint import folder_revision, read_checkpoint, vision_is_openai_clip
+from spare_demo.models.checkpoint import (
+    folder_revision,
+    read_checkpoint,
+    revision_of,
+    vision_is_openai_clip,
+)
 from spare_demo.models.memory import BITS, Fit
 from spare_demo.models.model import Model
 from spare_demo.models.text_tower import TextTower
@@ -288,7 +293,7 @@ def _revision(source: Path | str, hf: Any, bits: int) -> str:
         found = folder_revision(source)
     else:
         found = str(getattr(hf.config, "_commit_hash", None) or "")[:12]
-    return found if bits == 16 else f"{found}-{bits}bit"  # other weights, other answers
+    return revision_of(found, bits)
 
 
 def _device(name: str) -> torch.device:

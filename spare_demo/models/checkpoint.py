@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,17 @@ def folder_revision(folder: Path) -> str:
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:12]
+
+
+def revision_of(weights: str, bits: int) -> str:
+    """A revision of weights, told apart where they are quantised: other weights, other answers."""
+    return weights if bits == 16 else f"{weights}-{bits}bit"
+
+
+def bits_of(revision: str) -> int:
+    """How the weights of a revision were held: 16, or 8 or 4 bits."""
+    told = re.search(r"-([84])bit$", revision)
+    return int(told[1]) if told else 16
 
 
 def _family(source: Path | str, label: str, local: bool, options: dict[str, Any]) -> type[Model]:
