@@ -8,8 +8,9 @@ Paper: arXiv 2409.10994. Released code: FreedomIntelligence/TRIM, clip_encoder.p
 
 The paper ranks by similarity, +E_n . E_T; the released code has the minus. Both are here under
 their names. How many: as released, the number of outliers of p (above Q3 + 1.5 IQR), with
-`size="adaptive"`; with a budget of k rows, k - 1 tokens and the mean. A budget of 1 has no room
-for the mean. The released code takes one view only; here each of several is a picture by itself.
+`size="adaptive"`, at least 1, where the code would keep the mean alone; with a budget of k rows,
+k - 1 tokens and the mean. A budget of 1 has no room for the mean. The released code takes one view
+only; here each of several is a picture by itself.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ class Trim(Pruner):
     cost = "O(n c)"
     deviations = (
         "With a budget the mean token counts in it; with size=adaptive the number of tokens is "
-        "the picture's own, as released. Several views share the budget; the code takes one."
+        "the picture's own, as released, but for the mean alone where no token stands out: one is "
+        "kept then. Several views share the budget; the code takes one."
     )
 
     @property
