@@ -40,6 +40,7 @@ class State:
         aspect: how the picture was fitted.
         relevance_layer, relevance_text: see `RelevanceOptions`.
         views: how several views of a picture get the budget, "shares" or "together".
+        depth: the layer of the language model looked at, from 1; the page's script sets it.
         model: "name@revision" of the model that ran.
     """
 
@@ -53,6 +54,7 @@ class State:
     relevance_layer: int | None = None
     relevance_text: TextPieces | None = None
     views: Views | None = None
+    depth: int | None = None
     model: str | None = None
 
 
@@ -67,6 +69,7 @@ _KEYS = {
     "layer": "relevance_layer",
     "text": "relevance_text",
     "views": "views",
+    "depth": "depth",
     "model": "model",
 }
 
@@ -82,6 +85,7 @@ def decode(
     query: str | Mapping[str, str],
     *,
     tokens: int,
+    layers: int | None = None,
     question: Callable[[str], str] = str.strip,
     methods: Collection[str] = tuple(PRUNERS),
     examples: Collection[str] = (),
@@ -94,6 +98,7 @@ def decode(
     Args:
         query: with or without "?"; keys that are not a link's (a Space adds some) do not count.
         tokens: visual tokens of a picture here, the largest budget.
+        layers: of the language model; None to take any.
         question: makes a question fit or raises ValueError with a sentence, as
             `Settings.check_question`.
         methods, examples, aspects, views: the names there are here.
@@ -132,6 +137,11 @@ def decode(
     take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
     take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")
     take("views", _one_of(views), "A budget cannot be shared by {} among this model's views.")
+    take(
+        "depth",
+        _whole(1, 10**6 if layers is None else layers),
+        "This language model has no layer {}; its last one is shown.",
+    )
     if "question" in given:
         try:
             found["question"] = question(given["question"]) or None

@@ -24,6 +24,7 @@ states = st.builds(
     relevance_layer=st.sampled_from([-1, -2, None]),
     relevance_text=st.sampled_from(["tokens", "stretches", None]),
     views=st.sampled_from(["shares", "together", None]),
+    depth=st.none() | st.integers(1, 32),
     model=st.sampled_from(["built-in@0123", None]),
 )
 
@@ -34,7 +35,7 @@ def test_what_was_set_comes_back(state: State, mark: str) -> None:
     text = encode(state)
     assert text.isascii()
     if len(text) < MOST_CHARACTERS:
-        assert decode(mark + text, tokens=576, examples=SCENES) == (state, [])
+        assert decode(mark + text, tokens=576, layers=32, examples=SCENES) == (state, [])
 
 
 def test_gradios_own_mapping_and_foreign_keys_are_read() -> None:
@@ -60,6 +61,9 @@ def test_gradios_own_mapping_and_foreign_keys_are_read() -> None:
         ("layer=two", "Relevance cannot be read from layer 'two'"),
         ("text=words", "Relevance cannot read the text by 'words'"),
         ("views=together", "A budget cannot be shared by 'together' among this model's views"),
+        ("depth=6", "This language model has no layer '6'; its last one is shown"),
+        ("depth=0", "no layer '0'"),
+        ("depth=last", "no layer 'last'"),
         ("model=built-in%40old", "made with the model 'built-in@old'; this is built-in@new"),
         ("q=" + "x" * 3000, "3,000 characters; at most 2,000"),
     ],
@@ -68,6 +72,7 @@ def test_what_is_stale_is_named_and_the_rest_is_used(query: str, sentence: str) 
     found, stale = decode(
         "?b=cdpruner&" + query if not query.startswith("b=") else query,
         tokens=576,
+        layers=5,
         question=Settings().check_question,
         examples=SCENES,
         aspects=("pad", "crop"),

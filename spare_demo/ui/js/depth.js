@@ -46,4 +46,7 @@ SPARE.depth = (element) => {
     if (column) go([...profile.children].indexOf(column));
   });
   SPARE.on('painted', draw);
+
+  const linked = Number(SPARE.link.read()?.depth);
+  if (Number.isInteger(linked) && linked > 0) state.depth = linked - 1;
 };

@@ -2,8 +2,9 @@
 'use strict';
 SPARE.link = {
   make() {
-    const {data, k, layer, slot} = SPARE.state, said = new URLSearchParams(data.link);
+    const {data, k, layer, slot, depth} = SPARE.state, said = new URLSearchParams(data.link);
     for (const [name, value] of Object.entries({k, show: layer, of: slot})) said.set(name, value);
+    if (data.inside.length && depth !== null) said.set('depth', depth + 1);
     return `${location.origin}${location.pathname}?${said}`;
   },
 
