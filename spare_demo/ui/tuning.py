@@ -67,12 +67,14 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
         @gr.render(inputs=[dropdown], triggers=[shown.change], show_progress="hidden")
         def controls(value: str) -> None:
             name = name_of(value)
+            method = read_method(value, PRUNERS)
+            gr.HTML(about_html(method))
             fields = [field for field in fields_of(PRUNERS[name]).values() if field.name != "seed"]
             if not fields:
                 gr.HTML('<p class="note">This method has no settings.</p>')
                 return
-            method = read_method(value, PRUNERS)
-            message = gr.HTML()
+            # Said to be empty: what stood here for another method would stay.
+            message = gr.HTML("", elem_classes="message-place")
             parts = [_control(field, getattr(method, field.name)) for field in fields]
 
             def apply(chosen: str, count: int, *given: Any) -> list[Any]:
@@ -92,6 +94,20 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
                     event(apply, [dropdown, tuned, *parts], outputs, **_QUIET)
 
     return tuned
+
+
+def about_html(method: Pruner) -> str:
+    """What a method does, what it reads, and where it differs from its paper."""
+    reads = ", ".join(method.reads) or "nothing"
+    told = f"<p>{escape(f'{method.summary} Acts {method.acts}. Reads: {reads}.')}"
+    if method.link:
+        link = (
+            f'<a href="{method.link}" target="_blank" rel="noreferrer">{escape(method.paper)}</a>'
+        )
+        told += f" Paper: {link}."
+    if method.deviations:
+        told += f"</p><p><b>Where it differs from the paper:</b> {escape(method.deviations)}"
+    return f'<div class="note about">{told}</p></div>'
 
 
 def choose(name: str, fields: Sequence[str], given: Sequence[Any]) -> str:

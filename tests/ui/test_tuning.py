@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from html import unescape
+
 import pytest
 
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.ui.tuning import NOT_HERE, Reasons, able, choose, menu
+from spare_demo.ui.tuning import NOT_HERE, Reasons, able, about_html, choose, menu
 
 
 def lacking(supplies: set[str]) -> Reasons:
@@ -64,3 +66,14 @@ def test_the_usual_settings_are_the_plain_name(name: str) -> None:
     method = PRUNERS[name]
     fields = [field for field in vars(method) if field != "seed"]
     assert choose(name, fields, [getattr(method, field) for field in fields]) == name
+
+
+@pytest.mark.parametrize("name", PRUNERS)
+def test_every_method_says_what_it_does_and_where_it_differs(name: str) -> None:
+    method = PRUNERS[name]
+    told = unescape(about_html(method))
+    for part in (method.summary, f"Acts {method.acts}.", method.deviations, method.link):
+        assert part in told
+    assert ("Where it differs" in told) == bool(method.deviations)
+    assert ("Paper: <a href" in told) == bool(method.link)
+    assert "<p></p>" not in told and told.count("<p>") == told.count("</p>")
