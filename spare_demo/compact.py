@@ -58,6 +58,8 @@ MOST_BYTES = 340_000
 DEPENDENT = 3
 TOLERANCE = 10
 ROW_ERROR = 1e-4
+
+_MOST_PARTS = 12_000
 """Directions further off than this are not sent."""
 
 # Steps of the coordinates that are tried, finest first; float32 features hold no more.
@@ -136,6 +138,27 @@ def packed(values: Tensor, kind: str) -> dict[str, str]:
     """An array as the browser reads it; kind: "f4", "i4", "i2", "u2" or "u1", little-endian."""
     array = values.detach().cpu().numpy().astype(np.dtype(f"<{kind}"))
     return {"type": kind, "data": base64.b64encode(array.tobytes()).decode("ascii")}
+
+
+def packed_sources(sources: Tensor | None) -> dict[str, Any] | None:
+    """Which patches are in which merged row, row by row.
+
+    sources: (r, n) how much of each patch went into each row.
+    Returns counts (r,), how many patches are in each row, and of all of them, row after row, the
+    patch and its share. None where nothing is merged, and for more parts than a comparison has
+    room for.
+    """
+    if sources is None:
+        return None
+    parts = sources.detach().cpu()
+    rows, patches = parts.nonzero(as_tuple=True)
+    if len(rows) > _MOST_PARTS:
+        return None
+    return {
+        "counts": packed((parts != 0).sum(dim=1), "u2"),
+        "patches": packed(patches, "u2"),
+        "shares": packed(parts[rows, patches], "f4"),
+    }
 
 
 def size_of(told: dict[str, Any]) -> int:

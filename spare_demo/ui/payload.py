@@ -11,14 +11,12 @@ from typing import Any
 
 from PIL import Image
 
-from spare_demo.compact import MOST_BYTES, compact, packed, size_of
+from spare_demo.compact import MOST_BYTES, compact, packed, packed_sources, size_of
 from spare_demo.explain import Factors, Reason, leftover, why
 from spare_demo.pruners import LayerPruner, Pruner
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.visit import SLOTS, Visit
-
-_MOST_PARTS = 12_000
 
 _numbers = itertools.count()  # mail that says the same again must arrive again
 
@@ -32,7 +30,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
     """
     canvas, exploration = visit.canvas, visit.exploration
     chosen = exploration.selections(budget)
-    mixed = {slot: _sources(chosen[slot]) for slot in SLOTS if slot in chosen}
+    mixed = {slot: packed_sources(chosen[slot].sources) for slot in SLOTS if slot in chosen}
     told = compact(exploration, MOST_BYTES - size_of(mixed))
     for slot in SLOTS:
         method, sent = exploration.methods[slot], told["methods"][slot]
@@ -81,24 +79,8 @@ def data_address(image: Image.Image) -> str:
 def picks_mail(visit: Visit, slot: str, budget: int) -> str:
     """The picks of one slot at one budget, as the page reads its mail."""
     chosen = _selection(visit, slot, budget)
-    order, sources = chosen.order.tolist(), _sources(chosen)
+    order, sources = chosen.order.tolist(), packed_sources(chosen.sources)
     return _mail("picks", slot, budget, order=order, sources=sources)
-
-
-def _sources(selection: Selection) -> dict[str, Any] | None:
-    """Which patches are in which merged row, row by row: counts (r,), and of each part, patch and
-    share. None where nothing is merged, and for more parts than a comparison has room for."""
-    if selection.sources is None:
-        return None
-    parts = selection.sources.detach().cpu()
-    rows, patches = parts.nonzero(as_tuple=True)
-    if len(rows) > _MOST_PARTS:
-        return None
-    return {
-        "counts": packed((parts != 0).sum(dim=1), "u2"),
-        "patches": packed(patches, "u2"),
-        "shares": packed(parts[rows, patches], "f4"),
-    }
 
 
 def _selection(visit: Visit, slot: str, budget: int) -> Selection:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spare_demo.compact import packed
+from spare_demo.compact import packed, packed_sources
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.ui.visit import SLOTS, Visit
 
@@ -33,7 +33,7 @@ def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
     budget       as asked for
     counts       visual rows of each layer
     sets         from which layer on: kept, merged (bits of (n,) patches, the first the lowest of
-                 a byte), rows: how many merged rows there are
+                 a byte), rows: how many merged rows there are, sources: what is in each of them
     sentence     what the visitor reads about them
     """
     answer = visit.answers.get(slot)
@@ -75,6 +75,7 @@ def _set(found: LayerSet, n: int) -> dict[str, Any]:
         "kept": _bits(found.kept, n),
         "merged": _bits(found.merged, n),
         "rows": found.merged_rows,
+        "sources": packed_sources(found.sources),
     }
 
 

@@ -1,6 +1,6 @@
 """Where the content of merged tokens came from: a folded panel of its own at the page's end.
 
-Of a method that merges inside the language model, what its last layer has, once it answered.
+Of a method that merges inside the language model, what the layer looked at has, once it answered.
 """
 
 from __future__ import annotations
@@ -34,22 +34,25 @@ def merged_panel(visit: gr.State, budget: gr.Slider) -> None:
                 elem_id="merged-token",
             )
             show = gr.Button("Show", size="sm", min_width=80, elem_id="merged-show")
+        layer = gr.Number(visible=False)  # where the slider over the layers stands
         drawn = gr.HTML(elem_id="merged-drawn")
     for event in (show.click, token.submit):
         event(
             merged_html,
-            [visit, budget, token],
+            [visit, budget, token, layer],
             drawn,
+            js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",
             show_progress="hidden",
             api_visibility="private",
         )
 
 
-def merged_html(visit: Visit, budget: Any, token: float | None) -> str:
+def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | None = None) -> str:
     """The figures of the slots that merge; a sentence where none does or the token is none.
 
     token: 0 or None for all merged tokens, else its place from 1 in the language model's order; of
         a method inside the language model its place among the merged ones.
+    layer: of the language model, from 0; None for the last one.
     """
     try:
         chosen = visit.exploration.selections(read_budget(budget, visit.exploration.n))
@@ -57,7 +60,7 @@ def merged_html(visit: Visit, budget: Any, token: float | None) -> str:
         for slot, colour in zip(SLOTS, (BLUE, VERMILION), strict=True):
             label = f"{slot} {visit.titles[slot]}"
             if slot not in chosen:  # inside the language model, where the layers have their own
-                if drawn := _last_layer(visit, slot, token, colour, label):
+                if drawn := _in_layer(visit, slot, token, layer, colour, label):
                     figures.append(_figure(drawn))
                 continue
             selection = chosen[slot]
@@ -75,21 +78,29 @@ def merged_html(visit: Visit, budget: Any, token: float | None) -> str:
     return "".join(figures) or f'<p class="note">{_NONE}</p>'
 
 
-def _last_layer(
-    visit: Visit, slot: str, token: float | None, colour: Colour, label: str
+def _in_layer(
+    visit: Visit,
+    slot: str,
+    token: float | None,
+    layer: float | None,
+    colour: Colour,
+    label: str,
 ) -> Rendered | None:
-    """What is merged in the last layer of the language model; None without any, or an answer."""
+    """What is merged in a layer of the language model; None where no layer merges, or unknown."""
     answer = visit.answers.get(slot)
-    if answer is None or not answer.layer_sets or answer.layer_sets[-1].sources is None:
+    if answer is None or not any(found.merged_rows for found in answer.layer_sets):
         return None
-    found, depth = answer.layer_sets[-1], len(answer.kept_per_layer)
-    assert found.sources is not None
-    if token:
-        return source_map(visit.canvas, found.sources, int(token) - 1, f"In the last layer {label}")
-    rows = found.merged_rows
-    return layer_overlay(
-        visit.canvas, found.kept, found.merged, rows, depth - 1, depth, colour, label
-    )
+    depth = len(answer.kept_per_layer)
+    at = depth - 1 if layer is None else max(0, min(int(layer), depth - 1))
+    found = answer.set_at(at)
+    assert found is not None  # layer 0 has a set
+    if not token:
+        rows = found.merged_rows
+        return layer_overlay(visit.canvas, found.kept, found.merged, rows, at, depth, colour, label)
+    where = f"In layer {at + 1} of {depth} {label}"
+    if found.sources is None:
+        raise ValueError(f"{where} has merged nothing. Move the slider over the layers to another.")
+    return source_map(visit.canvas, found.sources, int(token) - 1, where)
 
 
 def _figure(drawn: Rendered) -> str:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from spare_demo.render import BLUE, difference, layer_overlay
+from spare_demo.render import BLUE, difference, layer_overlay, source_map
 from spare_demo.ui import examples
 from spare_demo.ui.visit import Choices, Guide, Visit
 
@@ -69,8 +69,41 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
         slider.press("ArrowRight")
     assert found.merged_rows > 0
 
+    # Which row a patch was merged into, and the rows one by one: those of the layer looked at.
+    for layer in (plan.depth - 1, plan.stops[0].layer):
+        found = answer.set_at(layer)
+        sources = found.sources
+        assert sources is not None
+        row = int((sources > 0).sum(dim=1).argmax())
+        members = sources[row].nonzero().flatten().tolist()
+        visitor.page.evaluate("at => { SPARE.state.depth = at; SPARE.emit('repaint') }", layer)
+        visitor.point(members[0])
+        expect(visitor.find(".reason.a")).to_contain_text(
+            f"In layer {layer + 1} it is in merged row {row + 1} of {len(sources)}, made of "
+            f"{len(members)} patches"
+        )
+        tints = visitor.page.evaluate("SPARE.state.tints.map(t => [t.token, t.share])")
+        assert {int(token) for token, _ in tints} == set(members)
+        assert all(s == pytest.approx(float(sources[row, int(t)])) for t, s in tints)
+        if visitor.find("#merged-show").is_hidden():
+            visitor.find("#merged button").first.click()
+        visitor.find("#merged-token input").fill(str(row + 1))
+        visitor.find("#merged-show").click()
+        drawn = source_map(asked.canvas, sources, row, f"In layer {layer + 1} of 5 A SparseVLM")
+        expect(visitor.find("#merged-drawn figcaption")).to_have_text(drawn.sentence)
+    assert plan.stops[0].layer < plan.depth - 1
+
+    # A link opens the layer looked at.
+    address, sentence = visitor.page.evaluate("SPARE.link.make()"), visitor.sentence()
+    assert sentence.startswith(f"In layer {plan.stops[0].layer + 1} of 5")
+    second = browsing.Visitor(visitor.page.context.new_page()).open(address)
+    second.expect_answers(576, BUDGET, BUDGET)
+    expect(second.find("#stage figcaption").first).to_have_text(sentence)
+    second.page.close()
+
     # Against a method before the language model, which has the same set in every layer.
     visitor.layer("difference")
+    slider.fill("5")
     visitor.find(".depth .shallower").click()
     kept = asked.exploration.selections(BUDGET)["B"].kept
     mine = answer.set_at(3).kept
@@ -92,6 +125,8 @@ def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
     expect(reach).to_have_text("Set the budget to 116")
     expect(visitor.find("#answers .card.b")).to_contain_text("Choose a budget from 116 to 576")
     expect(visitor.find("#stage figcaption").first).to_contain_text("choose 116 or more")
+    visitor.point(100)
+    expect(visitor.find(".reason.b")).to_contain_text("out of its reach")
     expect(visitor.find(".depth")).to_be_hidden()
     reach.click()
     visitor.expect_answers(576, 116, 116)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 
@@ -22,13 +23,13 @@ def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(photo_file, "What is <it>?", Choices("spare", "fastv"), None)
 
 
+def unpacked(sent: dict[str, str]) -> list:
+    return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
+
+
 def bits(sent: dict[str, str]) -> list[int]:
     """The patches that a packed set holds."""
-    import base64
-
-    flags = np.unpackbits(
-        np.frombuffer(base64.b64decode(sent["data"]), dtype=np.uint8), bitorder="little"
-    )
+    flags = np.unpackbits(np.array(unpacked(sent), dtype=np.uint8), bitorder="little")
     return flags.nonzero()[0].tolist()
 
 
@@ -55,7 +56,7 @@ def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
     assert payload(done, 8)["methods"]["B"]["per_layer"] == told
     assert told["budget"] == 8 and tuple(told["counts"]) == plan.per_layer
     for sent, found in zip(told["sets"], answer.layer_sets, strict=True):
-        assert sent["layer"] == found.layer and sent["rows"] == 0
+        assert sent["layer"] == found.layer and sent["rows"] == 0 and sent["sources"] is None
         assert bits(sent["kept"]) == found.kept.tolist() and bits(sent["merged"]) == []
     assert told["sentence"] == (
         "B FastV has no single token set: it chooses inside the language model. Its layers got "
@@ -89,6 +90,9 @@ def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit
     (found,) = (told or {})["sets"]
     assert bits(found["kept"]) == [0, 8] and bits(found["merged"]) == [3, 15]
     assert found["rows"] == 2
+    assert unpacked(found["sources"]["counts"]) == [1, 1]
+    assert unpacked(found["sources"]["patches"]) == [3, 15]
+    assert unpacked(found["sources"]["shares"]) == [1.0, 0.5]
 
 
 def test_a_budget_out_of_reach_is_said_and_the_others_answer(guide: Guide, visit: Visit) -> None:

@@ -83,5 +83,5 @@ def test_more_parts_than_there_is_room_for_are_not_sent(
     guide: Guide, photo_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visit = guide.look(photo_file, "What is it?", Choices("spare", "visionzip"), None)
-    monkeypatch.setattr("spare_demo.ui.payload._MOST_PARTS", 3)
+    monkeypatch.setattr("spare_demo.compact._MOST_PARTS", 3)
     assert payload(visit, 6)["methods"]["B"]["sources"] is None

@@ -45,7 +45,7 @@ def test_where_nothing_merges_it_says_so(guide: Guide, photo_file: str) -> None:
     assert "Neither A nor B merges tokens" in merged_html(visit, 8, 0)
 
 
-def test_what_was_merged_inside_the_language_model_is_that_of_the_last_layer(
+def test_what_was_merged_inside_the_language_model_is_that_of_the_layer_looked_at(
     guide: Guide, photo_file: str
 ) -> None:
     visit = guide.look(photo_file, "What is it?", Choices("spare", "fastv"), None)
@@ -59,5 +59,9 @@ def test_what_was_merged_inside_the_language_model_is_that_of_the_last_layer(
     shown = merged_html(done, 8, 0)
     assert "In layer 3 of 3 B FastV still has 2 of 16 tokens, and 2 rows merged from 3" in shown
     first = merged_html(done, 8, 1)
-    assert "In the last layer B FastV&#x27;s token 1 of 2" in first and "parts of 2 tokens" in first
+    assert "In layer 3 of 3 B FastV&#x27;s token 1 of 2" in first and "parts of 2 tokens" in first
     assert "Choose one from 1 to 2" in merged_html(done, 8, 3)
+    assert "In layer 2 of 3 B FastV&#x27;s token 2 of 2" in merged_html(done, 8, 2, 1)
+    assert "In layer 1 of 3 B FastV still has 16 of 16 tokens." in merged_html(done, 8, 0, 0.0)
+    assert "In layer 1 of 3 B FastV has merged nothing." in merged_html(done, 8, 1, 0)
+    assert "In layer 3 of 3" in merged_html(done, 8, 1, 99)  # of a deeper model, looked at before

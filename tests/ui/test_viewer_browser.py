@@ -21,6 +21,7 @@ from spare_demo.render import (
     difference,
     kept_overlay,
     leftover_map,
+    merged_overlay,
     pick_order,
     relevance_map,
     weight_map,
@@ -152,6 +153,9 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     chosen = visit.exploration.selections(64)["B"]
     sources, order = chosen.sources, chosen.order.tolist()
     visitor.layer("B")
+    reference = merged_overlay(visit.canvas, sources, chosen.order, VERMILION, "B VisionZip")
+    assert visitor.sentence() == reference.sentence
+    assert apart(visitor.picture(), reference.image.crop((0, 0, *visit.canvas.size))) < 0.002
     counts = (sources != 0).sum(dim=1)
     row = int(counts.argmax())  # the row with the most in it
     own = next(t for t in order if sources[row, t] == 1)

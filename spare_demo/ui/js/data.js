@@ -148,6 +148,21 @@ SPARE.Comparison = class {
     return {kept, parts: found.sort((a, b) => b.share - a.share), without};
   }
 
+  // What became of every token at budget k in a slot that merges: (n,) 0 no part in any row, 1 only
+  // mixed into rows of others, 2 a row of its own, 3 one with others mixed in; and how many rows
+  // there are. null where the server did not say.
+  became(name, k) {
+    const rows = this.slots[name].mixtures.get(k), picks = this.picks(name, k);
+    if (!rows || !picks) return null;
+    const kinds = new Uint8Array(this.n);
+    for (const parts of rows) for (const {token} of parts) kinds[token] ||= 1;
+    for (const parts of rows) {
+      const home = parts.find(({token, share}) => share === 1 && picks.rank[token] >= 0);
+      if (home) kinds[home.token] = parts.length > 1 ? 3 : 2;
+    }
+    return {kinds, rows: rows.length};
+  }
+
   // The same of methods inside the language model, once they answered.
   learnLayers(slots) {
     for (const [name, sent] of Object.entries(slots)) {
@@ -160,11 +175,11 @@ SPARE.Comparison = class {
       const bytes = SPARE.unpack(sent);
       return Uint8Array.from({length: this.n}, (_, i) => (bytes[i >> 3] >> (i & 7)) & 1);
     };
-    return {counts, sentence, sets: sets.map(({layer, kept, merged, rows}) => {
+    return {counts, sentence, sets: sets.map(({layer, kept, merged, rows, sources}) => {
       const own = bits(kept), mixed = bits(merged);
       let count = 0, others = 0;
       for (let i = 0; i < this.n; i++) { count += own[i]; others += mixed[i]; }
-      return {layer, kept: own, merged: mixed, count, others, rows};
+      return {layer, kept: own, merged: mixed, count, others, rows, mixture: this.#mixture(sources)};
     })};
   }
 
@@ -173,6 +188,14 @@ SPARE.Comparison = class {
   // What a slot inside the language model kept in all its layers at budget k; null until known.
   perLayer(name, k) {
     return this.slots[name].layers.get(k) ?? null;
+  }
+
+  // The merged row that a token is in, in a layer of a slot inside the language model: its place
+  // from 1 and its parts [{token, share}], largest first. null where there is none, or none sent.
+  mergedRow(name, k, layer, token) {
+    const rows = this.held(name, k, layer)?.mixture ?? [];
+    const at = rows.findIndex((parts) => parts.some((part) => part.token === token));
+    return at < 0 ? null : {place: at + 1, parts: rows[at]};
   }
 
   // The tokens a slot has in a layer at budget k: {kept (n, 0 or 1), count}, of methods inside the

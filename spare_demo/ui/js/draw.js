@@ -100,9 +100,11 @@ SPARE.Painter = class {
   }
 
   // The token's square of one of the ground's sheets.
-  copy(token, sheet) {
+  copy(token, sheet, opacity = 1) {
     const [x, y] = this.corner(token), p = this.grid.patch;
+    this.ctx.globalAlpha = opacity;
     this.ctx.drawImage(this.ground[sheet], x, y, p, p, x, y, p, p);
+    this.ctx.globalAlpha = 1;
   }
 
   fill(token, colour, opacity) {

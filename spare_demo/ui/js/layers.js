@@ -135,10 +135,36 @@ SPARE.layers = (() => {
     };
   }
 
+  // What a method made of the tokens it merged, as render/merged.py draws it.
+  function merged(data, slot, {kinds, rows}) {
+    const {label} = data.slots[slot], colour = css(named[slot]);
+    const near = (i) => (kinds[i] > 1 ? neighbours(i, data.grid, (j) => kinds[j] > 1) : 0);
+    const [unused, mixed, alone, grown] = [0, 1, 2, 3].map(
+      (kind) => kinds.reduce((count, own) => count + (own === kind), 0));
+    const key = (kind, text) => `<span class="key ${kind}" style="--mark:${colour}">${text}</span>`;
+    return {
+      name: `merged ${slot}`, base: 'dim',
+      key: (i) => kinds[i] | (near(i) << 2),
+      cell(paint, i) {
+        paint.copy(i, kinds[i] > 1 ? 'photo' : 'dim');
+        if (kinds[i] === 1) paint.copy(i, 'photo', 0.5);
+        if (kinds[i] > 1) paint.outline(i, colour, paint.line, near(i));
+        if (kinds[i] === 3) paint.hatch(i, colour);
+      },
+      legend: key('kept', `as they are ${alone}`) + key('grown', `others mixed in ${grown}`) +
+        swatch('mixed', `only mixed in ${mixed}`) + swatch('none', `no part ${unused}`) + ground(data),
+      sentence: `${label} merged ${tokensWord(data.n)} into ${rows}: ${alone} as they are, ${grown} ` +
+        `with others mixed in, ${rows - alone - grown} of no single patch. ${mixed} are only mixed ` +
+        `in, ${unused} have no part.`,
+    };
+  }
+
   function kept(data, k, slot) {
     if (data.slots[slot].inside) return inLayer(data, k, slot);
     const picks = data.picks(slot, k), label = data.slots[slot].label;
     if (!picks) return waiting(slot, data.slots[slot], k);
+    const became = data.slots[slot].merges && data.became(slot, k);
+    if (became) return merged(data, slot, became);
     return set(data, `kept ${slot}`, label, css(named[slot]), (i) => picks.rank[i] >= 0, picks.count,
       data.slots[slot].merges);
   }
@@ -258,5 +284,5 @@ SPARE.layers = (() => {
 
   const drawn = {difference, order, relevance, weight, leftover,
     A: (data, k) => kept(data, k, 'A'), B: (data, k) => kept(data, k, 'B')};
-  return {drawn, map, set, kept, nothing};
+  return {drawn, map, set, kept, nothing, depthOf};
 })();

@@ -1,7 +1,7 @@
 // Why kept, why lost: the patch under the cursor, in both methods side by side.
 'use strict';
 SPARE.why = (element, trigger) => {
-  const {state, number, percent, escape} = SPARE;
+  const {state, number, percent, escape} = SPARE, {depthOf} = SPARE.layers;
   const body = element.querySelector('.reasons'), choice = element.querySelector('.when');
   let told = new Map(), asked = 0, frame = 0;
 
@@ -63,7 +63,7 @@ SPARE.why = (element, trigger) => {
     if (!parts.length && !without) return '<p>Dropped: no part of it is handed on.</p>';
     return '<p>Mixed into ' + [
       parts.length ? `the tokens of ${places(parts)}${parts.length > 3 ? ' …' : ''}` : '',
-      without ? `${without} of no single patch` : ''].filter(Boolean).join(', and ') + '.</p>';
+      without === 1 ? 'a token of no single patch' : without ? `${without} tokens of no single patch` : ''].filter(Boolean).join(', and ') + '.</p>';
   }
 
   function bar(label, value, most, text, winner) {
@@ -92,14 +92,28 @@ SPARE.why = (element, trigger) => {
         : `Picked then: ${name(found.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
   }
 
-  // How far a patch got in a method that drops tokens between layers.
+  // How far a patch got in a method that drops tokens between layers, and the merged row that it is
+  // in at the layer looked at.
   function way(slot) {
     const {data, k, cursor} = state, found = data.perLayer(slot, k);
-    if (!found) return '<p>Known once it has answered at this budget.</p>';
+    if (!found) {
+      return k < data.slots[slot].lowest ? `<p>A budget of ${k} is out of its reach.</p>`
+        : '<p>Known once it has answered at this budget.</p>';
+    }
     const out = found.sets.find((set) => !set.kept[cursor]);
     if (!out) return `<p class="rank"><b>kept</b> in all ${data.depth} layers</p>`;
-    return `<p class="rank"><b>left before layer ${out.layer + 1}</b> of ${data.depth}` +
+    const told = `<p class="rank"><b>left before layer ${out.layer + 1}</b> of ${data.depth}` +
       `${out.merged[cursor] ? ', merged into another row' : ''}</p>`;
+    const at = depthOf(data), held = data.held(slot, k, at);
+    if (!out.merged[cursor] || held.kept[cursor]) return told;
+    const row = data.mergedRow(slot, k, at, cursor);
+    if (!row) {
+      return told + (held.merged[cursor] ? '' : `<p>In layer ${at + 1} that row is gone too.</p>`);
+    }
+    const {place, parts} = row, count = parts.length;
+    return `${told}<p>In layer ${at + 1} it is in merged row ${place} of ${held.rows}, ` +
+      (count === 1 ? 'alone.</p>' : `made of <b>${count}</b> patches (shaded; 1 is a whole patch): ` +
+        `${places(parts)}${count > 3 ? ' …' : ''}.</p>`);
   }
 
   function column(slot) {
@@ -130,12 +144,17 @@ SPARE.why = (element, trigger) => {
   const MOST_LINES = 5;  // per method; more hide the picture
 
   // To those that stand in for the patch, or whose tokens it was mixed into; and the patches that
-  // were mixed into its own.
+  // were mixed into its own, or share its merged row in the layer looked at.
   function marks() {
     const {data, k, cursor, layer, slot} = state, lines = [], tints = [];
     const shown = {A: ['A'], B: ['B'], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
     for (const of of shown) {
       const colour = SPARE.colours.css(SPARE.colours.named[of]);
+      const row = data.slots[of].inside && data.mergedRow(of, k, depthOf(data), cursor);
+      if (row) {
+        tints.push(...row.parts.map((part) => ({...part, colour})));
+        continue;
+      }
       const merged = data.slots[of].merges && data.mixed(of, k, cursor);
       if (merged && merged.kept) {
         tints.push(...merged.parts.map((part) => ({...part, colour})));
