@@ -159,8 +159,9 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
         for shown in handlers.ask(*given):
             visit = shown.get("visit", visit)
             if "stage" in shown:
-                picture = len(shown["stage"].pop("picture"))
-                sent = len(json.dumps(shown["stage"]))
+                stage = json.loads(shown["stage"])
+                picture = len(stage.pop("picture"))
+                sent = len(json.dumps(stage))
     assert visit is not None
     redraws: list[float] = []
     for run in range(runs + 1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -124,7 +125,8 @@ class Handlers:
             "message": panels.message_html(),
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
-            "stage": payload(visit, budget, self._link(visit)),
+            # As text, which Gradio's page does not change on the way (ui/steps.py).
+            "stage": json.dumps(payload(visit, budget, self._link(visit))),
             "answers": self.answers(visit, budget),
             "cost": panels.cost_html(visit, self.model.prefill_floor),
             # These were of other picks.

@@ -14,6 +14,7 @@ from spare_demo.ui import panels
 from spare_demo.ui.handlers import guarded
 from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, Shown
 from spare_demo.ui.layout import number_as_sent
+from spare_demo.ui.steps import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
 
@@ -186,10 +187,8 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             yield shown
 
     def running(*inputs: Any) -> Iterator[dict]:
-        yield put(busy)
-        for values in guarded(measure)(*inputs):
-            yield put(values)
-        yield put(idle)
+        steps = guarded(measure)(*inputs)
+        yield from map(put, in_steps(steps, busy, idle, again=("curve", "cases", "download")))
 
     def stopped(bench: Bench | None, a: str, b: str, at: object) -> dict:
         shown = lab.finished(bench)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -24,6 +23,7 @@ from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Parts, lay_out
 from spare_demo.ui.model_menu import model_menu
+from spare_demo.ui.steps import in_steps
 from spare_demo.ui.viewer import scripts
 
 _CSS = Path(__file__).with_name("style.css")
@@ -142,8 +142,8 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
         """The handler as Gradio calls it for a run that Stop can end."""
 
         def run(*inputs: Any) -> Iterator[dict]:
-            for values in itertools.chain([busy], guarded(handler)(*inputs), [idle]):
-                yield put(values)
+            steps = guarded(handler)(*inputs)
+            yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl")))
 
         return run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
     )  # fmt: skip
     first = next(running)
     assert passes == ["look"]
-    assert first["stage"]["picture"].startswith("data:image/png")
+    assert json.loads(first["stage"])["picture"].startswith("data:image/png")
     assert first["answers"].count("waits for its turn") == 3
     running.close()
 
@@ -124,14 +125,14 @@ def test_a_breakdown_while_answering_leaves_what_was_shown(
 
     monkeypatch.setattr(handlers.model, "stream", break_down)
     shown = merged(ask(handlers, photo_file))
-    assert shown["stage"]["picture"]
+    assert json.loads(shown["stage"])["picture"]
     assert "ask again" in shown["message"]
 
 
 def test_no_question_is_answered_and_said(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file, ""))
     assert shown["notes"].count("Without a question") == 2
-    assert shown["stage"]["cosine"] is None
+    assert json.loads(shown["stage"])["cosine"] is None
     assert shown["answers"].count("prefill") == 3
 
 
@@ -191,7 +192,7 @@ def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_fil
     passes.clear()
     shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, visit)))
     assert passes == ["answer"]
-    assert shown["visit"].titles["B"] in shown["stage"]["methods"]["B"]["label"]
+    assert shown["visit"].titles["B"] in json.loads(shown["stage"])["methods"]["B"]["label"]
     assert "looked" not in shown, "a question that was typed but not asked is still not asked"
 
 
@@ -307,7 +308,7 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     visit = shown["visit"]
     assert shown["message"] == "" and visit.answered_budget == visit.exploration.n == n
     assert visit.answers["A"].visual_tokens == visit.answers["B"].visual_tokens == n
-    assert shown["stage"]["shown"] == n
+    assert json.loads(shown["stage"])["shown"] == n
     for event in (handlers.redraw, handlers.settle):
         assert merged(list(guarded(event)(handlers.tokens, visit))).get("budget_message", "") == ""
 
@@ -320,7 +321,7 @@ def test_one_budget_for_all_views_picks_otherwise_and_travels(
     for views in ("shares", "together"):
         shown = merged(ask(handlers, photo_file, aspect="any", views=views))
         found[views] = shown["visit"]
-        assert f"views={views}" in shown["stage"]["link"]
+        assert f"views={views}" in json.loads(shown["stage"])["link"]
         assert comparison_of(shown["visit"], tiny_next, small_settings).together == (
             views == "together"
         )
@@ -336,7 +337,7 @@ def test_one_budget_for_all_views_picks_otherwise_and_travels(
 
 def test_a_model_of_one_view_has_nothing_to_share(handlers, photo_file: str) -> None:
     shown = merged(ask(handlers, photo_file))
-    assert "views" not in shown["stage"]["link"]
+    assert "views" not in json.loads(shown["stage"])["link"]
     opened = merged(list(handlers.reopen({"query": {"views": "together"}}, shown["visit"])))
     assert "views" not in opened and "cannot be shared" in opened["notice"]
 

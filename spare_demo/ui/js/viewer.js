@@ -187,11 +187,12 @@ SPARE.viewer = (element, props, trigger, watch) => {
     setTimeout(SPARE.tour.begin, 1200);
   }
 
-  let latest = props.value;
+  let latest = null;
   SPARE.show = (sent) => show(latest = sent);  // for programs that bring their own comparison
-  watch('value', () => { latest = props.value; show(latest); });
+  const read = () => SPARE.show(JSON.parse(props.value || 'null'));
+  watch('value', read);
   choose();
-  show(latest);
+  read();
 };
 
 // One picture of the viewer: canvas, cursor above it, legend and sentence below it.

@@ -1,0 +1,27 @@
+"""A run of the page in steps, so that none is lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+
+def in_steps(
+    steps: Iterable[dict[str, Any]],
+    busy: dict[str, Any],
+    idle: dict[str, Any],
+    again: tuple[str, ...],
+) -> Iterator[dict[str, Any]]:
+    """``steps`` between ``busy`` and ``idle``, which brings ``again`` what these parts got last.
+
+    Gradio sends a step as its difference from the one before, and its page works that into the
+    very object which may still wait to be shown: of two steps in one moment, what the first one
+    gave a picture or a menu is gone. Text is safe from it. The last step is sent whole once more
+    when the run ends.
+    """
+    yield busy
+    last: dict[str, Any] = {}
+    for shown in steps:
+        last |= {name: shown[name] for name in again if name in shown}
+        yield shown
+    yield last | idle

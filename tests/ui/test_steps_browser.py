@@ -1,0 +1,33 @@
+"""No step of a run is lost on a page that is slow to read what it was sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from spare_demo.pruners import PRUNERS
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+# So busy that several steps wait to be read.
+_BUSY = """() => setInterval(() => {
+  const start = performance.now();
+  while (performance.now() - start < 180);
+}, 190)"""
+
+
+def test_every_step_reaches_a_busy_page(visitor) -> None:
+    menu, page = visitor.find("#method-b input"), visitor.page
+    curve, caption = visitor.find("#curve"), visitor.find("#stage figcaption").first
+    stalled = page.evaluate(_BUSY)
+    for name in ("divprune", "random", "uniform", "cdpruner"):
+        title = PRUNERS[name].title
+        menu.press("ControlOrMeta+a")
+        menu.press_sequentially(title)
+        menu.press("Enter")
+        expect(caption).to_contain_text(f"B {title}")
+        expect(curve).to_contain_text(f"B {title}")
+        expect(visitor.find("#ask")).to_be_visible()
+    page.evaluate("stalled => clearInterval(stalled)", stalled)
