@@ -177,15 +177,18 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
 
     chosen = p.offered.click(load, p.offered, [p.image, p.question], **_QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
-    for event in (p.ask.click, p.question.submit, chosen.then, drawn.then, opened.then):
+    for event in (p.ask.click, p.question.submit):
         answering(event, handlers.ask, asked)
+    # What is chosen while an answer runs is asked next: the controls show it already.
+    for event in (chosen.then, drawn.then, opened.then):
+        answering(event, handlers.ask, asked, "always_last")
     chosen_anew = (p.aspect.input, p.tower_layer.input, p.text.input, p.views.input, p.seed.submit)
     for event in chosen_anew:
-        answering(event, handlers.ask, asked)
+        answering(event, handlers.ask, asked, "always_last")
 
     others = [p.method_a, p.method_b, p.seed, p.budget, p.visit]
     for event in (p.method_a.input, p.method_b.input):
-        answering(event, handlers.change_methods, others)
+        answering(event, handlers.change_methods, others, "always_last")
 
     redrawn = [p.budget, p.visit]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
@@ -216,7 +219,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
         answering(redraw.then, handlers.settle, redrawn, "always_last")
 
     for event in (p.tuned_a.change, p.tuned_b.change):
-        answering(event, handlers.change_methods, others)
+        answering(event, handlers.change_methods, others, "always_last")
 
     # Not `input`, which a Textbox leaves out for what is pasted or deleted.
     for event in (p.image.change, p.question.change):

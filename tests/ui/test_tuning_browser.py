@@ -41,9 +41,15 @@ def test_a_setting_changes_the_menu_and_the_answers(served) -> None:
         expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64", **wait)
         expect(menu).to_have_value("DivPrune (metric=euclidean)", **wait)
 
-        menu.click()
-        page.get_by_role("option", name="VisionZip", exact=True).click()
+        # What is chosen while an answer runs is not lost.
+        for title in ("Uniform grid", "Random", "VisionZip"):
+            menu.click()
+            page.get_by_role("option", name=title, exact=True).click()
+            if title == "Random":
+                expect(panel).to_contain_text("This method has no settings", **wait)
         expect(heading).to_have_text("A VisionZip · 64 merged", **wait)
+        expect(panel).to_contain_text("Where it differs from the paper", **wait)
+        expect(panel).not_to_contain_text("This method has no settings", **wait)
         number = panel.get_by_label("Share of merged tokens")
         number.fill("0.95")
         number.press("Enter")
