@@ -51,6 +51,10 @@ def turned(x: Tensor, positions: Tensor, theta: float) -> Tensor:
     return torch.cat([z.real, z.imag], dim=1)
 
 
+PACKED = ("pyramiddrop", "sparsevlm")
+"""Methods whose rows get new positions without gaps; in the others they keep their own."""
+
+
 @dataclass
 class Place:
     """Where a run stands when a method chooses."""
@@ -220,7 +224,7 @@ def shortened_run(
     embeds: (T, d). decisions: those to follow, or an empty list to fill by the rule. extra: (e, d)
     tokens written after the prompt, which the rule did not see.
     """
-    rule, packs = RULES[plan.method.name], plan.method.repacks
+    rule, packs = RULES[plan.method.name], plan.method.name in PACKED
     follow = list(decisions)
     hidden = embeds if extra is None else torch.cat([embeds, extra])
     positions, visual = torch.arange(len(hidden)), plan.n

@@ -272,6 +272,23 @@ def test_sparsevlm_asks_only_the_raters_and_merges_the_best_of_the_rest() -> Non
     torch.testing.assert_close(choice.merge, torch.tensor([[0.0, 0, 0, 0, 1]]), atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(("heads", "heard"), [(40, 14), (32, 14), (28, 14), (27, 14), (8, 4)])
+def test_sparsevlm_plus_listens_to_fourteen_of_many_heads(heads: int, heard: int) -> None:
+    attention = torch.zeros(heads, 4, 4)
+    attention[: heard - 1, 3, 1:3] = 0.5  # undecided: without the next head the first patch stays
+    attention[heard - 1, 3, 1:3] = torch.tensor([0.2, 0.7])
+    attention[heard, 3, 1:3] = torch.tensor([0.85, 0.0])  # one head too many, for the first patch
+    given = reading(
+        attention,
+        [1, 2],
+        image_inputs=torch.tensor([[4.0, 0]]),
+        text_inputs=torch.tensor([[4.0, 0]]),
+        cos=torch.ones(4, 2),
+        sin=torch.zeros(4, 2),
+    )
+    assert SparseVLM(version="2.0").choose(given, Stop(1, 1)).kept.tolist() == [1]
+
+
 def test_sparsevlm_plus_listens_to_half_of_few_heads() -> None:
     attention = torch.zeros(3, 8, 8)
     attention[0, 7, 1:4] = torch.tensor([0.1, 0.0, 0.0])  # the head that looks least
