@@ -246,6 +246,9 @@ class Handlers:
         """Other methods on the same picture and question."""
         k = self._budget(budget, visit)
         choices = Choices(method_a, method_b, read_seed(seed))
+        had = visit.choices
+        if choices == Choices(had.method_a, had.method_b, had.seed):
+            return  # who passes a menu with the Tab key has chosen nothing
         visit = self.guide.change_methods(visit, choices)
         yield self.pictures(visit, k)
         yield from self._answer(visit, k)

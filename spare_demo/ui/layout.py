@@ -165,10 +165,10 @@ def lay_out(
             )
         parts["second"] = gr.HTML(elem_id="second")
     with gr.Row(elem_id="price"):
-        with gr.Column(min_width=320):
+        with gr.Column(scale=3, min_width=320):
             gr.HTML("<h2>What it costs: measured in this run</h2>")
             parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
-        with gr.Column(min_width=320):
+        with gr.Column(scale=2, min_width=320):
             gr.HTML(panels.GLOSSARY)
     return Parts(**parts)
 

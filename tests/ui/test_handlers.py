@@ -196,6 +196,15 @@ def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_fil
     assert "looked" not in shown, "a question that was typed but not asked is still not asked"
 
 
+def test_a_menu_that_was_only_passed_changes_nothing(handlers, photo_file, passes) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    had = visit.choices
+    passes.clear()
+    assert not list(handlers.change_methods(had.method_a, had.method_b, had.seed, 5, visit))
+    assert not passes
+    assert list(handlers.change_methods(had.method_a, had.method_b, had.seed + 1, 5, visit))
+
+
 def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
     steps = ask(handlers, photo_file)
     half = next(step["visit"] for step in steps if set(step["visit"].answers) == {"unpruned"})
