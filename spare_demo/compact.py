@@ -58,9 +58,9 @@ MOST_BYTES = 340_000
 DEPENDENT = 3
 TOLERANCE = 10
 ROW_ERROR = 1e-4
-
-_MOST_PARTS = 12_000
 """Directions further off than this are not sent."""
+
+_MOST_PARTS = 12_000  # of merged rows, patches and their shares
 
 # Steps of the coordinates that are tried, finest first; float32 features hold no more.
 _STEPS = tuple(2.0**-e for e in range(23, 13, -1))

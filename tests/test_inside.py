@@ -22,6 +22,7 @@ from spare_demo.exploration import explore
 from spare_demo.export import curve, drawings, result_text, write
 from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel
+from spare_demo.models.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
 from spare_demo.record import record
 from spare_demo.render import BLUE, Canvas, layer_overlay
@@ -109,6 +110,23 @@ def test_the_files_have_a_picture_for_each_stop(result: Comparison, tmp_path: Pa
         for stop in plan.stops:
             assert f"kept-{label}-from-layer-{stop.layer + 1}.png" in names
     assert all((tmp_path / name).stat().st_size for name in names)
+
+
+def test_of_several_views_each_patch_is_marked_where_it_lies(
+    tiny_next: LlavaNextModel, photo: Image.Image, tmp_path: Path
+) -> None:
+    found = compare(tiny_next, photo, QUESTION, ("fastv",), "70%", max_new_tokens=1)
+    layer = found.plans["fastv"].stops[0].layer + 1
+    assert f"kept-fastv-from-layer-{layer}.png" in write(found, tmp_path)
+    canvas, chosen = Canvas(photo, found.view.grid), [3, 40]  # of the base view, of the tiles
+    pixels = np.array(layer_overlay(canvas, chosen, [], 0, 1, 3, BLUE, "FastV").image)
+    outlined = [
+        token
+        for token in range(found.view.grid.n)
+        for x, y, *_ in [canvas.rectangle(token)]
+        if tuple(pixels[y, x]) == BLUE
+    ]
+    assert outlined == chosen
 
 
 def test_a_written_result_opens_again(result: Comparison) -> None:

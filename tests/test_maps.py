@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 from spare_demo.fitting import fit
+from spare_demo.geometry import tiled
 from spare_demo.render import (
     Canvas,
     Rendered,
@@ -66,6 +67,15 @@ def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
     np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, (values - 1) / 2), atol=1)
     assert "from 1.00 to 3.00" in drawn.sentence
     assert drawn.sentence.endswith("The highest is at row 2, column 3.")
+
+
+def test_of_several_views_the_weight_map_says_in_which_the_highest_is() -> None:
+    grid = tiled((56, 56), (112, 112), 56, 14, unpad=False)
+    canvas = Canvas(Image.new("RGB", (56, 56), (90, 90, 90)), grid)
+    values = np.linspace(0, 1, grid.n)
+    values[16 + 8 * 2 + 5] = 2.0  # the 16 of the base view come first
+    drawn = weight_map(canvas, values, "SPARE")
+    assert drawn.sentence.endswith("The highest is at row 3, column 6 of the tiles.")
 
 
 def test_a_change_of_relevance_is_drawn_around_zero(canvas: Canvas) -> None:

@@ -42,8 +42,8 @@ def layer_overlay(
     flags, mixed = token_flags(kept, n), token_flags(merged, n)
     pixels = np.array(canvas.keep(flags))
     cells = canvas.cells(pixels)
-    outline(cells, flags, colour, line_width(canvas.patch))
-    corner_hatch(cells, mixed & ~flags, colour)
+    outline(cells, canvas.per_cell(flags), colour, line_width(canvas.patch))
+    corner_hatch(cells, canvas.per_cell(mixed & ~flags), colour)
     count, gone = int(flags.sum()), int((~flags & ~mixed).sum())
     entries = [Entry(swatch(canvas, _PHOTO, colour), f"{label} still has {count}")]
     sentence = f"In layer {layer + 1} of {depth} {label} still has {count} of {tokens_word(n)}"

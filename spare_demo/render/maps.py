@@ -51,9 +51,8 @@ def weight_map(canvas: Canvas, values: Values, label: str) -> Rendered:
     """
     weights = _plain(values)
     drawn = heatmap(canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED)
-    row, col = divmod(int(weights.argmax()), canvas.grid.cols)
-    place = f" The highest is at row {row + 1}, column {col + 1}."
-    return Rendered(drawn.image, drawn.sentence + place)
+    place = canvas.where(int(weights.argmax()))
+    return Rendered(drawn.image, f"{drawn.sentence} The highest is at {place}.")
 
 
 def relevance_change_map(canvas: Canvas, change: Values) -> Rendered:
