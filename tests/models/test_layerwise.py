@@ -26,6 +26,7 @@ from transformers import (
 from spare_demo import PRUNERS, VisualTokens
 from spare_demo.models import Answer, LlavaModel, ModelError, View
 from spare_demo.models.layerwise import LayerReading, LayerwiseRun
+from spare_demo.pruners.inside.sparsevlm import raters
 from spare_demo.pruners.plan import LayerPlan, LayerSet
 
 INSIDE = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart"]
@@ -199,19 +200,37 @@ def test_either_attention_path_gives_the_same(name: str) -> None:
     torch.testing.assert_close(states[0], states[1], atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("name", INSIDE)
 @torch.inference_mode()
-def test_only_the_rows_that_a_method_reads_are_projected() -> None:
+def test_only_the_rows_that_a_method_reads_are_projected(name: str) -> None:
     decoder, embeds = make(), prompt()
-    rows: list[tuple[int, int]] = []
+    queries: list[tuple[int, int]] = []
+    keys: list[tuple[int, int]] = []
     for index, layer in enumerate(decoder.layers):
-        layer.self_attn.q_proj.register_forward_hook(
-            lambda module, given, out, index=index: rows.append((index, given[0].shape[1]))
-        )
-    plan = plan_for("fastv", 30)
+        for projection, seen in (("q_proj", queries), ("k_proj", keys)):
+            getattr(layer.self_attn, projection).register_forward_hook(
+                lambda module, given, out, index=index, seen=seen: seen.append(
+                    (index, given[0].shape[1])
+                )
+            )
+    plan = plan_for(name, 30)
     LayerwiseRun(decoder, plan, VISUAL, FIRST + N).prefill(embeds[None])
-    whole = [(index, FIRST + TEXT + count) for index, count in enumerate(plan.per_layer)]
-    before = plan.stops[0].layer - 1
-    assert sorted(rows) == sorted([*whole, (before, 1)])
+    counts = [FIRST + TEXT + count for count in plan.per_layer]
+    whole = list(enumerate(counts))
+    words = len(raters(embeds[VISUAL], embeds[FIRST + N :]))
+    assert 0 < words < TEXT
+    places = [stop.layer for stop in plan.stops]
+    read = {  # which queries besides: of the layer that ran, or of the one that comes
+        "fastv": [(place - 1, 1) for place in places],
+        "pyramiddrop": [(place, 1) for place in places],
+        "sparsevlm": [(place - 1, words) for place in places],
+        "sparsevlm-plus": [(place - 1, words) for place in places],
+        "dart": [],
+    }
+    assert sorted(queries) == sorted([*whole, *read[name]])
+    # Keys are in the cache, but for those of the layer that comes.
+    ahead = [(place, counts[place - 1]) for place in places] if name == "pyramiddrop" else []
+    assert sorted(keys) == sorted([*whole, *ahead])
 
 
 @torch.inference_mode()

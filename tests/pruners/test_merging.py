@@ -35,6 +35,7 @@ class Tower:
 
     def __post_init__(self) -> None:
         g = torch.Generator().manual_seed(self.seed)
+        self.blocks: list[int] = []  # of the tower that were asked for
 
         def draw(*shape: int) -> torch.Tensor:
             return torch.randn(*shape, generator=g, dtype=torch.float64)
@@ -50,7 +51,7 @@ class Tower:
             class_states=self.h_cls[None],
             project=self.project,
             cls_attention=self.attention,
-            vision_keys=lambda block: self.split(self.keys),
+            vision_keys=self.vision_keys,
             clip_sentence=lambda: self.text,
         )
 
@@ -60,7 +61,12 @@ class Tower:
     def split(self, rows: torch.Tensor) -> torch.Tensor:
         return rows.unflatten(-1, (HEADS, -1)).transpose(0, -2)
 
+    def vision_keys(self, block: int) -> torch.Tensor:
+        self.blocks.append(block)
+        return self.split(self.keys)
+
     def attention(self, block: int, joined: bool = False) -> torch.Tensor:
+        self.blocks.append(block)
         every = torch.cat([self.k_cls[None], self.keys])
         query, keys = self.q_cls[None], every
         if joined:
@@ -129,6 +135,24 @@ def test_visionzip_is_the_reference(seed: int, k: int, dominant: int, contextual
     attention, keys = as_array(t.attention(-2)), as_array(t.split(t.keys))
     expected = visionzip(as_array(t.h), as_array(t.h_cls), attention, keys, dominant, contextual)
     t.check(VisionZip().select(t.tokens, k), expected)
+
+
+@pytest.mark.parametrize(
+    ("method", "blocks"),
+    [
+        (PruMerge(), [-1, -1]),
+        (PruMerge(form="plus"), [-1, -1]),
+        (VisionZip(), [-2, -2]),
+        (Trim(), []),
+    ],
+    ids=lambda found: getattr(found, "name", ""),
+)
+def test_attention_and_keys_are_those_of_the_block_that_the_code_reads(
+    method: Any, blocks: list[int]
+) -> None:
+    t = Tower(0)
+    method.select(t.tokens, 9)
+    assert t.blocks == blocks
 
 
 def test_visionzip_splits_the_usual_budgets_as_published() -> None:

@@ -76,3 +76,26 @@ def test_a_title_says_what_was_set_otherwise() -> None:
     assert title_of(DivPrune(metric="euclidean"), PRUNERS) == "DivPrune (metric=euclidean)"
     assert title_of(Random(seed=9), PRUNERS) == "Random"  # the page has the seed beside it
     assert changed(PRUNERS["cdpruner-paper"], PRUNERS) == {}
+
+
+DEFAULTS = {  # what the papers, or the code their authors released, run with
+    "spare": {"aggregation": "mean", "squash": "softplus", "guidance": "anti"},
+    "cdpruner": {"form": "released"},
+    "divprune": {"metric": "cosine"},
+    "dart-diversity": {"pivots": 8, "norm": "l1"},
+    "prumerge": {"form": "plain", "neighbours": 32, "size": "budget"},
+    "prumerge-plus": {"form": "plus", "neighbours": 32, "size": "budget"},
+    "visionzip": {"contextual": 10 / 64},
+    "trim": {"form": "released", "size": "budget"},
+    "zoo-prune": {"directions": 64, "step": 0.01, "seed": 0},
+    "fastv": {"layer": 2, "counting": "average"},
+    "pyramiddrop": {"schedule": "released"},
+    "sparsevlm": {"version": "1.5"},
+    "dart": {"layer": 2, "image_pivots": 4, "text_pivots": 4, "counting": "average"},
+}
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_the_defaults_are_the_papers(name: str) -> None:
+    method = PRUNERS[name]
+    assert {field: getattr(method, field) for field in fields_of(method)} == DEFAULTS[name]
