@@ -9,7 +9,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import gradio as gr
 
@@ -19,7 +19,7 @@ from spare_demo.citation import cite
 from spare_demo.cost import UNPRUNED
 from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect
-from spare_demo.link import MOST_CHARACTERS, State, Views, decode, encode
+from spare_demo.link import MOST_CHARACTERS, Views
 from spare_demo.models import Model, ModelError
 from spare_demo.models.passes import is_out_of_memory
 from spare_demo.record import read_pick_lists
@@ -29,6 +29,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
 from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.linked import link_of, opened
 from spare_demo.ui.payload import (
     leftover_mail,
     payload,
@@ -40,13 +41,6 @@ from spare_demo.ui.payload import (
 from spare_demo.ui.per_layer import per_layer_mail
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
-
-# What a link calls a control, and what the page calls it.
-_CONTROLS = {
-    "question": "question", "method_a": "method_a", "method_b": "method_b", "budget": "budget",
-    "seed": "seed", "aspect": "aspect", "relevance_layer": "tower_layer", "relevance_text": "text",
-    "views": "views",
-}  # fmt: skip
 
 LABELS = (UNPRUNED, *SLOTS)
 
@@ -126,7 +120,7 @@ class Handlers:
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
             # As text, which Gradio's page does not change on the way (ui/steps.py).
-            "stage": json.dumps(payload(visit, budget, self._link(visit))),
+            "stage": json.dumps(payload(visit, budget, link_of(visit, self.model, self.offered))),
             "answers": self.answers(visit, budget),
             "cost": panels.cost_html(visit, self.model.prefill_floor),
             # These were of other picks.
@@ -135,23 +129,6 @@ class Handlers:
             "kl_words": panels.KL_WORDS,
             "second": "",
         }
-
-    def _link(self, visit: Visit) -> str:
-        """The query of an address that opens this visit's settings; the page adds the budget."""
-        number, choices = visit.example, visit.choices
-        state = State(
-            method_a=choices.method_a,
-            method_b=choices.method_b,
-            question=visit.exploration.view.question or None,
-            example=None if number is None else Path(self.offered[number].path).name,
-            seed=choices.seed,
-            aspect=visit.key[1],
-            relevance_layer=choices.relevance.layer,
-            relevance_text=choices.relevance.text,
-            views=("together" if choices.together else "shares") if self._views else None,
-            model=f"{self.model.name}@{self.model.revision}",
-        )
-        return encode(state)
 
     def finished(self, visit: Visit, budget: int) -> Shown:
         return {
@@ -346,30 +323,8 @@ class Handlers:
     def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""
         said = asked.get("query")
-        names = [Path(example.path).name for example in self.offered]
-        found, stale = decode(
-            {str(key): str(value) for key, value in said.items()} if isinstance(said, dict) else {},
-            tokens=self.tokens,
-            question=self.settings.check_question,
-            examples=names,
-            aspects=list(self.model.aspects),
-            views=self._views,
-            model=f"{self.model.name}@{self.model.revision}",
-        )
-        values = {part: getattr(found, name) for name, part in _CONTROLS.items()}
-        shown: Shown = {part: value for part, value in values.items() if value is not None}
-        for part in ("method_a", "method_b"):
-            if ":" in shown.get(part, ""):  # with settings, which the menu does not list
-                told = shown[part]
-                menu = tuning.menu(self.model.reason_against, told)
-                shown[part] = gr.update(choices=menu, value=told)
-        if found.example:
-            example = self.offered[names.index(found.example)]
-            shown = {"image": example.path, "question": example.question} | shown
-        elif found.question:
-            shown["image"] = None
-            stale.append("A link carries no picture. Choose one and press Ask.")
-        yield shown | {"notice": panels.message_html(" ".join(stale))}
+        query = said if isinstance(said, dict) else {}
+        yield opened(query, self.model, self.settings, self.offered)
 
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)
@@ -378,11 +333,6 @@ class Handlers:
     def marked(self, mark: int | str, visit: Visit) -> int:
         """The slider's place at a mark: a number of tokens, or a share of this picture's own."""
         return mark if isinstance(mark, int) else read_budget(mark, visit.exploration.n)
-
-    @property
-    def _views(self) -> tuple[str, ...]:
-        """The ways of sharing a budget that the page offers."""
-        return get_args(Views) if self.model.several_views else ()
 
     def _budget(self, value: object, visit: Visit) -> int:
         """A budget as the slider sends it; a picture with fewer tokens than that keeps them all."""
