@@ -18,7 +18,8 @@ from spare_demo.geometry import tiled
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.record import record
-from spare_demo.reopen import _grid, reopen
+from spare_demo.record_parts import grid_of
+from spare_demo.reopen import reopen
 from spare_demo.tokens import Selection
 
 
@@ -123,7 +124,7 @@ def test_tiles_come_back(photo: Image.Image) -> None:
         }
         for start, part in zip(grid.starts, grid.parts, strict=True)
     ]
-    assert _grid({"views": views, "place_of_token": list(grid.place)}, photo) == grid
+    assert grid_of({"views": views, "place_of_token": list(grid.place)}, photo) == grid
 
 
 def changed(data: Any, path: str, value: Any) -> str:
