@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
-from pathlib import Path
-from typing import get_args
 
-from spare_demo.chosen import choose
-from spare_demo.citation import cite
-from spare_demo.comparison import Comparison, compare
-from spare_demo.cost import (
-    UNPRUNED,
-    cache_text,
-    cost_rows,
-    cost_sentence,
-    operations_text,
-    seconds_text,
-    tokens_text,
-)
+from spare_demo import compare_command
 from spare_demo.evaluation.command import add_options as add_evaluation_options
 from spare_demo.evaluation.command import evaluate
-from spare_demo.export import PANELS, USUAL, write
-from spare_demo.geometry import Aspect
 from spare_demo.methods_table import markdown, measured
-from spare_demo.models import Model, ModelError, bits_of, catalogue, load_model, supported
-from spare_demo.pictures import open_picture
+from spare_demo.models import ModelError, catalogue, load_model, supported
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.options import read_options
-from spare_demo.record import read_pick_lists
-from spare_demo.relevance import RelevanceOptions
-from spare_demo.reopen import reopen
 from spare_demo.settings import Settings, parse
+from spare_demo.terminal import print_table
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,79 +45,8 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     command = commands.add_parser("compare", help="ask one question of one picture")
-    command.set_defaults(run=_compare, wrong=command.error)
-    add = command.add_argument
-    add("image", metavar="IMAGE", nargs="?", help="a picture file")
-    add("question", metavar="QUESTION", nargs="?", help='"" for none: then the text part is off')
-    add("--out", required=True, metavar="DIR", help="folder for the pictures and result.json")
-    add(
-        "--from",
-        dest="result",
-        metavar="FILE",
-        help="draw an earlier result.json again, without a model, instead of asking",
-    )
-    add(
-        "--again",
-        action="store_true",
-        help="with --from: ask the model again, all settings being the file's",
-    )
-    add(
-        "--panels",
-        nargs="+",
-        choices=tuple(PANELS),
-        default=list(USUAL),
-        metavar="PANEL",
-        help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
-    )
-    add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
-    add("--model", help=f"see the command models (default: {settings.model})")
-    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
-    add(
-        "--bits",
-        type=int,
-        help=f"16, or 8 or 4 to quantise the weights (default: {settings.bits})",
-    )
-    add(
-        "--methods",
-        nargs="*",
-        default=list(settings.methods),
-        metavar="METHOD",
-        help=f"see the command methods (default: {' '.join(settings.methods)})",
-    )
-    add_options(command)
-    add("--picks", metavar="FILE", help="also these patch lists: JSON, or an earlier result.json")
-    add("--budget", default=settings.budget, help='tokens kept, or "10%%" (default: %(default)s)')
-    add(
-        "--together",
-        action="store_true",
-        help="spend the budget over all views of LLaVA-NeXT, instead of equal shares",
-    )
-    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
-    add(
-        "--max-new-tokens",
-        type=int,
-        default=settings.max_new_tokens,
-        help="longest answer (default: %(default)s)",
-    )
-    add(
-        "--aspect",
-        choices=get_args(Aspect),
-        help="how the model sees the picture: pad or crop to a square (LLaVA-1.5), fixed 672 by "
-        "672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL); default: its first",
-    )
-    add(
-        "--relevance-layer",
-        type=int,
-        choices=(-2, -1),
-        default=-2,
-        help="tower layer that relevance reads (default: %(default)s, as CDPruner released it)",
-    )
-    add(
-        "--relevance-text",
-        choices=("stretches", "tokens"),
-        default="stretches",
-        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
-    )
+    command.set_defaults(run=compare_command.run)
+    compare_command.add_options(command, settings)
 
     command = commands.add_parser(
         "evaluate", help="measure methods at several budgets, on drawn scenes or your own data"
@@ -164,152 +73,6 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
     return parser
 
 
-def add_options(command: argparse.ArgumentParser) -> None:
-    """The flag --set, whose values `pruners.options.read_options` reads."""
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        dest="options",
-        metavar="METHOD.SETTING=VALUE",
-        help="a setting of a method, such as divprune.metric=euclidean; may be repeated",
-    )
-
-
-def _compare(arguments: argparse.Namespace, settings: Settings) -> None:
-    if arguments.result is not None:
-        _compare_from(arguments, settings)
-        return
-    if arguments.again:
-        arguments.wrong("--again needs --from FILE")
-    if arguments.image is None or arguments.question is None:
-        arguments.wrong("the following arguments are required: IMAGE, QUESTION (or --from FILE)")
-    # Everything that can be refused is, before the seconds or minutes that loading takes.
-    question = settings.check_question(arguments.question)
-    changes = read_options(arguments.options, PRUNERS)
-    chosen = choose(arguments.methods, arguments.seed, changes) if arguments.methods else {}
-    if arguments.picks is not None:
-        text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
-        for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
-            chosen[f"{label} (imported)" if label in chosen else label] = picks
-    chosen = choose(chosen)
-    relevance = RelevanceOptions(arguments.relevance_layer, arguments.relevance_text)
-    folder = Path(arguments.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    photo = open_picture(arguments.image, settings.max_pixels)
-
-    bits = settings.bits if arguments.bits is None else arguments.bits
-    model = _load(arguments.model or settings.model, bits, arguments)
-    result = compare(
-        model,
-        photo,
-        question,
-        chosen,
-        arguments.budget,
-        arguments.max_new_tokens,
-        arguments.seed,
-        arguments.aspect,
-        relevance,
-        arguments.together,
-    )
-    _finish(result, arguments)
-
-
-def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
-    if arguments.question is not None:
-        arguments.wrong("the question is in the file that --from names; leave QUESTION out")
-    photo = None
-    if arguments.image is not None:
-        photo = open_picture(arguments.image, settings.max_pixels)
-    text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
-    opened = reopen(text, photo)
-    for note in opened.notes:
-        print(textwrap.fill(note, 96))
-    found = opened.comparison
-    if not arguments.again:
-        _finish(found, arguments, text)
-        return
-    if not opened.pictured:
-        raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
-    bits = bits_of(found.revision) if arguments.bits is None else arguments.bits
-    model = _load(arguments.model or found.model, bits, arguments)
-    again = compare(
-        model,
-        found.view.photo,
-        found.view.question,
-        opened.methods,
-        found.budget,
-        found.max_new_tokens,
-        found.seed,
-        found.aspect,
-        found.relevance,
-        found.together,
-    )
-    _finish(again, arguments)
-    print(textwrap.fill(_repeated(found, again), 96))
-
-
-def _repeated(found: Comparison, again: Comparison) -> str:
-    """Whether the model came to the same as the file says."""
-    titles = {UNPRUNED: "All tokens", **again.exploration.titles}
-    other = [
-        f"{titles[label]} keeps other tokens"
-        for label, selection in again.selections.items()
-        if selection.order.tolist() != found.selections[label].order.tolist()
-    ]
-    other += [
-        f"{titles[label]} answers otherwise"
-        for label, answer in again.answers.items()
-        if answer.token_ids != found.answers[label].token_ids
-    ]
-    if (again.model, again.revision) != (found.model, found.revision):
-        other.append(f"the file is of {found.model} {found.revision}")
-    if not other:
-        return "The same tokens and answers as in the file."
-    return f"Not as in the file: {'; '.join(other)}."
-
-
-def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
-    model = load_model(name, arguments.device, bits=bits, report=print)
-    for note in (model.description, *model.notes):
-        print(textwrap.fill(note, 96))
-    return model
-
-
-def _finish(result: Comparison, arguments: argparse.Namespace, text: str | None = None) -> None:
-    folder = Path(arguments.out)
-    files = write(result, folder, arguments.panels, text)
-    if arguments.zip:
-        (folder / "citation.zip").write_bytes(cite(result, arguments.panels))
-        files.append("citation.zip")
-    _report(result)
-    print(f"\nWritten to {arguments.out}: {', '.join(files)}")
-
-
-def _report(result: Comparison) -> None:
-    titles = {UNPRUNED: "All tokens", **result.exploration.titles}
-    print(f"\n{result.view.question or '(no question)'}\n")
-    rows = cost_rows(result.answers)
-    _table(
-        ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
-        [
-            (
-                titles[row.label],
-                tokens_text(row),
-                seconds_text(row.prefill_seconds),
-                operations_text(row.prefill_operations),
-                seconds_text(row.decode_seconds),
-                cache_text(row),
-                textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),
-            )
-            for row in rows
-        ],
-    )
-    print()
-    for sentence in (*result.exploration.notes, cost_sentence(rows, titles)):
-        print(textwrap.fill(sentence, 96))
-
-
 def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
     model = None
     if arguments.model:
@@ -317,7 +80,7 @@ def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.table:
         print(markdown() if model is None else markdown(*measured(model)), end="")
         return
-    _table(
+    print_table(
         ("method", "needs text", "paper", "what it keeps"),
         [
             (name, "yes" if method.needs_text else "no", method.paper, method.summary)
@@ -332,7 +95,7 @@ def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 def _models(arguments: argparse.Namespace, settings: Settings) -> None:
-    _table(
+    print_table(
         ("model", "needs", "what it is"),
         [(row["name"], row["needs"], row["description"]) for row in catalogue()],
     )
@@ -340,19 +103,6 @@ def _models(arguments: argparse.Namespace, settings: Settings) -> None:
         "\nOr give --model the path of a folder that holds a checkpoint of one of "
         f"these\nclasses, or a repository of the Hugging Face hub: {supported()}."
     )
-
-
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    """Columns side by side; the last one is wrapped to the terminal's width."""
-    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head) - 1)]
-    indent = sum(width + 2 for width in widths)
-    room = max(30, shutil.get_terminal_size((120, 0)).columns - indent)
-    for line in (head, *rows):
-        cells = [cell.ljust(width) for cell, width in zip(line, widths, strict=False)]
-        last = textwrap.wrap(line[-1], room) or [""]
-        print("  ".join([*cells, last[0]]).rstrip())
-        for more in last[1:]:
-            print(" " * indent + more)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def run(
     def load(name: str, device: str, **more: Any) -> Any:  # the tiny one once for all tests
         return tiny_model if name == str(tiny_folder) else load_model(name, device, **more)
 
-    monkeypatch.setattr("spare_demo.__main__.load_model", load)
+    monkeypatch.setattr("spare_demo.compare_command.load_model", load)
 
     def call(*flags: str, question: str = QUESTION) -> tuple[int, Path]:
         out = tmp_path / "out"
@@ -271,7 +271,9 @@ def test_from_draws_the_same_bytes_without_a_model(
     panels = ["--panels", *PANELS]
     status, out = run(*panels, "--zip", "--methods", "spare", "random", "--budget", "6")
     assert status == 0
-    monkeypatch.setattr("spare_demo.__main__.load_model", lambda *_: pytest.fail("loaded a model"))
+    monkeypatch.setattr(
+        "spare_demo.compare_command.load_model", lambda *_: pytest.fail("loaded a model")
+    )
     printed = capsys.readouterr().out
     again = tmp_path / "drawn again"
     argv = ["compare", "--from", str(out / "result.json"), "--out", str(again), "--zip", *panels]
@@ -331,7 +333,7 @@ def test_again_holds_the_weights_as_the_file_says(
         asked.append(bits)
         raise ModelError("enough")
 
-    monkeypatch.setattr("spare_demo.__main__.load_model", load)
+    monkeypatch.setattr("spare_demo.compare_command.load_model", load)
     monkeypatch.setenv("SPARE_BITS", "4" if bits == 16 else "16")  # the file's settings win
     argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
     assert main([*argv, *more]) == 1

@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from spare_demo import __main__ as program
+from spare_demo import compare_command
 from spare_demo.methods_table import markdown
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
@@ -100,7 +101,7 @@ def test_on_the_command_line_and_in_the_table(
     assert program.main(["methods"]) == 0
     assert "every-other" in capsys.readouterr().out
     assert "`every-other`" in markdown() and "`every-other.start` | 0 | 0 to 9" in markdown()
-    monkeypatch.setattr(program, "load_model", lambda name, device, **_: tiny_model)
+    monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
     photo.save(tmp_path / "photo.png")
     argv = ["compare", str(tmp_path / "photo.png"), "", "--out", str(tmp_path / "out")]
     argv += ["--methods", "every-other", "--set", "every-other.start=1", "--budget", "3"]
@@ -147,7 +148,7 @@ def test_one_inside_the_language_model_is_everywhere_too(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(program, "load_model", lambda name, device, **_: tiny_model)
+    monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
     photo.save(tmp_path / "photo.png")
     argv = ["compare", str(tmp_path / "photo.png"), "Why?", "--out", str(tmp_path / "out")]
     argv += ["--methods", "last-ones", "--set", "last-ones.layer=2", "--budget", "3"]
