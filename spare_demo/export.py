@@ -18,8 +18,6 @@ from spare_demo.exploration import Curve
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.record import record
 from spare_demo.render import (
-    BLUE,
-    VERMILION,
     Canvas,
     Rendered,
     difference,
@@ -32,7 +30,7 @@ from spare_demo.render import (
     selection_overlay,
     weight_map,
 )
-from spare_demo.render.base import Colour
+from spare_demo.render.base import PALETTE, Colour
 from spare_demo.render.card import Panel, card, card_svg
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
 from spare_demo.render.svg import (
@@ -43,10 +41,6 @@ from spare_demo.render.svg import (
     merged_svg,
     order_svg,
 )
-
-# A, B, then Okabe and Ito's others, as the curves have them.
-_COLOURS: tuple[Colour, ...] = (BLUE, VERMILION, (0, 158, 115), (204, 121, 167), (230, 159, 0))
-
 
 PANELS = {
     "comparison": "all answers side by side",
@@ -195,7 +189,8 @@ def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
 
 def _coloured(comparison: Comparison) -> dict[str, Colour]:
     labels = list(comparison.exploration.methods)
-    return {label: _COLOURS[i % len(_COLOURS)] for i, label in enumerate(labels)}
+    # As the curves have them.
+    return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(labels)}
 
 
 def _slugs(labels: list[str]) -> list[str]:

@@ -106,10 +106,6 @@ def _levels(summary: Summary) -> dict[str, float]:
     }
 
 
-def _name(label: str) -> str:
-    return title_of(label)
-
-
 def _sentence(chart: Chart) -> str:
     """The chart's numbers at each series' first and last point."""
     parts = [

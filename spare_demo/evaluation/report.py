@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def write_report(
         for figure in drawn.values():
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
             target.write_text(svg(figure.chart), encoding="utf-8")
-            address = Path(_relative(target, file.parent)).as_posix()
+            address = Path(os.path.relpath(target.resolve(), file.parent.resolve())).as_posix()
             parts.append(f"![{figure.sentence}]({address})")
         parts += [table.markdown() for table in tables.all_tables(summary, budget)]
     file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
@@ -74,7 +75,7 @@ def findings(summary: Summary, budget: int) -> list[str]:
         said.append(_between(summary, "spare", "cdpruner"))
     said += _text_guidance(summary, budget)
     said += [_where(layer, found) for layer, found in summary.places.items()]
-    return said
+    return [sentence for sentence in said if sentence]
 
 
 def _best(summary: Summary, k: int) -> str:
@@ -178,9 +179,3 @@ def _phases(title: str, phases: Sequence[Any]) -> str:
     ]
     rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)
     return tables.Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()
-
-
-def _relative(target: Path, start: Path) -> str:
-    import os
-
-    return os.path.relpath(target.resolve(), start.resolve())

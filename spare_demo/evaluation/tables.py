@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.evaluation.results import BLANK, UNPRUNED
-from spare_demo.evaluation.summary import Column, Estimate, Summary
+from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
 from spare_demo.pruners import PRUNERS, options
 
 _NOT_APART = "The 95 % intervals, in brackets, come from drawing whole pictures again."
@@ -170,7 +170,6 @@ def places(summary: Summary) -> Table | None:
     if not summary.places:
         return None
     names = {-2: "penultimate (-2)", -1: "last (-1)"}
-    fields = ("asked", "others", "background", "asked_over_background", "asked_over_others")
     return Table(
         "Where the raw cosine between question and patch falls",
         (
@@ -178,7 +177,7 @@ def places(summary: Summary) -> Table | None:
             "AUC, asked about over background", "AUC, asked about over other things",
         ),
         tuple(
-            (names.get(layer, str(layer)), *(plain(found.get(field)) for field in fields))
+            (names.get(layer, str(layer)), *(plain(found.get(field)) for field in PLACE_FIELDS))
             for layer, found in summary.places.items()
         ),
         "Means over questions. AUC: the chance that a patch on a thing asked about has a higher "

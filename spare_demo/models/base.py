@@ -67,7 +67,8 @@ class View:
         picture, question: as given.
         prompt: the exact text given to the language model, with one image token where the n visual
             tokens go.
-        input_ids: (1, T) its tokens, CPU, with n image placeholders.
+        input_ids: (1, T) its tokens, CPU, with an image placeholder for each of
+            `picture.slots`.
         tokens: what the pruning methods get.
         relevance_seconds: wall time of the text pass and of projecting the patches.
         text_stretches: how many 77-token stretches the question filled; above 1 only the last is

@@ -15,7 +15,7 @@ def build_prompt(processor: Any, question: str, n: int) -> tuple[str, Tensor]:
     Args:
         processor: of the checkpoint; its template wins over its tokenizer's.
         question: as asked; blanks around it are dropped.
-        n: number of visual tokens.
+        n: image placeholders: visual tokens, and newline tokens where there are some.
 
     Returns:
         the prompt with one image token, and its (1, T) ids with n of them.

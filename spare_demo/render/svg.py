@@ -27,8 +27,8 @@ from spare_demo.render.base import (
     hex_of,
     number,
     token_flags,
+    token_list,
 )
-from spare_demo.render.base import token_list as _token_list
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis, hue_ramp
 from spare_demo.render.heatmap import side_by_side
@@ -127,7 +127,7 @@ def difference_svg(
 
 def order_svg(canvas: Canvas, order: Tokens, colour: Colour, label: str, sentence: str) -> str:
     """`pick_order` as SVG."""
-    picks = _token_list(order, canvas.grid.n).tolist()
+    picks = token_list(order, canvas.grid.n).tolist()
     sheet = _Sheet(canvas, canvas.dim, sentence)
     shades = hue_ramp(colour, np.arange(len(picks)) / max(1, len(picks) - 1))
     for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):

@@ -156,6 +156,15 @@ def test_places_are_averaged_by_layer() -> None:
     assert "last layer: high raw cosine falls off the things asked about" in text
 
 
+def test_findings_leave_out_what_there_is_nothing_to_say_of() -> None:
+    spare = [row for row in made() if row.method == "spare"]
+    rows = [*made(), *(dataclasses.replace(row, method="cdpruner") for row in spare)]
+    nowhere = Place("held-out", "0", 0, -2, *[math.nan] * 5)
+    summary = summarise(rows, [nowhere], reference="random")["held-out"]
+    said = report.findings(summary, 64)
+    assert said and all(said)
+
+
 def test_every_table_has_its_numbers() -> None:
     summary = summarise(made(), PLACES)["held-out"]
     found = {table.title: table for table in tables.all_tables(summary, 64)}
