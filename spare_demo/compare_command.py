@@ -21,7 +21,7 @@ from spare_demo.cost import (
 )
 from spare_demo.export import PANELS, USUAL, write
 from spare_demo.geometry import Aspect
-from spare_demo.models import Model, bits_of, load_model
+from spare_demo.models import Answer, Model, bits_of, load_model
 from spare_demo.pictures import open_picture
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options
@@ -199,6 +199,11 @@ def _repeated(found: Comparison, again: Comparison) -> str:
         if selection.order.tolist() != found.selections[label].order.tolist()
     ]
     other += [
+        f"{titles[label]} keeps other tokens in some layers"
+        for label in again.plans
+        if _by_layer(again.answers[label]) != _by_layer(found.answers[label])
+    ]
+    other += [
         f"{titles[label]} answers otherwise"
         for label, answer in again.answers.items()
         if answer.token_ids != found.answers[label].token_ids
@@ -208,6 +213,10 @@ def _repeated(found: Comparison, again: Comparison) -> str:
     if not other:
         return "The same tokens and answers as in the file."
     return f"Not as in the file: {'; '.join(other)}."
+
+
+def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
+    return [(found.layer, found.kept.tolist()) for found in answer.layer_sets]
 
 
 def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:

@@ -315,6 +315,25 @@ def test_from_and_again_asks_the_model_the_same(
     assert "Not as in the file: CDPruner keeps other tokens; mine answers otherwise." in told
 
 
+def test_again_compares_what_each_layer_kept(
+    run: Run, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = run("--methods", "fastv", "--budget", "9")
+    file = out / "result.json"
+    argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
+    argv += ["--model", str(tiny_folder)]
+    assert main(argv) == 0
+    assert "The same tokens and answers as in the file." in capsys.readouterr().out
+    told = json.loads(file.read_text())
+    kept = told["plans"]["fastv"]["kept"][-1]["patches"]
+    others = [patch for patch in range(16) if patch not in kept]
+    told["plans"]["fastv"]["kept"][-1]["patches"] = [*kept[1:], others[0]]
+    file.write_text(json.dumps(told))
+    assert main(argv) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Not as in the file: FastV keeps other tokens in some layers." in said
+
+
 @pytest.mark.parametrize(
     ("revision", "more", "bits"),
     [("ab-8bit", (), 8), ("ab", (), 16), ("ab-8bit", ("--bits", "4"), 4), ("-4bit", (), 4)],
