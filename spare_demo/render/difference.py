@@ -15,13 +15,20 @@ from spare_demo.render.base import (
     tokens_word,
 )
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch, swatch_size
+from spare_demo.render.legend import (
+    DROPPED,
+    PHOTO,
+    Entry,
+    below,
+    ground_entries,
+    legend,
+    swatch,
+    swatch_size,
+)
 from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
 
 _BLACK: Colour = (0, 0, 0)
 _WHITE: Colour = (255, 255, 255)
-_PHOTO: Colour = (196, 200, 204)
-_DROPPED: Colour = (69, 70, 71)
 
 
 def difference(
@@ -58,9 +65,9 @@ def difference(
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     entries = [
         Entry(_both_swatch(canvas, width), f"both {both}"),
-        Entry(swatch(canvas, _PHOTO, BLUE), f"only {label_a} {only_a}"),
-        Entry(swatch(canvas, _PHOTO, VERMILION, hatch=True), f"only {label_b} {only_b}"),
-        Entry(swatch(canvas, _DROPPED), f"neither {n - both - only_a - only_b}"),
+        Entry(swatch(canvas, PHOTO, BLUE), f"only {label_a} {only_a}"),
+        Entry(swatch(canvas, PHOTO, VERMILION, hatch=True), f"only {label_b} {only_b}"),
+        Entry(swatch(canvas, DROPPED), f"neither {n - both - only_a - only_b}"),
         *ground_entries(canvas),
     ]
     padding = canvas.grid.padding.numpy()
@@ -86,6 +93,6 @@ def _white_on_black(cells: Cells, flags: np.ndarray, width: int) -> None:
 
 def _both_swatch(canvas: Canvas, width: int) -> Image.Image:
     side = swatch_size(canvas)
-    pixels = np.full((side, side, 3), _PHOTO, np.uint8)
+    pixels = np.full((side, side, 3), PHOTO, np.uint8)
     _white_on_black(pixels.reshape(1, 1, side, side, 3), np.ones(1, np.bool_), width)
     return Image.fromarray(pixels)

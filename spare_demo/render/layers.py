@@ -7,11 +7,8 @@ from PIL import Image
 
 from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch
+from spare_demo.render.legend import DROPPED, PHOTO, Entry, below, ground_entries, legend, swatch
 from spare_demo.render.marks import corner_hatch, line_width, outline
-
-_PHOTO: Colour = (196, 200, 204)  # stands for the photo in a legend square
-_DROPPED: Colour = (69, 70, 71)  # the same, dimmed
 
 
 def layer_overlay(
@@ -45,16 +42,16 @@ def layer_overlay(
     outline(cells, canvas.per_cell(flags), colour, line_width(canvas.patch))
     corner_hatch(cells, canvas.per_cell(mixed & ~flags), colour)
     count, gone = int(flags.sum()), int((~flags & ~mixed).sum())
-    entries = [Entry(swatch(canvas, _PHOTO, colour), f"{label} still has {count}")]
+    entries = [Entry(swatch(canvas, PHOTO, colour), f"{label} still has {count}")]
     sentence = f"In layer {layer + 1} of {depth} {label} still has {count} of {tokens_word(n)}"
     if rows:
         into = f"{rows} row" if rows == 1 else f"{rows} rows"
         part = int(mixed.sum())
         entries.append(
-            Entry(swatch(canvas, _DROPPED, colour, hatch=True), f"merged {part} into {into}")
+            Entry(swatch(canvas, DROPPED, colour, hatch=True), f"merged {part} into {into}")
         )
         sentence += f", and {into} merged from {part} others"
-    entries += [Entry(swatch(canvas, _DROPPED), f"dropped {gone}"), *ground_entries(canvas)]
+    entries += [Entry(swatch(canvas, DROPPED), f"dropped {gone}"), *ground_entries(canvas)]
     note = f"layer {layer + 1} of {depth}: {count + rows} of {n} rows"
     image = below(Image.fromarray(pixels), legend(canvas, entries, note))
     return Rendered(image, sentence + ".")

@@ -15,6 +15,10 @@ from spare_demo.render.text import drawable, font, shorten
 PANEL: Colour = (250, 250, 250)
 INK: Colour = (32, 36, 42)
 FAINT: Colour = (92, 98, 106)
+# What stands in a legend square for the photo as it is, half bright, and dimmed.
+PHOTO: Colour = (196, 200, 204)
+MIXED: Colour = (132, 134, 136)
+DROPPED: Colour = (69, 70, 71)
 
 
 class Entry(NamedTuple):

@@ -9,14 +9,19 @@ from PIL import Image
 from spare_demo.render.base import Colour, Flags, Rendered, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.heatmap import heatmap
-from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch
+from spare_demo.render.legend import (
+    DROPPED,
+    MIXED,
+    PHOTO,
+    Entry,
+    below,
+    ground_entries,
+    legend,
+    swatch,
+)
 from spare_demo.render.marks import corner_hatch, line_width, outline
 from spare_demo.render.overlay import kept_overlay
 from spare_demo.tokens import Selection
-
-_PHOTO: Colour = (196, 200, 204)  # stands for the photo in a legend square
-_MIXED: Colour = (132, 134, 136)
-_DROPPED: Colour = (69, 70, 71)
 
 
 def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, label: str) -> Rendered:
@@ -52,10 +57,10 @@ def merged_overlay(
     alone, without = int((own & ~grown).sum()), rows - int(own.sum())
     unused = n - int(own.sum()) - int(mixed.sum())
     entries = [
-        Entry(swatch(canvas, _PHOTO, colour), f"as they are {alone}"),
-        Entry(swatch(canvas, _PHOTO, colour, hatch=True), f"others mixed in {int(grown.sum())}"),
-        Entry(swatch(canvas, _MIXED), f"only mixed in {int(mixed.sum())}"),
-        Entry(swatch(canvas, _DROPPED), f"no part {unused}"),
+        Entry(swatch(canvas, PHOTO, colour), f"as they are {alone}"),
+        Entry(swatch(canvas, PHOTO, colour, hatch=True), f"others mixed in {int(grown.sum())}"),
+        Entry(swatch(canvas, MIXED), f"only mixed in {int(mixed.sum())}"),
+        Entry(swatch(canvas, DROPPED), f"no part {unused}"),
         *ground_entries(canvas),
     ]
     note = f"{label}: {rows} merged tokens of {n}"

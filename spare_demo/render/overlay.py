@@ -7,11 +7,8 @@ from PIL import Image
 
 from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import Entry, below, ground_entries, legend, swatch
+from spare_demo.render.legend import DROPPED, PHOTO, Entry, below, ground_entries, legend, swatch
 from spare_demo.render.marks import line_width, outline
-
-_PHOTO: Colour = (196, 200, 204)  # stands for the photo in a legend square
-_DROPPED: Colour = (69, 70, 71)  # the same, dimmed
 
 
 def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Rendered:
@@ -33,8 +30,8 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Re
     count = int(flags.sum())
     padding = canvas.grid.padding.numpy()
     entries = [
-        Entry(swatch(canvas, _PHOTO, colour), f"{label} kept {count}"),
-        Entry(swatch(canvas, _DROPPED), f"dropped {n - count}"),
+        Entry(swatch(canvas, PHOTO, colour), f"{label} kept {count}"),
+        Entry(swatch(canvas, DROPPED), f"dropped {n - count}"),
         *ground_entries(canvas),
     ]
     sentence, note = f"{label} kept {count} of {tokens_word(n)}", f"{count / n:.1%} of the tokens"
