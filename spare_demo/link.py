@@ -87,7 +87,6 @@ def decode(
     tokens: int,
     layers: int | None = None,
     question: Callable[[str], str] = str.strip,
-    methods: Collection[str] = tuple(PRUNERS),
     examples: Collection[str] = (),
     aspects: Collection[str] = get_args(Aspect),
     views: Collection[str] = get_args(Views),
@@ -101,7 +100,7 @@ def decode(
         layers: of the language model; None to take any.
         question: makes a question fit or raises ValueError with a sentence, as
             `Settings.check_question`.
-        methods, examples, aspects, views: the names there are here.
+        examples, aspects, views: the names there are here.
         model: "name@revision" of the model that runs; None to say nothing of another one.
     """
     if isinstance(query, str):
@@ -124,7 +123,7 @@ def decode(
     for slot, name in (("A", "method_a"), ("B", "method_b")):
         take(
             name,
-            _method(methods),
+            _method,
             f"{slot}: there is no method {{}} here, or not with these settings; the page's own is "
             "set.",
         )
@@ -157,14 +156,9 @@ def decode(
     return State(**found), stale
 
 
-def _method(names: Collection[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.partition(":")[0] not in names:
-            raise ValueError
-        read_method(text, PRUNERS)
-        return text
-
-    return read
+def _method(text: str) -> str:
+    read_method(text, PRUNERS)
+    return text
 
 
 def _one_of(names: Collection[str]) -> Callable[[str], str]:

@@ -38,15 +38,12 @@ class PictureError(ValueError):
     """A picture that cannot be used; the message says what to do next and may be shown as is."""
 
 
-def open_picture(
-    source: Source, max_pixels: int = 40_000_000, max_side: int = MAX_SIDE
-) -> Image.Image:
+def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
     """Open a picture as the visitor sees it: upright, RGB, first frame, transparency on white.
 
     Args:
         source: path, bytes, binary file object, or a Pillow image (left as it was).
         max_pixels: largest width * height that is decoded; Pillow's own limit holds as well.
-        max_side: largest width or height, in pixels.
 
     Returns:
         a new RGB image without metadata (a photo's GPS position travels no further).
@@ -55,21 +52,21 @@ def open_picture(
         PictureError: no picture, empty, damaged, or too large; judged from the header.
     """
     if isinstance(source, Image.Image):
-        return _decode(source, max_pixels, max_side)
+        return _decode(source, max_pixels)
     if isinstance(source, bytes | bytearray):
-        return _open_stream(io.BytesIO(source), max_pixels, max_side)
+        return _open_stream(io.BytesIO(source), max_pixels)
     if isinstance(source, str | os.PathLike):
         try:
             with open(source, "rb") as stream:
-                return _open_stream(stream, max_pixels, max_side)
+                return _open_stream(stream, max_pixels)
         except PictureError:
             raise
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
             raise PictureError(_MISSING) from error
-    return _open_stream(source, max_pixels, max_side)
+    return _open_stream(source, max_pixels)
 
 
-def _open_stream(stream: IO[bytes], max_pixels: int, max_side: int) -> Image.Image:
+def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
     try:
         if not stream.seekable():
             stream = io.BytesIO(stream.read())
@@ -84,7 +81,7 @@ def _open_stream(stream: IO[bytes], max_pixels: int, max_side: int) -> Image.Ima
     known = [name for name in _FORMATS if name in Image.OPEN]  # AVIF came with Pillow 11.3
     try:
         with Image.open(stream, formats=known) as image:
-            return _decode(image, max_pixels, max_side)
+            return _decode(image, max_pixels)
     except PictureError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -94,15 +91,15 @@ def _open_stream(stream: IO[bytes], max_pixels: int, max_side: int) -> Image.Ima
         raise PictureError(_DAMAGED if broken else _NOT_A_PICTURE) from error
 
 
-def _decode(image: Image.Image, max_pixels: int, max_side: int) -> Image.Image:
-    _check_size(image.size, max_pixels, max_side)
+def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
+    _check_size(image.size, max_pixels)
     try:
         image.load()
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(_too_large(None, max_pixels)) from error
     except Exception as error:
         raise PictureError(_DAMAGED) from error
-    _check_size(image.size, max_pixels, max_side)  # an ICO or GIF may hold more than it announced
+    _check_size(image.size, max_pixels)  # an ICO or GIF may hold more than it announced
     result = _to_rgb(_upright(image))
     if result is image:
         result = image.copy()
@@ -110,16 +107,16 @@ def _decode(image: Image.Image, max_pixels: int, max_side: int) -> Image.Image:
     return result
 
 
-def _check_size(size: tuple[int, int], max_pixels: int, max_side: int) -> None:
+def _check_size(size: tuple[int, int], max_pixels: int) -> None:
     width, height = size
     if width < 1 or height < 1:
         raise PictureError(_DAMAGED)
     if width * height > max_pixels:
         raise PictureError(_too_large(size, max_pixels))
-    if max(size) > max_side:
+    if max(size) > MAX_SIDE:
         raise PictureError(
             f"The picture is {width} by {height} pixels; no side may be longer than "
-            f"{max_side:,} pixels. Crop it and upload it again."
+            f"{MAX_SIDE:,} pixels. Crop it and upload it again."
         )
 
 

@@ -76,6 +76,21 @@ def tiny_qwen(tiny_qwen_folder: Path) -> QwenModel:
 
 
 @pytest.fixture(scope="session")
+def deep_model(tmp_path_factory: pytest.TempPathFactory) -> LlavaModel:
+    """A tiny LLaVA of 6 decoder layers: enough for every schedule inside the language model."""
+    import torch
+    from tiny_checkpoint import write_llava_folder
+
+    from spare_demo.models import load_model
+
+    folder = tmp_path_factory.mktemp("checkpoint") / "deep-llava"
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        write_llava_folder(folder, layers=6)
+    return load_model(str(folder), device="cpu")  # type: ignore[return-value]
+
+
+@pytest.fixture(scope="session")
 def photo() -> Image.Image:
     """A wide RGB picture, 90 x 60, without two equal patches."""
     noise = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)

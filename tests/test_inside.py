@@ -33,20 +33,6 @@ INSIDE = [name for name, method in PRUNERS.items() if isinstance(method, LayerPr
 
 
 @pytest.fixture(scope="module")
-def deep_model(tmp_path_factory: pytest.TempPathFactory) -> LlavaModel:
-    """A tiny LLaVA of 6 decoder layers: enough for every schedule."""
-    from tiny_checkpoint import write_llava_folder
-
-    from spare_demo.models import load_model
-
-    folder: Path = tmp_path_factory.mktemp("checkpoint") / "deep-llava"
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        write_llava_folder(folder, layers=6)
-    return load_model(str(folder), device="cpu")
-
-
-@pytest.fixture(scope="module")
 def result(deep_model: LlavaModel, photo: Image.Image) -> Comparison:
     return compare(deep_model, photo, QUESTION, ("spare", *INSIDE), budget=9, max_new_tokens=3)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -274,20 +273,6 @@ def test_decoders_it_cannot_run_are_refused() -> None:
 
 
 # Through the model, as the page and the command line use it.
-
-
-@pytest.fixture(scope="module")
-def deep_model(tmp_path_factory: pytest.TempPathFactory) -> LlavaModel:
-    """A tiny LLaVA of 6 decoder layers: enough for every schedule."""
-    from tiny_checkpoint import write_llava_folder
-
-    from spare_demo.models import load_model
-
-    folder: Path = tmp_path_factory.mktemp("checkpoint") / "deep-llava"
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        write_llava_folder(folder, layers=6)
-    return load_model(str(folder), device="cpu")
 
 
 @pytest.fixture(scope="module")
