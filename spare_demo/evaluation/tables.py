@@ -9,7 +9,7 @@ from spare_demo.evaluation.results import BLANK, UNPRUNED
 from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
 from spare_demo.pruners import PRUNERS, options
 
-_NOT_APART = "The 95 % intervals, in brackets, come from drawing whole pictures again."
+_INTERVALS = "The 95 % intervals, in brackets, come from drawing whole pictures again."
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,7 @@ def plain(estimate: Estimate | None) -> str:
 
 def accuracy(summary: Summary) -> Table:
     """Accuracy by method and budget."""
-    ends = [
-        (m, summary.tokens) for m in (UNPRUNED, BLANK) if (m, summary.tokens) in summary.accuracy
-    ]
+    ends = _nothing_pruned(summary)
     rows = [
         (title_of(m), *["" for _ in summary.budgets], percent(summary.accuracy[m, k]))
         for m, k in ends
@@ -87,7 +85,7 @@ def accuracy(summary: Summary) -> Table:
         for m in summary.methods
     ]
     head = ("", *(f"{k} tokens" for k in summary.budgets), f"{summary.tokens} tokens")
-    counted = f"{summary.questions} questions about {summary.pictures} pictures. {_NOT_APART}"
+    counted = f"{summary.questions} questions about {summary.pictures} pictures. {_INTERVALS}"
     return Table("Right answers, in percent", head, tuple(rows), counted)
 
 
@@ -134,9 +132,7 @@ def by_skill(summary: Summary, budget: int) -> Table | None:
 
 def nothing_pruned(summary: Summary) -> Table:
     """The unpruned model, with its picture and a blank one, by skill and combination."""
-    columns = [
-        (m, summary.tokens) for m in (UNPRUNED, BLANK) if (m, summary.tokens) in summary.accuracy
-    ]
+    columns = _nothing_pruned(summary)
     parts: list[tuple[str, Mapping[Column, Estimate]]] = [("all questions", summary.accuracy)]
     parts += [(f"skill: {name}", found) for name, found in summary.skills.items()]
     parts += [(name, found) for name, found in summary.combinations.items()]
@@ -146,13 +142,13 @@ def nothing_pruned(summary: Summary) -> Table:
     ]
     words = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
     head = ("", "questions", *(words[m] for m, _ in columns))
-    return Table("Right answers with nothing pruned, in percent", head, tuple(rows), _NOT_APART)
+    return Table("Right answers with nothing pruned, in percent", head, tuple(rows), _INTERVALS)
 
 
 def errors(summary: Summary) -> Table:
     """Relative reconstruction error by method and budget."""
     return _plain_table(
-        summary, lambda c: summary.error.get(c), "Relative reconstruction error of the features",
+        summary, summary.error.get, "Relative reconstruction error of the features",
         "‖X − XP‖ / ‖X‖ with P the projector on the span of the kept tokens, mean over questions.",
     )  # fmt: skip
 
@@ -160,7 +156,7 @@ def errors(summary: Summary) -> Table:
 def divergences(summary: Summary) -> Table:
     """KL to the unpruned model by method and budget."""
     return _plain_table(
-        summary, lambda c: summary.kl.get(c), "KL divergence from the unpruned model, in nats",
+        summary, summary.kl.get, "KL divergence from the unpruned model, in nats",
         "Of the first token's distribution, mean over questions.",
     )  # fmt: skip
 
@@ -196,12 +192,16 @@ def all_tables(summary: Summary, budget: int) -> list[Table]:
     return [*found, *([relevance] if relevance else [])]
 
 
+def _nothing_pruned(summary: Summary) -> list[Column]:
+    """The columns of the model with all tokens, of the picture and of a blank one."""
+    columns = [(m, summary.tokens) for m in (UNPRUNED, BLANK)]
+    return [column for column in columns if column in summary.accuracy]
+
+
 def _by(
     summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: int, title: str
 ) -> Table:
-    columns = [
-        (m, summary.tokens) for m in (UNPRUNED, BLANK) if (m, summary.tokens) in summary.accuracy
-    ]
+    columns = _nothing_pruned(summary)
     columns += [(m, budget) for m in summary.methods]
     rows = tuple(
         (title_of(c[0]), *(percent(found.get(c)) for found in [*parts.values(), summary.accuracy]))
@@ -209,7 +209,7 @@ def _by(
     )
     counts = {name: next(iter(found.values())).count for name, found in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
-    return Table(title, head, rows, _NOT_APART)
+    return Table(title, head, rows, _INTERVALS)
 
 
 def _plain_table(
@@ -219,7 +219,7 @@ def _plain_table(
         (title_of(m), *(plain(of((m, k))) for k in summary.budgets)) for m in summary.methods
     )
     return Table(
-        title, ("", *(f"{k} tokens" for k in summary.budgets)), rows, f"{note} {_NOT_APART}"
+        title, ("", *(f"{k} tokens" for k in summary.budgets)), rows, f"{note} {_INTERVALS}"
     )
 
 
