@@ -61,8 +61,7 @@ class Answering(ABC):
                 width, a plan for another picture or model, `max_new_tokens` below 1, negative
                 temperature.
         """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
+        _check_length(max_new_tokens)
         if not temperature >= 0:
             raise ValueError("temperature must be 0 (greedy) or above.")
         plan = None
@@ -140,8 +139,7 @@ class Answering(ABC):
         Raises:
             ValueError: at once, as `stream`.
         """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
+        _check_length(max_new_tokens)
         joint: dict[str, Rows] = {}
         alone: dict[str, Generator[str, None, Answer]] = {}
         for label, selection in selections.items():
@@ -194,8 +192,7 @@ class Answering(ABC):
         Raises:
             ValueError: as `stream`.
         """
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
+        _check_length(max_new_tokens)
         said: dict[int, Said] = {}
         prompts: dict[int, Prompt] = {}
         for i, (view, selection) in enumerate(asked):
@@ -238,6 +235,11 @@ class Answering(ABC):
     ) -> Said:
         alone = self.answer(view, selection, max_new_tokens)
         return Said(alone.text, alone.token_ids, alone.first_logits)
+
+
+def _check_length(max_new_tokens: int) -> None:
+    if max_new_tokens < 1:
+        raise ValueError("max_new_tokens must be at least 1.")
 
 
 def _identity(selection: Selection | None) -> Hashable:

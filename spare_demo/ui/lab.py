@@ -18,6 +18,7 @@ from spare_demo.evaluation.results import UNPRUNED, Row, csv_text
 from spare_demo.evaluation.run import Plan, picture_seed, run
 from spare_demo.evaluation.sheets import Sheet, drawn
 from spare_demo.evaluation.summary import Summary, summarise
+from spare_demo.evaluation.tables import title_of
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.render.chart import plotly_figure
@@ -109,7 +110,7 @@ class Lab:
         for label, least in plan.least.items():
             if not plan.budgets_of(label):
                 raise ValueError(
-                    f"{_name(label)} cannot meet any of these budgets. Choose one of at least "
+                    f"{title_of(label)} cannot meet any of these budgets. Choose one of at least "
                     f"{least}, or leave the method out."
                 )
         bench = Bench(plan, _read_scenes(scenes), seed=start)
@@ -156,8 +157,8 @@ class Lab:
             least = bench.plan.least.get(label, 1)
             if k < least:
                 sentence = (
-                    f"{_name(label)} was not measured at {k} tokens: its schedule needs a budget "
-                    f"of at least {least}. Choose a larger one."
+                    f"{title_of(label)} was not measured at {k} tokens: its schedule needs a "
+                    f"budget of at least {least}. Choose a larger one."
                 )
                 return [], [], sentence
         found = [
@@ -165,7 +166,7 @@ class Lab:
             for one, other in zip(_rows_of(bench, a, k), _rows_of(bench, b, k), strict=True)
             if one.right and not other.right
         ]
-        names = f"{_name(a)} is right and {_name(b)} is wrong"
+        names = f"{title_of(a)} is right and {title_of(b)} is wrong"
         sentence = (
             f"{names} on {len(found)} of {len(_rows_of(bench, a, k))} questions at {k} tokens."
         )
@@ -201,7 +202,7 @@ class Lab:
         labels = [*bench.plan.methods, UNPRUNED]
         middle = min(bench.plan.budgets, key=lambda k: (abs(k - 64), k))
         return {
-            "compared": [(_name(label), label) for label in labels],
+            "compared": [(title_of(label), label) for label in labels],
             "at": (bench.plan.budgets, middle),
         }
 
@@ -216,10 +217,6 @@ def _rows_of(bench: Bench, label: str, budget: int) -> list[Row]:
         raise ValueError("Choose A and B among the methods of this run.")
     whole = label == UNPRUNED
     return [row for row in bench.rows if row.method == label and (whole or row.budget == budget)]
-
-
-def _name(label: str) -> str:
-    return tables.title_of(label)
 
 
 def _caption(one: Row, other: Row) -> str:
