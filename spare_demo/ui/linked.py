@@ -49,6 +49,7 @@ def opened(
     found, stale = decode(
         {str(key): str(value) for key, value in query.items()},
         tokens=model.most_tokens,
+        layers=model.layers,
         question=settings.check_question,
         examples=names,
         aspects=list(model.aspects),

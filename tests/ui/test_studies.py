@@ -107,10 +107,11 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
 def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> None:
     second = handlers.offered[1]
     said = {"scene": Path(second.path).name, "a": "random", "k": "99", "show": "order"}
+    said["depth"] = "4"  # of a language model of 3 layers
     (shown,) = handlers.reopen({"query": said}, visit)
     assert (shown["image"], shown["question"]) == (second.path, second.question)
     assert shown["method_a"] == "random" and "budget" not in shown
-    assert "99" in shown["notice"]
+    assert "99" in shown["notice"] and "no layer &#x27;4&#x27;" in shown["notice"]
     (shown,) = handlers.reopen({"query": {"q": "Red?"}}, visit)
     assert shown["image"] is None and "carries no picture" in shown["notice"]
     for nonsense in ({}, {"query": None}, {"query": "a=1"}):
