@@ -30,7 +30,8 @@ def all_figures(summary: Summary, budget: int) -> list[Figure]:
     found = [accuracy(summary)]
     if summary.numbers:
         found.append(skills(summary, budget))
-    found.append(errors(summary))
+    if any(method in summary.methods for method, _ in summary.error):
+        found.append(errors(summary))
     for name, title, chosen in (
         ("ablation", "SPARE without text, with anti- and with normal relevance", ABLATION),
         ("top-k", "The k tokens of highest or lowest relevance alone", TOP_K),

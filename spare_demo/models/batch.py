@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spare_demo.models.decoding import _end_ids, _Text
+from spare_demo.models.decoding import Text, end_ids
 from spare_demo.models.padded import Padded, room
 from spare_demo.models.passes import Passes
 
@@ -100,8 +100,8 @@ class _Batch:
         self.hf, self.tokenizer, self.passes, self.prompts = hf, tokenizer, passes, prompts
 
     def run(self, max_new_tokens: int) -> list[Said]:
-        ends = _end_ids(self.hf)
-        texts = [_Text(self.tokenizer) for _ in self.prompts]
+        ends = end_ids(self.hf)
+        texts = [Text(self.tokenizer) for _ in self.prompts]
         (cache, first_logits), _ = self.passes.run(self._prefill)
         going, tokens = list(range(len(texts))), first_logits.argmax(-1)
         while True:

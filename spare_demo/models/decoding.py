@@ -58,11 +58,11 @@ def decode(
     Returns:
         the `Answer`; the pieces joined are its text.
     """
-    device, text, config = hf.device, _Text(tokenizer), hf.config
+    device, text, config = hf.device, Text(tokenizer), hf.config
     visual, embed = rows.values, hf.get_input_embeddings()
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first, last = int(placeholders[0]), int(placeholders[-1])
-    ends = _end_ids(hf)
+    ends = end_ids(hf)
     sampler = torch.Generator().manual_seed(seed)
     layerwise = None
     if plan is not None:
@@ -167,13 +167,13 @@ def cache_bytes(cache: DynamicCache) -> int:
     return sum(t.numel() * t.element_size() for layer in layers for t in (layer.keys, layer.values))
 
 
-def _end_ids(hf: Any) -> set[int]:
+def end_ids(hf: Any) -> set[int]:
     """The ids that close an answer, as ``generate`` takes them from the generation config."""
     ids = hf.generation_config.eos_token_id
     return set() if ids is None else {ids} if isinstance(ids, int) else set(ids)
 
 
-class _Text:
+class Text:
     """Token ids -> text in pieces that are never taken back.
 
     A token may hold half a character, and blanks at the end may turn out to be the answer's last:

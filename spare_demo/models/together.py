@@ -22,7 +22,7 @@ from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
 from spare_demo.models.captured import CapturedPrefill
-from spare_demo.models.decoding import _end_ids, _Text, cache_bytes
+from spare_demo.models.decoding import Text, cache_bytes, end_ids
 from spare_demo.models.floor import prefill_operations
 from spare_demo.models.padded import Padded, room
 from spare_demo.models.passes import OutOfMemory, Passes
@@ -143,7 +143,7 @@ class _Answering:
         captured: CapturedPrefill | None,
     ) -> None:
         self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
-        self.text, self.ends, self.captured = _Text(tokenizer), _end_ids(hf), captured
+        self.text, self.ends, self.captured = Text(tokenizer), end_ids(hf), captured
         self.cache: Any = DynamicCache(config=hf.config)
         self.ended: Literal["end", "length", "stop"] = "stop"
         self.open = self.done = False

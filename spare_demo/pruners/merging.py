@@ -59,8 +59,3 @@ def outliers(values: Tensor) -> int:
     values = values.flatten().double()
     low, high = torch.quantile(values, torch.tensor([0.25, 0.75], dtype=values.dtype)).tolist()
     return int((values > high + 1.5 * (high - low)).sum())
-
-
-def largest(values: Tensor, count: int) -> Tensor:
-    """(count,) places of the largest values, largest first; ties to the lower place."""
-    return values.sort(descending=True, stable=True).indices[:count]

@@ -299,11 +299,6 @@ def left_after(n: int, depth: int, first: int, k: int) -> int:
     return round((depth * k - first * n) / (depth - first))
 
 
-def best(scores: Tensor, k: int) -> Tensor:
-    """(k,) indices of the highest scores, best first; ties go to the lower index."""
-    return scores.sort(descending=True, stable=True).indices[:k]
-
-
 def one_hot(patches: Tensor, n: int) -> Tensor:
     """(v,) patch indices -> (v, n) float32 sources of rows that are each one patch."""
     return torch.nn.functional.one_hot(patches, n).float()

@@ -27,7 +27,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.merging import largest, merged_selection
+from spare_demo.pruners.merging import merged_selection
+from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
 

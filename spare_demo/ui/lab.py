@@ -25,6 +25,7 @@ from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
+from spare_demo.ui.handlers import read_seed
 from spare_demo.ui.visit import digest
 
 BUDGETS = (16, 32, 64, 128, 192)
@@ -100,7 +101,7 @@ class Lab:
         chosen = [name for name in self.methods if name in methods]
         if not chosen or not budgets:
             raise ValueError("Choose at least one method and one budget, then press Run.")
-        start = _read_seed(seed)
+        start = read_seed(seed)
         plan = Plan(
             {k: m for k, m in choose(chosen, start).items() if isinstance(m, Pruner)},
             tuple(sorted({int(k) for k in budgets})),
@@ -256,12 +257,6 @@ def _table_html(table: tables.Table) -> str:
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         f"{panels.words_html(table.note)}"
     )
-
-
-def _read_seed(value: object) -> int:
-    """What a number field sends; the methods that draw refuse what is no seed."""
-    whole = isinstance(value, float) and value.is_integer()
-    return int(value) if whole else 0 if value is None else value  # type: ignore[call-overload,return-value]
 
 
 def _read_scenes(value: object) -> int:

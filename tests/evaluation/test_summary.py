@@ -195,6 +195,14 @@ def test_without_methods_there_is_the_unpruned_model() -> None:
     assert len(report.findings(summary, 0)) == 2
 
 
+def test_methods_without_a_reconstruction_have_no_figure_of_it() -> None:
+    """Those inside the language model have no single token set to rebuild the others from."""
+    rows = [dataclasses.replace(row, error=float("nan")) for row in made()]
+    summary = summarise(rows)["held-out"]
+    names = [figure.name for figure in figures.all_figures(summary, 16)]
+    assert "accuracy" in names and "reconstruction" not in names
+
+
 def test_figures_hold_the_estimates() -> None:
     rows = made()
     rows += [

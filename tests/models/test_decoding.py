@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from spare_demo.models import Answer, LlavaModel, Picture, View
-from spare_demo.models.decoding import _Text
+from spare_demo.models.decoding import Text
 from spare_demo.tokens import Selection
 
 QUESTIONS = [
@@ -172,7 +172,7 @@ def test_no_piece_holds_half_a_character(tiny_model: LlavaModel) -> None:
     text = "  a 漢字 🦊🦊  end.  "
     ids = tiny_model.tokenizer(text, add_special_tokens=False).input_ids
     assert len(ids) > len(text)  # the fox and the signs take several tokens each
-    incremental = _Text(tiny_model.tokenizer)
+    incremental = Text(tiny_model.tokenizer)
     pieces = [incremental.add(token) for token in ids]
     pieces.append(incremental.rest())
     assert "".join(pieces) == text.strip()
@@ -182,7 +182,7 @@ def test_no_piece_holds_half_a_character(tiny_model: LlavaModel) -> None:
 
 def test_an_unfinished_character_is_shown_only_at_the_end(tiny_model: LlavaModel) -> None:
     ids = tiny_model.tokenizer("a🦊", add_special_tokens=False).input_ids[:-1]
-    incremental = _Text(tiny_model.tokenizer)
+    incremental = Text(tiny_model.tokenizer)
     assert "".join(incremental.add(token) for token in ids) == "a"
     assert set(incremental.rest()) == {"\N{REPLACEMENT CHARACTER}"}
 

@@ -17,7 +17,8 @@ from spare_demo.pruners.inside.dart import Dart, spread_out
 from spare_demo.pruners.inside.fastv import FastV
 from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
 from spare_demo.pruners.inside.sparsevlm import SparseVLM, cluster, ones_rotated, raters
-from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop, best, depths
+from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop, depths
+from spare_demo.pruners.ranking import largest
 
 METHODS = [method for method in PRUNERS.values() if isinstance(method, LayerPruner)]
 every_method = pytest.mark.parametrize("method", METHODS, ids=[m.name for m in METHODS])
@@ -198,7 +199,7 @@ def test_the_last_token_of_the_prompt_decides(method: LayerPruner, ahead: bool) 
 
 
 def test_best_breaks_ties_by_index() -> None:
-    assert best(torch.tensor([1.0, 3.0, 1.0, 3.0]), 3).tolist() == [1, 3, 0]
+    assert largest(torch.tensor([1.0, 3.0, 1.0, 3.0]), 3).tolist() == [1, 3, 0]
 
 
 def test_pivots_take_what_is_least_like_them_in_turn() -> None:

@@ -25,7 +25,8 @@ from torch import Tensor
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.one_stop import OneStop
-from spare_demo.pruners.plan import Choice, Reading, Stop, best
+from spare_demo.pruners.plan import Choice, Reading, Stop
+from spare_demo.pruners.ranking import largest
 
 
 @dataclass(frozen=True)
@@ -74,8 +75,8 @@ class Dart(OneStop):
     def choose(self, reading: Reading, stop: Stop) -> Choice:
         norms = reading.keys().abs().sum(dim=-1)  # (T,)
         states = torch.nn.functional.normalize(reading.normed().float(), dim=-1)
-        visual = best(norms[reading.visual], min(self.image_pivots, stop.keep))
-        text = best(norms[reading.text], self.text_pivots)
+        visual = largest(norms[reading.visual], min(self.image_pivots, stop.keep))
+        text = largest(norms[reading.text], self.text_pivots)
         pivots = torch.cat([states[reading.visual][visual], states[reading.text][text]])
         likeness = pivots @ states[reading.visual].T  # (pivots, v) cosines
         return Choice(spread_out(likeness, visual, stop.keep))

@@ -15,7 +15,8 @@ from typing import Literal
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.one_stop import OneStop
-from spare_demo.pruners.plan import Choice, Reading, Stop, best
+from spare_demo.pruners.plan import Choice, Reading, Stop
+from spare_demo.pruners.ranking import largest
 
 
 @dataclass(frozen=True)
@@ -47,4 +48,4 @@ class FastV(OneStop):
     def choose(self, reading: Reading, stop: Stop) -> Choice:
         last = len(reading.hidden) - 1
         scores = reading.attention([last])[:, 0].mean(dim=0)  # (T,)
-        return Choice(best(scores[reading.visual], stop.keep))
+        return Choice(largest(scores[reading.visual], stop.keep))

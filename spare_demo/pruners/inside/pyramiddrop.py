@@ -23,10 +23,10 @@ from spare_demo.pruners.plan import (
     LayerPruner,
     Reading,
     Stop,
-    best,
     depths,
     lowest_average,
 )
+from spare_demo.pruners.ranking import largest
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
 
@@ -75,7 +75,7 @@ class PyramidDrop(LayerPruner):
     def choose(self, reading: Reading, stop: Stop) -> Choice:
         last = len(reading.hidden) - 1
         scores = reading.attention([last], ahead=True)[:, 0].mean(dim=0)  # (T,)
-        return Choice(best(scores[reading.visual], stop.keep))
+        return Choice(largest(scores[reading.visual], stop.keep))
 
     def _places(self, depth: int) -> tuple[int, ...]:
         return depths(_LAYERS[self.schedule], depth, self.title)

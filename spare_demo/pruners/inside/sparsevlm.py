@@ -40,9 +40,9 @@ from spare_demo.pruners.plan import (
     LayerPruner,
     Reading,
     Stop,
-    best,
     depths,
 )
+from spare_demo.pruners.ranking import largest
 
 _OUTPUTS = (2, 6, 15)
 _PAPER_TOKENS = 576
@@ -154,15 +154,15 @@ class SparseVLM(LayerPruner):
         weights = weights[:, :, reading.visual]  # (heads, raters, v)
         if self.version == "2.0":
             count = min(_HEADS, math.ceil(len(weights) / 2))
-            weights = weights[best(weights.sum(dim=(1, 2)), count)]
+            weights = weights[largest(weights.sum(dim=(1, 2)), count)]
         scores = weights.mean(dim=0).mean(dim=0)  # (v,)
-        kept = best(scores, stop.keep)
+        kept = largest(scores, stop.keep)
         if not stop.merged:
             return Choice(kept)
         dropped = torch.ones_like(scores, dtype=torch.bool)
         dropped[kept] = False
         left = dropped.nonzero().flatten()
-        again = left[best(scores[left], _recycled(len(left)))]
+        again = left[largest(scores[left], _recycled(len(left)))]
         shares = cluster(reading.hidden[reading.visual][again].float(), stop.merged)
         merge = shares.new_zeros(len(shares), len(scores))
         merge[:, again] = shares
@@ -238,7 +238,7 @@ def cluster(states: Tensor, count: int) -> Tensor:
     ties = (density[None] == density[:, None]) & (index[None] < index[:, None])
     denser = (density[None] > density[:, None]) | ties  # (s, s) whether the column is
     gap = distance.masked_fill(~denser, float(distance.max())).amin(dim=1)
-    centres = best(gap * density, count)
+    centres = largest(gap * density, count)
     member = distance[centres].argmin(dim=0)  # (s,) which centre is nearest
     member[centres] = torch.arange(count, device=states.device)
     joined = torch.nn.functional.one_hot(member, count).T.float()  # (count, s)
