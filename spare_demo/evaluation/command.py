@@ -13,8 +13,9 @@ from typing import Any, get_args
 
 from spare_demo.chosen import choose
 from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.progress import Bar
-from spare_demo.evaluation.report import about_built_in, main_budget, write_report
+from spare_demo.evaluation.report import about_built_in, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Plan, expected, run
 from spare_demo.evaluation.sheets import BadLine, Sheet, digest, drawn, read_lines
@@ -69,10 +70,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add(
         "--budgets",
         nargs="+",
-        type=int,
-        default=list(BUDGETS),
+        default=[str(k) for k in BUDGETS],
         metavar="K",
-        help=f"visual tokens kept (default: {' '.join(map(str, BUDGETS))})",
+        help="visual tokens kept, or shares of each picture's such as 25%% "
+        f"(default: {' '.join(map(str, BUDGETS))})",
     )
     add(
         "--set",
@@ -198,9 +199,7 @@ def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
 
 
 def _plan(arguments: argparse.Namespace) -> Plan:
-    budgets = tuple(sorted(set(arguments.budgets)))
-    if budgets[0] < 1:
-        raise ValueError("Every budget must be 1 or more.")
+    budgets = read_budgets(arguments.budgets)
     if arguments.max_new_tokens < 1:
         raise ValueError("--max-new-tokens must be 1 or more.")
     names = list(PRUNERS) if arguments.methods == ["all"] else arguments.methods
@@ -233,7 +232,7 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
     for label, method in plan.methods.items():
         reason = model.reason_against(method)
         if isinstance(method, LayerPruner) and not reason:
-            reason = _schedule_against(method, model, max(plan.budgets))
+            reason = _schedule_against(label, plan, model)
         if reason:
             if not leave_out:
                 raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
@@ -249,12 +248,12 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
     return possible
 
 
-def _schedule_against(method: LayerPruner, model: Model, most: int) -> str | None:
+def _schedule_against(label: str, plan: Plan, model: Model) -> str | None:
     """Why a schedule of layers does not even meet the largest budget."""
-    least = method.lowest(model.most_tokens, model.layers)
-    if most >= least:
+    alone = dataclasses.replace(plan, methods={label: plan.methods[label]}).within(model)
+    if alone.budgets_of(label):
         return None
-    return f"its schedule needs a budget of at least {least} on this model"
+    return f"its schedule needs a budget of at least {alone.least[label]} on this model"
 
 
 def _model(model: Model) -> dict[str, str]:
@@ -275,7 +274,7 @@ def _write(
 ) -> None:
     """Tables on the terminal; summary.md, summary.json, figures.html; the report if asked for."""
     folder = arguments.out
-    texts = {name: tables.all_tables(s, main_budget(s)) for name, s in found.items()}
+    texts = {name: tables.all_tables(s, middle(s.budgets)) for name, s in found.items()}
     for name, these in texts.items():
         print(f"\n== {name} ==")
         for table in these:
@@ -312,7 +311,7 @@ def _page(found: dict[str, Summary]) -> str:
     parts = ["<!doctype html><meta charset='utf-8'><title>Results</title>"]
     script: bool = True  # once is enough
     for name, summary in found.items():
-        for figure in figures.all_figures(summary, main_budget(summary)):
+        for figure in figures.all_figures(summary, middle(summary.budgets)):
             parts.append(f"<h2>{name}: {figure.chart.title}</h2>")
             parts.append(
                 plotly_figure(figure.chart).to_html(

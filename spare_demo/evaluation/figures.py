@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spare_demo.evaluation.budgets import Budget, value, words
 from spare_demo.evaluation.results import BLANK, UNPRUNED
 from spare_demo.evaluation.summary import Column, Estimate, Summary
 from spare_demo.evaluation.tables import title_of
@@ -23,7 +24,7 @@ class Figure:
     sentence: str
 
 
-def all_figures(summary: Summary, budget: int) -> list[Figure]:
+def all_figures(summary: Summary, budget: Budget) -> list[Figure]:
     """Every figure that the results have something for."""
     if not summary.methods:
         return []
@@ -51,7 +52,7 @@ def accuracy(
     """Accuracy of the methods (all of them by default) against budget."""
     chart = Lines(
         title,
-        "tokens kept",
+        _axis(summary),
         "right answers, %",
         tuple(
             _series(summary, label, summary.accuracy, 100) for label in methods or summary.methods
@@ -66,11 +67,11 @@ def errors(summary: Summary) -> Figure:
     known = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
     series = tuple(_series(summary, label, summary.error, 1) for label in known)
     title = "Relative reconstruction error against tokens kept"
-    chart = Lines(title, "tokens kept", "relative error", series, {})
+    chart = Lines(title, _axis(summary), "relative error", series, {})
     return Figure("reconstruction", chart, _sentence(chart))
 
 
-def skills(summary: Summary, budget: int) -> Figure:
+def skills(summary: Summary, budget: Budget) -> Figure:
     """Accuracy by the number of skills a question takes, at one budget."""
     columns: list[Column] = [*((m, budget) for m in summary.methods), (UNPRUNED, summary.tokens)]
     groups = list(summary.numbers.values())
@@ -81,7 +82,7 @@ def skills(summary: Summary, budget: int) -> Figure:
         return Series(title_of(column[0]), points, columns.index(column))
 
     chart = Bars(
-        f"Right answers by number of skills at {budget} tokens",
+        f"Right answers by number of skills at {words(budget)}",
         "right answers, %",
         tuple("1 skill" if n == 1 else f"{n} skills" for n in summary.numbers),
         tuple(bars(column) for column in columns),
@@ -91,12 +92,17 @@ def skills(summary: Summary, budget: int) -> Figure:
 
 def _series(summary: Summary, label: str, found: Mapping[Column, Estimate], scale: float) -> Series:
     there = [k for k in summary.budgets if (label, k) in found]
-    points = tuple(_point(k, found[label, k], scale) for k in there)
+    points = tuple(_point(value(k), found[label, k], scale) for k in there)
     return Series(title_of(label), points, summary.methods.index(label))
 
 
 def _point(x: float, estimate: Estimate, scale: float) -> Point:
     return Point(x, scale * estimate.value, scale * estimate.low, scale * estimate.high)
+
+
+def _axis(summary: Summary) -> str:
+    shares = any(isinstance(budget, str) for budget in summary.budgets)
+    return "tokens kept, % of the picture's" if shares else "tokens kept"
 
 
 def _levels(summary: Summary) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.results import BLANK, UNPRUNED
 from spare_demo.evaluation.summary import Estimate, Summary
 from spare_demo.evaluation.tables import percent, plain, share, title_of
@@ -34,7 +35,7 @@ def write_report(
     model = settings["model"]
     parts = [f"# {model['title']}: what was measured", _made_by(command, model), about]
     for name, summary in summaries.items():
-        budget = main_budget(summary)
+        budget = middle(summary.budgets)
         parts.append(f"## {_SETS.get(name, name)}")
         parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
         drawn = {figure.name: figure for figure in figures.all_figures(summary, budget)}
@@ -54,15 +55,10 @@ _SETS = {
 }
 
 
-def main_budget(summary: Summary) -> int:
-    """The budget that tables of one budget are for: 64, or the nearest that was measured."""
-    return min(summary.budgets, key=lambda k: (abs(k - 64), k), default=0)
-
-
-def findings(summary: Summary, budget: int) -> list[str]:
+def findings(summary: Summary, budget: Budget) -> list[str]:
     """What the results say, whoever wins."""
     full = summary.accuracy[UNPRUNED, summary.tokens]
-    said = [f"With all {summary.tokens} tokens {share(full)} of the answers are right."]
+    said = [f"With all {summary.whole} {share(full)} of the answers are right."]
     if blank := summary.accuracy.get((BLANK, summary.tokens)):
         said.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
     if summary.methods:
@@ -70,7 +66,7 @@ def findings(summary: Summary, budget: int) -> list[str]:
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
-            said.append(f"{k} random tokens lose {lost:.1f} points against all of them.")
+            said.append(f"{words(k)} at random lose {lost:.1f} points against all of them.")
     if {"spare", "cdpruner"} <= set(summary.methods):
         said.append(_between(summary, "spare", "cdpruner"))
     said += _text_guidance(summary, budget)
@@ -78,16 +74,16 @@ def findings(summary: Summary, budget: int) -> list[str]:
     return [sentence for sentence in said if sentence]
 
 
-def _best(summary: Summary, k: int) -> str:
+def _best(summary: Summary, k: Budget) -> str:
     found = _answered(summary, k)
     best = max(found, key=lambda m: found[m].value)
     near = [m for m in found if m != best and found[m].high >= found[best].low]
     also = "; ".join(title_of(m) for m in near)
     rest = f" Intervals that overlap with its own: {also}." if near else ""
-    return f"At {k} tokens {title_of(best)} is right most often, {share(found[best])}.{rest}"
+    return f"At {words(k)} {title_of(best)} is right most often, {share(found[best])}.{rest}"
 
 
-def _answered(summary: Summary, k: int) -> dict[str, Estimate]:
+def _answered(summary: Summary, k: Budget) -> dict[str, Estimate]:
     """Accuracy of the methods at one budget, those left out that cannot meet it."""
     return {m: summary.accuracy[m, k] for m in summary.methods if (m, k) in summary.accuracy}
 
@@ -105,13 +101,13 @@ def _between(summary: Summary, a: str, b: str) -> str:
     return f"{title_of(other)} against {title_of(summary.reference)}, paired: {', '.join(parts)}."
 
 
-def _text_guidance(summary: Summary, budget: int) -> list[str]:
+def _text_guidance(summary: Summary, budget: Budget) -> list[str]:
     said = []
     for chosen in (figures.ABLATION, ("anti-relevance", "normal-relevance")):
         there = [m for m in chosen if (m, budget) in summary.accuracy]
         if len(there) > 1:
             parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in there]
-            said.append(f"Text guidance at {budget} tokens: {'; '.join(parts)}.")
+            said.append(f"Text guidance at {words(budget)}: {'; '.join(parts)}.")
     return said
 
 

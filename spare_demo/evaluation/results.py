@@ -17,6 +17,8 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from spare_demo.evaluation.budgets import Budget, read_cell
+
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
 
 UNPRUNED, BLANK = "unpruned", "blank"
@@ -33,7 +35,8 @@ class Row:
         set, picture, number: the question's set, its picture, its number there from 0.
         truth: the right answers, " | " between them.
         category: for scenes the skills, "recognition + ocr".
-        method, budget: a label, "unpruned" or "blank"; visual tokens kept.
+        method, budget: a label, "unpruned" or "blank"; visual tokens kept, or the share of the
+            picture's own that was asked for.
         kl: KL divergence of the first token's distribution from the unpruned one's, in nats.
         error: relative reconstruction error of the features; NaN for a blank picture.
     """
@@ -47,7 +50,7 @@ class Row:
     right: bool
     category: str
     method: str
-    budget: int
+    budget: Budget
     kl: float
     error: float
 
@@ -81,6 +84,7 @@ _READ: dict[str, Callable[[str], Any]] = {
     "int": int,
     "float": float,
     "bool": lambda text: bool(int(text)),
+    "Budget": read_cell,
 }
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.evaluation import where
+from spare_demo.evaluation.budgets import Budget, as_share, size, value
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.results import BLANK, UNPRUNED, Key, Place, Row
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
@@ -25,6 +26,7 @@ from spare_demo.geometry import Aspect
 from spare_demo.models import Model, Picture, View
 from spare_demo.pictures import PictureError
 from spare_demo.pruners import LayerPlan, LayerPruner, Pruner
+from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
@@ -36,7 +38,8 @@ class Plan:
 
     Attributes:
         methods: by label; none for the unpruned model alone.
-        budgets: visual tokens kept, ascending.
+        budgets: visual tokens kept, or shares of a picture's own, ascending. Where pictures have
+            different numbers of tokens, one that has fewer keeps all.
         least: the least budget of a method inside the language model, whose schedule meets none
             below; `within` finds it.
         blank: whether every question is put to a blank picture too, nothing pruned.
@@ -46,8 +49,8 @@ class Plan:
     """
 
     methods: Mapping[str, Pruner]
-    budgets: tuple[int, ...]
-    least: Mapping[str, int] = field(default_factory=dict)
+    budgets: tuple[Budget, ...]
+    least: Mapping[str, Budget] = field(default_factory=dict)
     blank: bool = True
     instruction: str = ""
     max_new_tokens: int = 16
@@ -60,11 +63,16 @@ class Plan:
         n, layers = model.most_tokens, model.layers
         inside = {k: m for k, m in self.methods.items() if isinstance(m, LayerPruner)}
         least = {label: method.lowest(n, layers) for label, method in inside.items()}
+        if any(isinstance(budget, str) for budget in self.budgets):
+            return dataclasses.replace(
+                self, least={label: as_share(k, n) for label, k in least.items()}
+            )
         return dataclasses.replace(self, least=least)
 
-    def budgets_of(self, label: str) -> tuple[int, ...]:
+    def budgets_of(self, label: str) -> tuple[Budget, ...]:
         """The budgets that a method is measured at."""
-        return tuple(k for k in self.budgets if k >= self.least.get(label, 1))
+        least = value(self.least.get(label, 0))
+        return tuple(budget for budget in self.budgets if value(budget) >= least)
 
     def rows_of(self, sheet: Sheet) -> int:
         """How many results a picture gives."""
@@ -110,9 +118,13 @@ def run(
     skip: called with a sentence for a picture that cannot be opened; None: it ends the run.
 
     Raises:
-        PictureError: naming the picture. ValueError: a budget above the number of visual tokens,
-            or a method that needs a question's text where the model has no text tower.
+        PictureError: naming the picture. ValueError: a budget above the number of visual tokens
+            that any picture can have, or a method that needs a question's text where the model has
+            no text tower.
     """
+    most = plan.budgets[-1] if plan.budgets and plan.methods else 1
+    if isinstance(most, int):
+        check_budget(most, model.most_tokens)
     for sheet in sheets:
         if (sheet.set, sheet.picture) in done:
             continue
@@ -132,7 +144,7 @@ class _Trial(NamedTuple):
 
     number: int
     method: str
-    budget: int
+    budget: Budget
     view: View
     selection: Selection | LayerPlan | None
     error: float
@@ -183,16 +195,19 @@ def _measure(model: Model, sheet: Sheet, photo: Image.Image, plan: Plan) -> Meas
     return Measured(sheet, rows, places)
 
 
+_Pick = tuple[Budget, Selection | LayerPlan, float]
+
+
 class _Picks:
     """What the methods keep of one picture, with the error it leaves; text-free ones once."""
 
     def __init__(self, features: Tensor, methods: Mapping[str, Pruner], plan: Plan) -> None:
         self.plan, self.methods = plan, methods
         self.features, self.x = features, measures.compact(features)
-        self.known: dict[str, list[tuple[int, Selection | LayerPlan, float]]] = {}
+        self.known: dict[str, list[_Pick]] = {}
         self.greedy: tuple[View | None, dict[str, Selection]] = None, {}
 
-    def of(self, label: str, view: View) -> list[tuple[int, Selection | LayerPlan, float]]:
+    def of(self, label: str, view: View) -> list[_Pick]:
         """Of each budget: the budget, the selection and its relative reconstruction error.
 
         Methods inside the language model have a plan instead, and no error of one set.
@@ -200,24 +215,28 @@ class _Picks:
         method, budgets, tokens = self.methods[label], self.plan.budgets_of(label), view.tokens
         if label in self.known:
             return self.known[label]
+        sizes = [size(budget, tokens.n) for budget in budgets]
         if isinstance(method, LayerPruner):
-            return [(k, method.plan(view, k), float("nan")) for k in budgets]
-        found: list[tuple[int, Selection | LayerPlan, float]]
+            # A share rounded on a small picture may fall a token short of what a schedule meets.
+            least = method.lowest(tokens.n, view.layers)
+            plans = [method.plan(view, max(k, least)) for k in sizes]
+            return [(b, plan, float("nan")) for b, plan in zip(budgets, plans, strict=True)]
+        found: list[_Pick]
         if method.nested:
             most = self._most(label, view)
-            chosen = [most.prefix(k) for k in budgets]
-            errors = measures.reconstruction_curve(self.x, most.order, budgets, relative=True)
+            chosen = [most.prefix(k) for k in sizes]
+            errors = measures.reconstruction_curve(self.x, most.order, sizes, relative=True)
             found = list(zip(budgets, chosen, errors.tolist(), strict=True))
         else:
-            chosen = [method.select(tokens, k) for k in budgets]
-            found = [(k, s, self._error(s)) for k, s in zip(budgets, chosen, strict=True)]
+            chosen = [method.select(tokens, k) for k in sizes]
+            found = [(b, s, self._error(s)) for b, s in zip(budgets, chosen, strict=True)]
         if not method.needs_text:
             self.known[label] = found
         return found
 
     def _most(self, label: str, view: View) -> Selection:
         """A nested method's picks for the largest budget; greedy methods pick all together."""
-        most = max(self.plan.budgets)
+        most = max(size(budget, view.tokens.n) for budget in self.plan.budgets)
         if not isinstance(self.methods[label], Greedy):
             return self.methods[label].select(view.tokens, most)
         if self.greedy[0] is not view:

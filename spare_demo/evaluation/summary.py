@@ -8,14 +8,15 @@ so that a difference between two of them is paired.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spare_demo.evaluation.budgets import Budget, value
 from spare_demo.evaluation.results import BLANK, UNPRUNED, Place, Row
 
-Column = tuple[str, int]  # a method's label and a budget
+Column = tuple[str, Budget]  # a method's label and a budget
 RESAMPLES = 2000
 _LEVEL = (2.5, 97.5)
 
@@ -43,7 +44,8 @@ class Summary:
     Attributes:
         questions, pictures: how many.
         methods, budgets: in the order measured; without "unpruned" and "blank".
-        tokens: the budget of "unpruned".
+        tokens: the budget of "unpruned"; where pictures have different numbers, the largest.
+        fewest: the smallest.
         accuracy, kl, error: by method and budget; also "unpruned" and "blank" at `tokens`.
         difference: accuracy minus the reference method's at the same budget.
         skills: accuracy by skill (a question counts for each it takes), then method and budget.
@@ -55,8 +57,9 @@ class Summary:
     questions: int
     pictures: int
     methods: tuple[str, ...]
-    budgets: tuple[int, ...]
+    budgets: tuple[Budget, ...]
     tokens: int
+    fewest: int
     reference: str | None
     accuracy: dict[Column, Estimate]
     difference: dict[Column, Estimate]
@@ -66,6 +69,12 @@ class Summary:
     numbers: dict[int, dict[Column, Estimate]]
     combinations: dict[str, dict[Column, Estimate]]
     places: dict[int, dict[str, Estimate]] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> str:
+        """How many tokens an unpruned picture has, in words."""
+        several = f"{self.fewest} to " if self.fewest < self.tokens else ""
+        return f"{several}{self.tokens} tokens"
 
 
 def summarise(
@@ -103,9 +112,13 @@ def _summary(
     resamples: int,
     seed: int,
 ) -> Summary:
+    whole = [row.budget for row in rows if row.method == UNPRUNED and isinstance(row.budget, int)]
+    most = max(whole, default=0)
+    # One column of all pictures, however many tokens each has.
+    rows = [replace(r, budget=most) if r.method in (UNPRUNED, BLANK) else r for r in rows]
     columns = list(dict.fromkeys((row.method, row.budget) for row in rows))
     methods = tuple(dict.fromkeys(m for m, _ in columns if m not in (UNPRUNED, BLANK)))
-    budgets = tuple(sorted({k for m, k in columns if m in methods}))
+    budgets = tuple(sorted({k for m, k in columns if m in methods}, key=value))
     pictures = list(dict.fromkeys(row.picture for row in rows))
     draws = _Draws(pictures, resamples, seed)
     table = _Table(rows, columns, draws)
@@ -124,7 +137,8 @@ def _summary(
         pictures=len(pictures),
         methods=methods,
         budgets=budgets,
-        tokens=next((k for m, k in columns if m == UNPRUNED), 0),
+        tokens=most,
+        fewest=min(whole, default=0),
         reference=reference,
         accuracy=table.means(right, everything),
         difference=table.differences(right, reference, methods) if reference else {},

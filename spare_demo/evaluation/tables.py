@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from spare_demo.evaluation.budgets import Budget, words
 from spare_demo.evaluation.results import BLANK, UNPRUNED
 from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
 from spare_demo.pruners import PRUNERS, options
@@ -84,7 +85,7 @@ def accuracy(summary: Summary) -> Table:
         (title_of(m), *(percent(summary.accuracy.get((m, k))) for k in summary.budgets), "")
         for m in summary.methods
     ]
-    head = ("", *(f"{k} tokens" for k in summary.budgets), f"{summary.tokens} tokens")
+    head = ("", *(words(k) for k in summary.budgets), summary.whole)
     counted = f"{summary.questions} questions about {summary.pictures} pictures. {_INTERVALS}"
     return Table("Right answers, in percent", head, tuple(rows), counted)
 
@@ -101,7 +102,7 @@ def differences(summary: Summary) -> Table | None:
 
     return Table(
         f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
-        ("", *(f"{k} tokens" for k in summary.budgets)),
+        ("", *(words(k) for k in summary.budgets)),
         tuple(
             (title_of(m), *(cell((m, k)) for k in summary.budgets))
             for m in summary.methods
@@ -111,22 +112,25 @@ def differences(summary: Summary) -> Table | None:
     )
 
 
-def by_number(summary: Summary, budget: int) -> Table | None:
+def by_number(summary: Summary, budget: Budget) -> Table | None:
     """Accuracy by the number of skills that a question takes; None without categories."""
     if not summary.numbers:
         return None
     parts = {_skills_word(n): found for n, found in summary.numbers.items()}
     return _by(
-        summary, parts, budget, f"Right answers by number of skills at {budget} tokens, in percent"
+        summary,
+        parts,
+        budget,
+        f"Right answers by number of skills at {words(budget)}, in percent",
     )
 
 
-def by_skill(summary: Summary, budget: int) -> Table | None:
+def by_skill(summary: Summary, budget: Budget) -> Table | None:
     """Accuracy by skill; None without categories."""
     if not summary.skills:
         return None
     return _by(
-        summary, summary.skills, budget, f"Right answers by skill at {budget} tokens, in percent"
+        summary, summary.skills, budget, f"Right answers by skill at {words(budget)}, in percent"
     )
 
 
@@ -140,8 +144,8 @@ def nothing_pruned(summary: Summary) -> Table:
         (name, str(found[columns[0]].count), *(percent(found.get(c)) for c in columns))
         for name, found in parts
     ]
-    words = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
-    head = ("", "questions", *(words[m] for m, _ in columns))
+    named = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
+    head = ("", "questions", *(named[m] for m, _ in columns))
     return Table("Right answers with nothing pruned, in percent", head, tuple(rows), _INTERVALS)
 
 
@@ -181,7 +185,7 @@ def places(summary: Summary) -> Table | None:
     )  # fmt: skip
 
 
-def all_tables(summary: Summary, budget: int) -> list[Table]:
+def all_tables(summary: Summary, budget: Budget) -> list[Table]:
     """Every table that the results have something for."""
     found = [nothing_pruned(summary)]
     if summary.methods:
@@ -199,7 +203,7 @@ def _nothing_pruned(summary: Summary) -> list[Column]:
 
 
 def _by(
-    summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: int, title: str
+    summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: Budget, title: str
 ) -> Table:
     columns = _nothing_pruned(summary)
     columns += [(m, budget) for m in summary.methods]
@@ -218,9 +222,7 @@ def _plain_table(
     rows = tuple(
         (title_of(m), *(plain(of((m, k))) for k in summary.budgets)) for m in summary.methods
     )
-    return Table(
-        title, ("", *(f"{k} tokens" for k in summary.budgets)), rows, f"{note} {_INTERVALS}"
-    )
+    return Table(title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {_INTERVALS}")
 
 
 def _skills_word(count: int) -> str:

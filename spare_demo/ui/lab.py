@@ -13,6 +13,7 @@ from typing import Any
 
 from spare_demo.chosen import choose
 from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.progress import duration, seconds_left
 from spare_demo.evaluation.results import UNPRUNED, Row, csv_text
 from spare_demo.evaluation.run import Plan, picture_seed, run
@@ -20,6 +21,7 @@ from spare_demo.evaluation.sheets import Sheet, drawn
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.evaluation.tables import title_of
 from spare_demo.models import Model
+from spare_demo.models.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
@@ -119,7 +121,11 @@ class Lab:
         started = time.monotonic()
         sheets = itertools.islice(drawn(which, 10**6), bench.scenes)
         for sheet in sheets:
-            (measured,) = run(self.model, [sheet], plan)
+            try:
+                (measured,) = run(self.model, [sheet], plan)
+            except OutOfMemory as error:  # what was found stays, as after Stop
+                yield self.finished(bench) | {"message": panels.message_html(str(error))}
+                return
             bench = replace(
                 bench,
                 rows=(*bench.rows, *measured.rows),
@@ -155,11 +161,10 @@ class Lab:
             return [], [], ""
         k = _read_choice(budget, bench.plan.budgets)
         for label in (a, b):
-            least = bench.plan.least.get(label, 1)
-            if k < least:
+            if k not in bench.plan.budgets_of(label):
                 sentence = (
-                    f"{title_of(label)} was not measured at {k} tokens: its schedule needs a "
-                    f"budget of at least {least}. Choose a larger one."
+                    f"{title_of(label)} was not measured at {words(k)}: its schedule needs a "
+                    f"budget of at least {bench.plan.least[label]}. Choose a larger one."
                 )
                 return [], [], sentence
         found = [
@@ -169,7 +174,7 @@ class Lab:
         ]
         names = f"{title_of(a)} is right and {title_of(b)} is wrong"
         sentence = (
-            f"{names} on {len(found)} of {len(_rows_of(bench, a, k))} questions at {k} tokens."
+            f"{names} on {len(found)} of {len(_rows_of(bench, a, k))} questions at {words(k)}."
         )
         if found:
             shown = found[:_CASES]
@@ -201,10 +206,9 @@ class Lab:
     def _pickers(self, bench: Bench) -> Shown:
         """The choices of A, B and the budget that this run has."""
         labels = [*bench.plan.methods, UNPRUNED]
-        middle = min(bench.plan.budgets, key=lambda k: (abs(k - 64), k))
         return {
             "compared": [(title_of(label), label) for label in labels],
-            "at": (bench.plan.budgets, middle),
+            "at": (bench.plan.budgets, middle(bench.plan.budgets)),
         }
 
     def _curves(self, bench: Bench) -> Shown:
@@ -212,7 +216,7 @@ class Lab:
         return {"curve": plotly_figure(figure.chart), "curve_words": figure.sentence}
 
 
-def _rows_of(bench: Bench, label: str, budget: int) -> list[Row]:
+def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
     """The rows of one method, in the order asked; "unpruned" has one budget only."""
     if label not in (*bench.plan.methods, UNPRUNED):
         raise ValueError("Choose A and B among the methods of this run.")
@@ -266,6 +270,6 @@ def _read_scenes(value: object) -> int:
     return int(value)  # type: ignore[call-overload]
 
 
-def _read_choice(value: object, offered: Sequence[int]) -> int:
+def _read_choice(value: object, offered: Sequence[Budget]) -> Budget:
     """The budget that is meant; where it is none of this run's, its first."""
-    return value if isinstance(value, int) and value in offered else offered[0]
+    return next((budget for budget in offered if budget == value), offered[0])

@@ -146,6 +146,8 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
     ("options", "says"),
     [
         (("--budgets", "0"), "1 or more"),
+        (("--budgets", "few"), "a share such as 25%"),
+        (("--budgets", "25%", "8"), "all as shares"),
         (("--questions", "0"), "at least one question"),
         (("--max-new-tokens", "0"), "1 or more"),
         (("--resamples", "0"), "1 or more"),
@@ -256,6 +258,34 @@ def test_a_budget_over_all_views_is_another_measurement(
         assert settings["together"] == bool(more)
         found[name] = next(row.error for row in rows if row.method == "spare")
     assert found["shares"] != found["together"]
+
+
+def test_shares_of_pictures_of_any_size(
+    tiny_qwen_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, size in (("a.png", (300, 80)), ("b.png", (56, 56)), ("c.png", (90, 500))):
+        Image.radial_gradient("L").resize(size).convert("RGB").save(tmp_path / name)
+    lines = [{"image": f"{x}.png", "question": "What?", "answer": "x"} for x in "abc"]
+    (tmp_path / "own.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    words = ["evaluate", "--model", str(tiny_qwen_folder), "--device", "cpu", "--budgets", "50%"]
+    words += ["10%", "--methods", "divprune", "fastv", "--max-new-tokens", "1", "--resamples"]
+    words += ["20", "--data", str(tmp_path / "own.jsonl"), "--out", str(tmp_path / "out")]
+    report = ["--report", str(tmp_path / "R.md"), "--figures", str(tmp_path / "pictures")]
+    assert main([*words, *report]) == 0
+    told = capsys.readouterr()
+    assert "FastV is measured at 50%: below 35% it has no schedule." in told.err
+    assert "10% of the tokens" in told.out
+    settings, rows, _ = load(tmp_path / "out")
+    assert settings["budgets"] == ["10%", "50%"]
+    whole = {row.picture: int(row.budget) for row in rows if row.method == "unpruned"}
+    assert len(set(whole.values())) == 3
+    assert f"{min(whole.values())} to {max(whole.values())} tokens" in told.out
+    assert [row.budget for row in rows if row.method == "divprune"] == ["10%", "50%"] * 3
+    figures = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {c["count"] for c in figures["sets"]["data"]["accuracy"]} == {3}
+    before = (tmp_path / "out" / "results.csv").read_bytes()
+    assert main(words) == 0  # goes on from what is there: nothing is left
+    assert (tmp_path / "out" / "results.csv").read_bytes() == before
 
 
 def test_a_schedule_is_measured_at_the_budgets_it_meets_and_resumed(

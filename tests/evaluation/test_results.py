@@ -20,7 +20,7 @@ EXPECTED = {("s", "p1"): 2, ("s", "p2"): 2}
 
 def rows_of(picture: str) -> list[Row]:
     first = dataclasses.replace(ROW, picture=picture)
-    return [first, dataclasses.replace(first, number=1, right=False, error=0.5)]
+    return [first, dataclasses.replace(first, number=1, right=False, error=0.5, budget="12.5%")]
 
 
 def places_of(picture: str) -> list[Place]:

@@ -15,8 +15,9 @@ from spare_demo.evaluation import where
 from spare_demo.evaluation.run import Plan, expected, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet, drawn
 from spare_demo.models import LlavaModel
+from spare_demo.models.qwen import QwenModel
 from spare_demo.pictures import PictureError
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.scenes.world import Scene, Thing
 
@@ -141,6 +142,53 @@ def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(
 def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:
     with pytest.raises(ValueError, match="1 to 16"):
         next(run(tiny_model, sheets, Plan(choose(["spare"]), (17,))))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [(300, 80), (56, 56), (640, 480)])
+def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tuple) -> None:
+    levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    photo = Image.fromarray(levels)
+    sheet = Sheet("data", "a.png", (Asked("What?", ("left",)),), lambda: photo)
+    names = ["cdpruner-diversity", "uniform", "divprune", "visionzip", "fastv"]
+    names = [name for name in names if tiny_qwen.reason_against(PRUNERS[name]) is None]
+    assert {"uniform", "divprune", "fastv"} <= set(names)
+    plan = Plan(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)  # type: ignore[arg-type]
+    (measured,) = run(tiny_qwen, [sheet], plan)
+    assert len(measured.rows) == plan.rows_of(sheet)
+    view = tiny_qwen.encode(photo, "What?")
+    n = view.tokens.n
+    full = tiny_qwen.answer(view, None, 2)
+    for row in measured.rows:
+        if row.method in ("unpruned", "blank"):
+            assert row.budget == n
+            continue
+        k = max(1, round(n * float(str(row.budget)[:-1]) / 100))
+        method = PRUNERS[row.method]
+        if isinstance(method, LayerPruner):
+            assert row.budget == "75%"  # a third of its layers get all tokens
+            answer = tiny_qwen.answer(view, method.plan(view, k), 2)
+        else:
+            answer = tiny_qwen.answer(view, method.select(view.tokens, k), 2)
+            error = measures.reconstruction_error(
+                view.tokens.features, method.select(view.tokens, k).order, relative=True
+            )
+            assert row.error == pytest.approx(error, abs=1e-5)
+        kl = measures.kl_divergence(full.first_logits, answer.first_logits)
+        assert (row.prediction, row.kl) == (answer.text, pytest.approx(float(kl), abs=1e-5))
+
+
+def test_a_picture_with_fewer_tokens_than_a_budget_keeps_all(tiny_qwen: QwenModel) -> None:
+    small = Sheet(
+        "data", "a.png", (Asked("What?", ("left",)),), lambda: Image.new("RGB", (56, 56), "navy")
+    )
+    plan = Plan(choose(["uniform", "cdpruner-diversity", "fastv"]), (40, 50, 60)).within(tiny_qwen)  # type: ignore[arg-type]
+    (measured,) = run(tiny_qwen, [small], plan)
+    said = {row.prediction for row in measured.rows if row.method != "blank"}
+    assert len(said) == 1  # what all tokens say
+    assert {row.budget for row in measured.rows if row.method == "uniform"} == {40, 50, 60}
+    assert all(abs(row.kl) < 1e-6 for row in measured.rows if row.method == "uniform")
+    with pytest.raises(ValueError, match="1 to 60"):
+        next(run(tiny_qwen, [small], Plan(plan.methods, (40, 61))))
 
 
 def test_owners_are_what_covers_most_of_a_token() -> None:

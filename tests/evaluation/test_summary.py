@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from spare_demo.evaluation import figures, report, tables
+from spare_demo.evaluation.budgets import middle
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.render.chart import Bars, Lines
@@ -191,7 +192,7 @@ def test_without_methods_there_is_the_unpruned_model() -> None:
     assert [t.title for t in tables.all_tables(summary, 0)] == [
         "Right answers with nothing pruned, in percent"
     ]
-    assert figures.all_figures(summary, report.main_budget(summary)) == []
+    assert figures.all_figures(summary, middle(summary.budgets)) == []
     assert len(report.findings(summary, 0)) == 2
 
 
@@ -201,6 +202,44 @@ def test_methods_without_a_reconstruction_have_no_figure_of_it() -> None:
     summary = summarise(rows)["held-out"]
     names = [figure.name for figure in figures.all_figures(summary, 16)]
     assert "accuracy" in names and "reconstruction" not in names
+
+
+def test_pictures_of_different_sizes_are_one_column_of_all_tokens() -> None:
+    """Qwen2.5-VL and LLaVA-NeXT's own resolution make as many tokens as suit the photo."""
+    rows = [
+        dataclasses.replace(r, budget=100 + int(r.picture), right=r.picture != "3")
+        if r.method in ("unpruned", "blank")
+        else r
+        for r in made(12)
+    ]
+    summary = summarise(rows)["held-out"]
+    assert (summary.fewest, summary.tokens, summary.whole) == (100, 111, "100 to 111 tokens")
+    found = summary.accuracy["unpruned", 111]
+    assert (found.count, found.value) == (30, pytest.approx(1 - 3 / 30))
+    assert [k for m, k in summary.accuracy if m in ("unpruned", "blank")] == [111, 111]
+    assert tables.accuracy(summary).head == ("", "16 tokens", "64 tokens", "100 to 111 tokens")
+    assert "With all 100 to 111 tokens 90.0 %" in report.findings(summary, 64)[0]
+    assert all(column in summary.kl for column in (("unpruned", 111), ("blank", 111)))
+
+
+def test_shares_stand_on_an_axis_of_their_own() -> None:
+    rows = [
+        dataclasses.replace(r, budget={16: "12.5%", 64: "50%"}.get(r.budget, r.budget))
+        for r in made()
+    ]
+    summary, plain = summarise(rows)["held-out"], summarise(made())["held-out"]
+    assert summary.budgets == ("12.5%", "50%")
+    assert summary.accuracy["spare", "12.5%"] == plain.accuracy["spare", 16]
+    assert summary.difference["random", "50%"] == plain.difference["random", 64]
+    drawn = figures.accuracy(summary).chart
+    assert isinstance(drawn, Lines) and drawn.x_title == "tokens kept, % of the picture's"
+    assert [point.x for point in drawn.series[0].points] == [12.5, 50.0]
+    head = ("", "12.5% of the tokens", "50% of the tokens", "576 tokens")
+    assert tables.accuracy(summary).head == head
+    said = report.findings(summary, middle(summary.budgets))
+    assert any(line.startswith("12.5% of the tokens at random lose") for line in said)
+    cells = as_json({"data": summary})["data"]["accuracy"]  # type: ignore[index]
+    assert {cell["budget"] for cell in cells} == {576, "12.5%", "50%"}
 
 
 def test_figures_hold_the_estimates() -> None:

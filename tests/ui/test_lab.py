@@ -154,6 +154,19 @@ def test_only_what_this_model_can_run_is_offered(lab: Lab, tiny_model: Model) ->
     assert lab.budgets == (16,)
 
 
+def test_every_budget_offered_can_be_measured(tiny_qwen: Any, monkeypatch: Any) -> None:
+    """Also where scenes make fewer tokens than the largest picture would: 60 here, of 80."""
+    monkeypatch.setattr("spare_demo.ui.lab.BUDGETS", (4, 70))
+    monkeypatch.setattr(type(tiny_qwen), "most_tokens", 80)
+    lab = Lab(tiny_qwen, Settings())
+    assert lab.budgets == (4, 70)
+    *_, last = lab.measure(["uniform"], lab.budgets, 1, "held-out", 0)
+    assert "Done: 1 of 1 scenes" in last["progress"]
+    rows = last["bench"].rows
+    assert {row.budget for row in rows if row.method == "uniform"} == {4, 70}
+    assert all(abs(row.kl) < 1e-6 for row in rows if row.budget == 70)
+
+
 def test_a_schedule_is_measured_at_the_budgets_it_meets(lab: Lab) -> None:
     with pytest.raises(ValueError, match=r"FastV cannot meet any.* at least 6, or leave"):
         next(lab.measure(["random", "fastv"], [3, 4], 1, "held-out", 0))

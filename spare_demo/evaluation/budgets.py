@@ -1,0 +1,82 @@
+"""The budgets of a run: numbers of visual tokens, or shares of each picture's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from spare_demo.chosen import read_budget
+
+Budget = int | str
+"""A number of visual tokens, or a share of a picture's own such as "25%"."""
+
+_LIKE_64 = {False: 64.0, True: 100 * 64 / 576}  # of LLaVA-1.5's 576
+
+
+def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
+    """What was typed, ascending, each once.
+
+    Raises:
+        ValueError: none, one that is not above zero, or numbers beside shares, which no axis can
+            show together.
+    """
+    found = sorted({_read(word) for word in words}, key=value)
+    if not found:
+        raise ValueError("Give at least one budget.")
+    if len({isinstance(budget, str) for budget in found}) > 1:
+        raise ValueError("Give all budgets as numbers of tokens, or all as shares such as 25%.")
+    return tuple(found)
+
+
+def read_cell(text: str) -> Budget:
+    """A budget as `str` wrote it."""
+    return text if text.endswith("%") else int(text)
+
+
+def value(budget: Budget) -> float:
+    """Where it stands on an axis: tokens, or percent."""
+    return float(budget.removesuffix("%")) if isinstance(budget, str) else float(budget)
+
+
+def size(budget: Budget, n: int) -> int:
+    """How many of a picture's n tokens are kept; one that has fewer than a number keeps all."""
+    return read_budget(budget, n) if isinstance(budget, str) else min(budget, n)
+
+
+def words(budget: Budget) -> str:
+    """ "64 tokens", "25% of the tokens"."""
+    return f"{budget} of the tokens" if isinstance(budget, str) else f"{budget} tokens"
+
+
+def as_share(k: int, n: int) -> str:
+    """The least share in tenths of a percent that is k of n tokens or more."""
+    return f"{math.ceil(1000 * k / n) / 10:g}%"
+
+
+def middle(budgets: Iterable[Budget]) -> Budget:
+    """The one for tables of one budget: 64 tokens, or their share of 576, or the nearest to it.
+
+    0 where there is none.
+    """
+
+    def far(budget: Budget) -> tuple[float, float]:
+        return abs(value(budget) - _LIKE_64[isinstance(budget, str)]), value(budget)
+
+    return min(budgets, key=far, default=0)
+
+
+def _read(word: str) -> Budget:
+    text = word.strip()
+    if text.endswith("%"):
+        read_budget(text, 1)  # refuses what is no share
+        return f"{float(text[:-1]):g}%"
+    try:
+        number = int(text)
+    except ValueError:
+        raise ValueError(
+            f"A budget of {word!r} is not possible. Give a number such as 64, or a share such as "
+            "25%."
+        ) from None
+    if number < 1:
+        raise ValueError("Every budget must be 1 or more.")
+    return number
