@@ -16,9 +16,9 @@ from spare_demo import measures
 from spare_demo.models import Model
 from spare_demo.models.passes import Passes, handed_out
 from spare_demo.models.rows import kept_rows
-from spare_demo.models.together import decode_together
+from spare_demo.models.together import _Answering, decode_together
 from spare_demo.pruners import PRUNERS, LayerPruner
-from spare_demo.tokens import VisualTokens
+from spare_demo.tokens import Selection, VisualTokens
 
 QUESTION = "What colour is the circle?"
 MPS = torch.device("mps")
@@ -43,6 +43,9 @@ class OnMps(Tensor):
         made = Tensor._make_wrapper_subclass(cls, values.shape, dtype=values.dtype, device=MPS)
         made.values = values
         return made
+
+    def __int__(self) -> int:
+        return int(self.values)
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -131,3 +134,38 @@ def test_no_pass_makes_float64(
             )
             assert list(pieces)
     assert len(passes) > 20
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_words_are_chosen_from_scores_of_an_apple_gpu(
+    tiny_model: Model, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, together: bool
+) -> None:
+    """Between the passes: the scores that a pass leaves on the device give the likeliest token and
+    its probability."""
+    view = tiny_model.encode(photo, QUESTION)
+    asked = {"all": None, "few": Selection([5, 2])}
+    expected = {label: tiny_model.answer(view, kept, 4) for label, kept in asked.items()}
+    run, on_mps = Passes.run, list[str]()
+
+    def there(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            on_mps.append(str(value.dtype))
+            return OnMps(value)
+        return value
+
+    def on_an_apple_gpu(self: Passes, step: Callable[[], Any], beside: Any = None) -> Any:
+        result, seconds = run(self, step, beside)
+        answering = getattr(step, "__self__", None)
+        if isinstance(answering, _Answering):
+            answering.logits = there(answering.logits)
+        return tree_map(there, result), seconds
+
+    monkeypatch.setattr(Passes, "run", on_an_apple_gpu)
+    monkeypatch.setattr(tiny_model, "_decodes_together", together)
+    found = tiny_model.answer_together(view, asked, 4)
+    for label, answer in found.items():
+        assert answer.token_ids == expected[label].token_ids
+        assert answer.log_probabilities == pytest.approx(
+            expected[label].log_probabilities, abs=1e-4
+        )
+    assert len(on_mps) == (5 if together else 8)  # each prefill, and each step
