@@ -12,9 +12,15 @@ from spare_demo.evaluation.command import add_options as add_evaluation_options
 from spare_demo.evaluation.command import evaluate
 from spare_demo.methods_table import markdown, measured
 from spare_demo.models import ModelError, catalogue, load_model, supported
+from spare_demo.models.passes import is_out_of_memory
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings, parse
 from spare_demo.terminal import print_table
+
+_NO_MEMORY = (
+    "There was not enough memory for this picture. Ask with a smaller one, or with methods that "
+    "take less."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except OSError as error:
         print(f"{error.strerror or error}: {error.filename or 'a file'}.", file=sys.stderr)
+        return 1
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        print(_NO_MEMORY, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

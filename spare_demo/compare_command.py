@@ -15,6 +15,7 @@ from spare_demo.cost import (
     cache_text,
     cost_rows,
     cost_sentence,
+    newline_sentence,
     operations_text,
     seconds_text,
     tokens_text,
@@ -256,5 +257,6 @@ def _report(result: Comparison) -> None:
         ],
     )
     print()
-    for sentence in (*result.exploration.notes, cost_sentence(rows, titles)):
+    said = (cost_sentence(rows, titles), newline_sentence(result.answers))
+    for sentence in (*result.exploration.notes, *filter(None, said)):
         print(textwrap.fill(sentence, 96))

@@ -81,6 +81,17 @@ def cost_sentence(rows: Sequence[CostRow], titles: Mapping[str, str]) -> str:
     return " ".join(_verdict(row, titles[row.label]) for row in rows if row.label != UNPRUNED)
 
 
+def newline_sentence(answers: Mapping[str, Answer]) -> str:
+    """How many of an answer's tokens are LLaVA-NeXT's row ends; "" where there are none."""
+    count = answers[UNPRUNED].newline_tokens
+    if not count:
+        return ""
+    return (
+        f"With every budget {count} newline tokens go in as well: they end the rows of the tiles, "
+        "look at no place, and are not counted as visual."
+    )
+
+
 def tokens_text(row: CostRow) -> str:
     """ "64", or "305.6 a layer, 238 in the last" where layers differ."""
     if row.average_visual_tokens == row.last_visual_tokens:

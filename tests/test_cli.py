@@ -426,6 +426,8 @@ def test_a_picture_seen_in_several_views(
     assert data["settings"]["budget"] == len(data["selections"]["spare"]["order"]) == round(n / 10)
     assert data["settings"]["together"] is True
     whole = data["answers"]["unpruned"]
+    told = " ".join(capsys.readouterr().out.split())
+    assert (f"{whole['newline_tokens']} newline tokens go in as well" in told) == (aspect == "any")
     assert whole["newline_tokens"] == (0 if aspect == "fixed" else data["views"][1]["rows"])
     with Image.open(out / "kept-spare.png") as image:
         assert image.width > 300

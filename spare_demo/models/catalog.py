@@ -22,8 +22,9 @@ from spare_demo.models.checkpoint import (
     revision_of,
     vision_is_openai_clip,
 )
-from spare_demo.models.memory import BITS, Fit
+from spare_demo.models.memory import BITS, TAKE_LESS, Fit
 from spare_demo.models.model import Model
+from spare_demo.models.passes import OutOfMemory
 from spare_demo.models.text_tower import TextTower
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -209,7 +210,13 @@ def load_model(
             "holds a checkpoint, or a repository of the Hugging Face hub such as "
             "llava-hf/llava-1.5-7b-hf."
         )
-    model.warm_up()
+    try:
+        model.warm_up()
+    except OutOfMemory:
+        model.close(f"{model.title} was too large.")
+        raise ModelError(
+            f"{model.title} was loaded, but there is not enough memory left to answer. {TAKE_LESS}"
+        ) from None
     return model
 
 

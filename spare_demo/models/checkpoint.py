@@ -16,8 +16,9 @@ from transformers import AutoConfig, AutoProcessor
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import family_of, supported
-from spare_demo.models.memory import Fit, find_room
+from spare_demo.models.memory import TAKE_LESS, Fit, find_room
 from spare_demo.models.model import Model
+from spare_demo.models.passes import is_out_of_memory
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
@@ -191,6 +192,8 @@ def _check_folder(folder: Path, label: str) -> None:
 
 
 def _refusal(label: str, local: bool, part: str, error: Exception) -> ModelError:
+    if is_out_of_memory(error):  # something else took it meanwhile
+        return ModelError(f"Memory ran out while {label} was loaded. {TAKE_LESS}")
     if local:
         return ModelError(
             f"{label} could not be loaded: {part} are missing, damaged or do not fit its config. "

@@ -16,6 +16,10 @@ from spare_demo.models.base import ModelError
 from spare_demo.models.model import Model
 
 BITS = (16, 8, 4)
+TAKE_LESS = (
+    "Free some memory, start it with --bits 4 on a CUDA GPU, or choose a smaller model (see python "
+    "-m spare_demo models)."
+)
 # Bytes of one quantised weight; 4 bits carry a float32 scale for every 64 weights.
 _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
 _CUDA_ITSELF = 800_000_000

@@ -6,7 +6,6 @@ MCP clients read the docstrings: Gradio puts a comma between the lines of "Retur
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -21,22 +20,18 @@ from spare_demo.pictures import PictureError, open_picture
 from spare_demo.record import read_pick_lists, record
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.settings import Settings
-from spare_demo.ui.handlers import SORRY, read_seed
+from spare_demo.ui.handlers import read_seed
 from spare_demo.ui.layout import number_as_sent, photo_input
 from spare_demo.ui.visit import Guide
-
-_log = logging.getLogger(__name__)
+from spare_demo.ui.wrong import sentence
 
 
 def _refusing(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What it returns; what goes wrong reaches the caller as a sentence, the rest the log."""
+    """What it returns; what goes wrong reaches the caller as a sentence."""
     try:
         return run()
-    except ValueError as error:  # a PictureError is one
-        raise gr.Error(str(error)) from None
-    except Exception:
-        _log.exception("A call of the API failed")
-        raise gr.Error(SORRY) from None
+    except Exception as error:
+        raise gr.Error(sentence(error)) from None
 
 
 class Api:
@@ -228,6 +223,12 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
     def number(label: str, value: int) -> Any:
         return number_as_sent(gr.Number(value, label=label, visible=False))
 
+    def budget() -> Any:
+        component = number("budget", 64)
+        schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}  # "10%"
+        component.api_info = lambda: schema
+        return component
+
     def picture() -> gr.Image:
         return photo_input(label="image", visible=False)
 
@@ -237,14 +238,14 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
             text("question"),
             text("method_a", "spare"),
             text("method_b", "cdpruner"),
-            number("budget", 64),
+            budget(),
             number("seed", 0),
         ],
         "select": [
             picture(),
             text("question"),
             text("method", "spare"),
-            number("budget", 64),
+            budget(),
             number("seed", 0),
         ],
         "relevance": [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import logging
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -20,8 +19,7 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.first_words import first_words
 from spare_demo.geometry import Aspect
 from spare_demo.link import MOST_CHARACTERS, Views
-from spare_demo.models import Model, ModelError
-from spare_demo.models.passes import is_out_of_memory
+from spare_demo.models import Model
 from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
@@ -41,44 +39,26 @@ from spare_demo.ui.payload import (
 from spare_demo.ui.per_layer import per_layer_mail
 from spare_demo.ui.studies import Studies
 from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
+from spare_demo.ui.wrong import sentence
 
 LABELS = (UNPRUNED, *SLOTS)
 
 # Moving the slider asks again by itself where all answers take less than this.
 _QUICK = 2.0
 
-SORRY = (
-    "Something went wrong on the server. Your picture and question are still here: ask again, or "
-    "try a smaller picture."
-)
-
-_NO_MEMORY = (
-    "There was not enough memory for this picture. Ask again with a smaller one, or with methods "
-    "that take less; everything else goes on."
-)
-
 Shown = dict[str, Any]
 
-_log = logging.getLogger(__name__)
 _looks = itertools.count()
 
 
 def guarded(handler: Callable[..., Iterator[Shown]]) -> Callable[..., Iterator[Shown]]:
-    """What goes wrong becomes a sentence on the page; the rest of the page stays as it is.
-
-    The message of a ValueError (a PictureError is one) or a ModelError is made for the visitor. Of
-    anything else they learn only that it happened, and the log the rest.
-    """
+    """What goes wrong becomes a sentence on the page; the rest of the page stays as it is."""
 
     def run(*inputs: Any) -> Iterator[Shown]:
         try:
             yield from handler(*inputs)
-        except (ValueError, ModelError) as error:
-            yield {"message": panels.message_html(str(error))}
         except Exception as error:
-            _log.exception("An event of the page failed")
-            words = _NO_MEMORY if is_out_of_memory(error) else SORRY
-            yield {"message": panels.message_html(words)}
+            yield {"message": panels.message_html(sentence(error))}
 
     return run
 

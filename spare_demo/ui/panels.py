@@ -11,6 +11,7 @@ from spare_demo.cost import (
     cache_text,
     cost_rows,
     cost_sentence,
+    newline_sentence,
     operations_text,
     seconds_text,
     tokens_text,
@@ -95,6 +96,8 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"all {visit.exploration.n} picks: {select or 'made anew at each budget'}."
     )
     sentence = cost_sentence(rows, names)
+    if newlines := newline_sentence(visit.answers):
+        once += f" {newlines}"
     if visit.exploration.inside:
         once += (
             " Operations and cache are those of every layer with the tokens it got; the operations "

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import references
 from PIL import Image
 
 from spare_demo import compare
@@ -21,7 +24,7 @@ from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.reopen import reopen
 from spare_demo.settings import Settings
-from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.handlers import Handlers, guarded
 
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTION = "What colour is the circle?"
@@ -82,12 +85,27 @@ def test_the_commands(family: tuple[Model, Path], photo: Image.Image, tmp_path: 
     assert all(row.budget == 5 for row in rows if row.method in PRUNERS)
 
 
-def test_the_page(family: tuple[Model, Path], photo: Image.Image, tmp_path: Path) -> None:
+@pytest.fixture
+def entered(family: tuple[Model, Path]) -> Iterator[list[int]]:
+    """How many tokens enter the language model, pass by pass."""
+    lengths: list[int] = []
+    handle = family[0].hf.model.language_model.register_forward_pre_hook(
+        lambda module, given, named: lengths.append(named["inputs_embeds"].shape[1]),
+        with_kwargs=True,
+    )
+    yield lengths
+    handle.remove()
+
+
+def test_the_page(
+    family: tuple[Model, Path], photo: Image.Image, tmp_path: Path, entered: list[int]
+) -> None:
     model, _ = family
     picture = tmp_path / "photo.png"
     photo.save(picture)
     handlers = Handlers(model, Settings(budget=4, max_new_tokens=2))
     for aspect in model.aspects:
+        entered.clear()
         shown: dict = {}
         for values in handlers.ask(
             str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
@@ -97,8 +115,61 @@ def test_the_page(family: tuple[Model, Path], photo: Image.Image, tmp_path: Path
         visit = shown["visit"]
         assert shown["message"] == "" and shown["answers"].count("prefill") == 3
         assert f"All {visit.exploration.n} tokens" in shown["answers"]
+        told = re.findall(r"</th><td>(\d+)</td><td class='long'>(\d+)</td>", shown["cost"])
+        assert [int(tokens) for tokens, _ in told] == [length for length in entered if length > 1]
+        assert [int(visual) for _, visual in told] == [visit.exploration.n, 4, 4]
+        newlines = len(visit.picture.breaks)
+        assert (f"{newlines} newline tokens go in as well" in shown["cost"]) == bool(newlines)
+        assert bool(newlines) == (aspect == "any")
         measured = list(handlers.studies.measure(4, visit))
         assert measured[-1]["visit"].kl is not None
         assert list(handlers.studies.enough(visit))[-1]["enough"]
         assert list(handlers.why({"patch": 1, "budget": 4, "step": "own"}, visit))
         assert list(handlers.cite({"panels": ["difference"]}, visit))
+
+
+@pytest.mark.parametrize("size", [(2000, 10), (10, 2000)])
+def test_a_strip_of_1_to_200_on_page_and_command_line(
+    family: tuple[Model, Path], tmp_path: Path, size: tuple[int, int]
+) -> None:
+    model, folder = family
+    picture = tmp_path / "strip.png"
+    references.gradients(*size).save(picture)
+    handlers = Handlers(model, Settings(budget=1, max_new_tokens=2))
+    for aspect in model.aspects:
+        shown: dict = {}
+        for values in guarded(handlers.ask)(
+            str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
+            1, None, None,
+        ):  # fmt: skip
+            shown |= values
+        visit = shown["visit"]
+        assert shown["message"] == "" and shown["answers"].count("prefill") == 3
+        assert visit.answers["A"].visual_tokens == 1
+        assert json.loads(shown["stage"])["picture"].startswith("data:image/")
+        argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / str(aspect))]
+        argv += ["--model", str(folder), "--device", "cpu", "--aspect", str(aspect)]
+        argv += ["--methods", "divprune", "--budget", "50%", "--max-new-tokens", "1", "--zip"]
+        assert main(argv) == 0
+        told = json.loads((tmp_path / str(aspect) / "result.json").read_text())
+        assert told["visual_tokens"] == visit.exploration.n
+
+
+@pytest.mark.parametrize("size", [(2001, 10), (10, 2001)])
+def test_longer_strips_work_or_are_refused_with_the_limit(
+    family: tuple[Model, Path], tmp_path: Path, capsys: pytest.CaptureFixture, size: tuple[int, int]
+) -> None:
+    model, folder = family
+    picture = tmp_path / "strip.png"
+    references.gradients(*size).save(picture)
+    handlers = Handlers(model, Settings(budget=1, max_new_tokens=1))
+    asked = ("divprune", "divprune", 0, model.aspect(None), -2, "stretches", 1, None, None)
+    *_, last = guarded(handlers.ask)(str(picture), QUESTION, *asked)
+    argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "out"), "--budget", "1"]
+    argv += ["--model", str(folder), "--device", "cpu", "--methods", "divprune"]
+    status = main([*argv, "--max-new-tokens", "1"])
+    if folder.name == "tiny-qwen":
+        limit = "at most 200 times as long as wide"
+        assert limit in last["message"] and status == 1 and limit in capsys.readouterr().err
+    else:
+        assert not last.get("message") and status == 0

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from PIL import Image
 
-from spare_demo.models import LlavaModel, ModelError, load_model
+from spare_demo.models import LlavaModel, ModelError, bits_of, load_model
 from spare_demo.models import checkpoint as reading
 from spare_demo.models import memory as module
 from spare_demo.models.families import FAMILIES
@@ -20,6 +21,11 @@ from spare_demo.models.llava_next import LlavaNextModel
 from spare_demo.models.memory import Fit, Weights, count_weights, suited_dtype
 from spare_demo.models.passes import OutOfMemory, Passes, handed_out, is_out_of_memory
 
+FOLDERS = {
+    "llava": "tiny_folder",
+    "llava_next": "tiny_next_folder",
+    "qwen2_5_vl": "tiny_qwen_folder",
+}
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 QUESTION = "What colour is the circle?"
 
@@ -77,6 +83,40 @@ def test_too_little_memory_refuses(tiny_folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "free_bytes", lambda device: 1000)
     with pytest.raises(ModelError, match=r"needs about .* and 0\.0 GB are free\. Free some memory"):
         load_model(str(tiny_folder), device="cpu")
+
+
+@pytest.mark.parametrize("kind", sorted(FOLDERS))
+@pytest.mark.parametrize("local", [True, False])
+def test_memory_that_runs_out_while_loading_is_told_as_that(
+    kind: str, local: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Not as damaged weights, or a wrong version of a library."""
+    folder = request.getfixturevalue(FOLDERS[kind])
+
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB at 0x7f")
+
+    kinds = getattr(transformers, FAMILIES[kind].hf_class)
+    monkeypatch.setattr(kinds, "from_pretrained", full)
+    said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
+    with pytest.raises(ModelError, match=said) as refusal:
+        reading.read_checkpoint(folder if local else str(folder), "Mine", Fit(CPU))
+    assert "0x7f" not in str(refusal.value)
+
+
+def test_no_memory_left_for_an_answer_is_told_at_the_start(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[LlavaModel] = []
+
+    def full(self: LlavaModel) -> None:
+        tried.append(self)
+        self._passes.run(lambda: (_ for _ in ()).throw(MemoryError()))
+
+    monkeypatch.setattr(LlavaModel, "warm_up", full)
+    with pytest.raises(ModelError, match=r"was loaded, but there is not enough memory left"):
+        load_model(str(tiny_folder), device="cpu")
+    assert tried[0].closed and tried[0].bytes == 0  # also where the error is kept for a while
 
 
 def on_gpus(
@@ -157,6 +197,37 @@ def test_the_tower_is_never_quantised(
     assert left == {"language_model"}
     with pytest.raises(ModelError, match="Apple GPUs"):
         reading._quantisation(Fit(torch.device("mps"), bits=8), family, torch.float16)
+
+
+@pytest.mark.parametrize("kind", sorted(FOLDERS))
+@pytest.mark.parametrize("bits", [8, 4])
+def test_what_is_asked_for_reaches_the_loader(
+    kind: str, bits: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As far as it goes without bitsandbytes: to `from_pretrained`, and into the revision."""
+    family, folder = FAMILIES[kind], request.getfixturevalue(FOLDERS[kind])
+    kinds, given = getattr(transformers, family.hf_class), dict[str, Any]()
+    read, find = kinds.from_pretrained, reading.importlib.util.find_spec
+
+    def loaded(source: Any, quantization_config: Any = None, **options: Any) -> Any:
+        given["config"] = quantization_config
+        return read(source, **options)
+
+    monkeypatch.setattr(kinds, "from_pretrained", loaded)
+    monkeypatch.setattr(
+        reading.importlib.util,
+        "find_spec",
+        lambda name, *more: object() if name == "bitsandbytes" else find(name, *more),
+    )
+    whole = load_model(str(folder), device="cpu")
+    assert given["config"] is None
+    model = load_model(str(folder), device="cpu", bits=bits, dtype=torch.bfloat16)
+    config = given["config"]
+    assert (config.load_in_8bit, config.load_in_4bit) == (bits == 8, bits == 4)
+    assert (config.bnb_4bit_quant_type, config.bnb_4bit_compute_dtype) == ("nf4", torch.bfloat16)
+    assert tuple(config.llm_int8_skip_modules) == family.kept_whole
+    assert model.revision == f"{whole.revision}-{bits}bit"
+    assert (bits_of(model.revision), bits_of(whole.revision)) == (bits, 16)
 
 
 # --- while it answers ---

@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import LlavaConfig, LlavaNextConfig, Qwen2_5_VLConfig
 
-from spare_demo.models import ModelError, load_model
+from spare_demo.models import ModelError, checkpoint, load_model
 from spare_demo.models.catalog import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.checkpoint import vision_is_openai_clip
 from spare_demo.models.families import FAMILIES
@@ -230,6 +231,48 @@ def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
     assert needed <= room <= needed + 2.5e9, f"{needed / 1e9:.1f} GB"
     assert entry.clip == (OPENAI_CLIP if family.clip_tower else None)
     assert bool(entry.note) == (not name.startswith("llava-1.5"))
+
+
+class Quantised(torch.nn.Linear):
+    """In the place of bitsandbytes' layers: whoever takes it has let its layer be quantised."""
+
+    def __init__(self, given: int, out: int, bias: bool, *_: Any, **__: Any):
+        super().__init__(given, out, bias=bias)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("bits", [8, 4])
+def test_quantising_takes_the_language_model_and_is_counted(
+    name: str, bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which layers transformers itself replaces, given our settings: those of the decoder, and
+    neither tower, projector nor head."""
+    from transformers.integrations import bitsandbytes
+
+    layers = SimpleNamespace(Linear8bitLt=Quantised, Linear4bit=Quantised)
+    monkeypatch.setattr(bitsandbytes, "bnb", SimpleNamespace(nn=layers), raising=False)
+    monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda name: object())
+    config = CONFIGS[name]()
+    family, fit = FAMILIES[config.model_type], Fit(torch.device("cuda"), bits=bits)
+    settings = checkpoint._quantisation(fit, family, torch.float16)
+    with torch.device("meta"):
+        model = getattr(transformers, family.hf_class)(config)
+        expected = {module for module, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+        bitsandbytes.replace_with_bnb_linear(model, settings.llm_int8_skip_modules, settings)
+    taken = {module: m for module, m in model.named_modules() if isinstance(m, Quantised)}
+    assert set(taken) == {n for n in expected if n.startswith("model.language_model.")}
+    assert len(taken) == 7 * config.get_text_config().num_hidden_layers
+    weights = count_weights(config, family)
+    assert weights.linear == sum(m.weight.numel() for m in taken.values())
+
+    whole, small = (
+        needed_bytes(config, family, weights, Fit(fit.device, bits=b), torch.float16)
+        for b in (16, bits)
+    )
+    # 4 bits carry 4 bytes for every 64 weights.
+    assert whole - small == pytest.approx(
+        weights.linear * (2 - bits / 8 - (4 / 64 if bits == 4 else 0)), abs=1
+    )
 
 
 def test_sizes_that_pages_and_papers_speak_of() -> None:

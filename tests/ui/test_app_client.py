@@ -148,6 +148,14 @@ def test_only_picture_and_question_must_be_given(served, client, pictures) -> No
     assert len(result["selections"]["spare"]["order"]) == 64
 
 
+def test_a_budget_may_be_a_share_of_the_pictures_tokens(client, pictures) -> None:
+    image = handle_file(pictures[0])
+    told = client.predict(image, QUESTION, "spare", "random", "25%", api_name="/compare")
+    assert told["settings"]["budget"] == 144
+    told = client.predict(image, QUESTION, "spare", "12.5 %", api_name="/select")
+    assert len(told["order"]) == 72
+
+
 def test_without_a_question_the_text_part_is_off(client, pictures) -> None:
     result = client.predict(handle_file(pictures[0]), "", api_name="/compare")
     assert result["relevance"] is None
@@ -228,6 +236,9 @@ def test_a_bad_file_gets_a_sentence(
         ({"budget": 2.5}, "from 1 to 576"),
         ({"budget": "many"}, "from 1 to 576"),
         ({"budget": None}, "from 1 to 576"),
+        ({"budget": "0%"}, "above 0% and up to 100%"),
+        ({"budget": "101%"}, "above 0% and up to 100%"),
+        ({"budget": "few%"}, "above 0% and up to 100%"),
         ({"budget": [3]}, "from 1 to 576"),
         ({"method_a": "sparse"}, ", ".join(list(PRUNERS)[:2])),
         ({"method_b": ""}, "cdpruner"),

@@ -279,6 +279,15 @@ def test_every_shipped_example_has_a_picture_a_question_and_an_answer(handlers) 
         assert example.question.endswith("?") and example.answer
 
 
+@pytest.mark.parametrize("endpoint", ["/compare", "/select"])
+def test_programs_are_told_that_a_budget_may_be_a_share(tiny_model, endpoint: str) -> None:
+    told = build(tiny_model, Settings(max_new_tokens=1)).get_api_info()["named_endpoints"]
+    (budget,) = [p for p in told[endpoint]["parameters"] if p["parameter_name"] == "budget"]
+    assert budget["type"] == {"anyOf": [{"type": "number"}, {"type": "string"}]}
+    assert budget["python_type"]["type"] == "float | str"
+    assert budget["parameter_default"] == 64
+
+
 def test_compare_refuses_in_sentences(handlers: Handlers, photo_file: str) -> None:
     api = Api(handlers.model, handlers.settings)
     with pytest.raises(gr.Error, match="no picture"):

@@ -82,12 +82,13 @@ def test_every_tool_answers_in_json(address: str, photo_file: str) -> None:
     given = {"image": image, "question": "What is it?"}
     _, told = call(
         address,
-        ("compare", given | {"budget": 5}),
+        ("compare", given | {"budget": "25%"}),
         ("relevance", given | {"words": True}),
         ("answer", given | {"tokens": "[3, 1]"}),
     )
     compared, relevant, answered = (json.loads(result.content[0].text) for result in told)
     assert set(compared["answers"]) == {"unpruned", "spare", "cdpruner"}
+    assert compared["settings"]["budget"] == 4
     assert len(relevant["cosine"]) == 16 and relevant["words"]
     assert answered["visual_tokens"] == 2
 

@@ -1,0 +1,153 @@
+"""Whatever is asked when memory runs out ends with a sentence, and the app goes on serving."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gradio as gr
+import pytest
+import torch
+
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
+from spare_demo.ui.api import Api
+from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.lab import Lab
+from spare_demo.ui.visit import Choices, Visit
+
+QUESTION = "Which number is written on the small triangle?"
+SENTENCES = ("ran out of memory with this picture and question", "was not enough memory for this")
+
+
+class Full:
+    """Raises as a GPU does, in one part of the work."""
+
+    def __init__(self, model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.model, self.monkeypatch = model, monkeypatch
+
+    @contextlib.contextmanager
+    def at(self, part: str, after: int = 0) -> Iterator[None]:
+        """part: a module of the model, or "choosing". after: how many passes go well before."""
+        left = [after]
+
+        def fail(*_: object, **__: object) -> None:
+            left[0] -= 1
+            if left[0] < 0:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB at 0x7f")
+
+        with self.monkeypatch.context() as patched:
+            if part == "choosing":
+                patched.setattr(type(PRUNERS["uniform"]), "select", fail)
+                patched.setattr("spare_demo.exploration.select_together", fail)
+                yield
+                return
+            handle = getattr(self.model.hf.model, part).register_forward_pre_hook(fail)
+            try:
+                yield
+            finally:
+                handle.remove()
+
+
+@pytest.fixture
+def full(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> Full:
+    return Full(tiny_model, monkeypatch)
+
+
+@pytest.fixture
+def visit(handlers: Handlers, photo_file: str) -> Visit:
+    """A finished comparison at budget 5."""
+    looked = handlers.guide.look(photo_file, QUESTION, Choices("spare", "cdpruner"), None)
+    *_, visit = handlers.guide.answer(looked, 5)
+    return visit
+
+
+ASK = ("spare", "uniform", 0, "pad", -2, "stretches", 5, None, None)
+EVENTS: dict[str, tuple[Callable[[Handlers, Visit, str], Iterator], tuple[str, ...]]] = {
+    "ask": (
+        lambda h, v, path: guarded(h.ask)(path, QUESTION, *ASK),
+        ("vision_tower", "language_model", "choosing"),
+    ),
+    "the slider at rest": (lambda h, v, _: guarded(h.settle)(9, v), ("language_model",)),
+    "answer now": (lambda h, v, _: guarded(h.answer_now)(3, v), ("language_model",)),
+    "other methods": (
+        lambda h, v, _: guarded(h.change_methods)("uniform", "spare", 1, 5, v),
+        ("language_model", "choosing"),
+    ),
+    "a set by hand": (lambda h, v, _: guarded(h.ask_own)("[1, 4]", v), ("language_model",)),
+    "how few are enough": (lambda h, v, _: guarded(h.studies.enough)(v), ("language_model",)),
+    "the curve of KL": (lambda h, v, _: guarded(h.studies.measure)(5, v), ("language_model",)),
+    "a second question": (lambda h, v, _: guarded(h.studies.second)("Red?", 5, v), ("choosing",)),
+}
+
+
+@pytest.mark.parametrize(
+    ("event", "part"), [(event, part) for event, (_, parts) in EVENTS.items() for part in parts]
+)
+def test_an_event_of_the_page(
+    full: Full, handlers: Handlers, visit: Visit, photo_file: str, event: str, part: str
+) -> None:
+    run = EVENTS[event][0]
+    with full.at(part):
+        last = list(run(handlers, visit, photo_file))[-1]
+    assert set(last) == {"message"}  # all the rest of the page stays
+    assert any(words in last["message"] for words in SENTENCES)
+    assert "0x7f" not in last["message"] and "CUDA" not in last["message"]
+    again = list(run(handlers, visit, photo_file))
+    assert not any(step.get("message") for step in again) and len(again) >= 1
+
+
+def test_in_the_middle_of_an_answer_the_words_so_far_stay(
+    full: Full, handlers: Handlers, photo_file: str
+) -> None:
+    with full.at("language_model", after=4):  # three prefills, and one word of one answer
+        steps = list(guarded(handlers.ask)(photo_file, QUESTION, *ASK))
+    assert any(any(step["visit"].writing.values()) for step in steps if "visit" in step)
+    assert SENTENCES[0] in steps[-1]["message"]
+
+
+def test_a_run_of_the_lab_keeps_what_it_found(full: Full, tiny_model: LlavaModel) -> None:
+    lab = Lab(tiny_model, Settings())
+    asked = (["uniform"], [4], 3, "held-out", 0)
+    running = guarded(lab.measure)(*asked)
+    shown = [next(running), next(running)]
+    with full.at("language_model"):
+        shown += list(running)
+    last = shown[-1]
+    assert SENTENCES[0] in last["message"] and "Stopped: 1 of 3 scenes" in last["progress"]
+    assert last["download"].endswith(".csv") and len(last["bench"].sheets) == 1
+    *_, last = guarded(lab.measure)(*asked)
+    assert "Done: 3 of 3 scenes" in last["progress"]
+
+
+CALLS: dict[str, tuple[Callable[[Api, str], Any], tuple[str, ...]]] = {
+    "compare": (
+        lambda api, path: api.compare(path, QUESTION, budget=5),
+        ("vision_tower", "language_model", "choosing"),
+    ),
+    "select": (
+        lambda api, path: api.select(path, QUESTION, "uniform", 5),
+        ("vision_tower", "choosing"),
+    ),
+    "relevance": (lambda api, path: api.relevance(path, QUESTION), ("vision_tower",)),
+    "answer": (
+        lambda api, path: api.answer(path, QUESTION, "[1, 4]"),
+        ("vision_tower", "language_model"),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("call", "part"), [(call, part) for call, (_, parts) in CALLS.items() for part in parts]
+)
+def test_a_call_of_the_api(
+    full: Full, handlers: Handlers, photo_file: str, call: str, part: str
+) -> None:
+    api, run = Api(handlers.model, handlers.settings), CALLS[call][0]
+    with full.at(part), pytest.raises(gr.Error) as refused:
+        run(api, photo_file)
+    assert any(words in str(refused.value) for words in SENTENCES)
+    assert "0x7f" not in str(refused.value)
+    assert run(api, photo_file)
