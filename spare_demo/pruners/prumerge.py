@@ -68,7 +68,8 @@ class PruMerge(Pruner):
         """Where this differs from the paper or the released code, in sentences."""
         told = (
             "The released code has no budget; with size=adaptive the number of tokens is the "
-            "picture's own, as released."
+            "picture's own, as released, but at least one. Each of several views is merged by "
+            "itself, for which the code has no rule."
         )
         if self.form == "plain":
             return told
