@@ -203,3 +203,17 @@ def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
 def test_a_curve_of_zeros_is_drawn() -> None:
     zero = [0.0, 0.0]
     assert "polyline" in curve_sheet([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x").svg()
+
+
+def test_what_lies_around_the_tokens_is_in_the_legend_and_nothing_is_cut_off() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (84, 28, 3), dtype=np.uint8)
+    photo = Image.fromarray(noise)
+    padded = Canvas(photo, fit(photo, 84, 14, "pad", (0, 0, 0))[1])
+    assert padded.grid.padding.any()
+    root = read(difference_svg(padded, [0, 7], [7, 20], "A", "B", "A sentence."))
+    assert words(root) == ["both 1", "only A 1", "only B 1", "neither 33", "padding"]
+    _, swatch = root.iter(f"{SVG}image")
+    height, width = float(root.attrib["height"]), float(root.attrib["width"])
+    for part in (*root.iter(f"{SVG}text"), *root.iter(f"{SVG}rect"), swatch):
+        assert float(part.attrib.get("y", 0)) + float(part.attrib.get("height", 0)) <= height
+        assert float(part.attrib.get("x", 0)) < width

@@ -24,7 +24,7 @@ from spare_demo.render.legend import (
 )
 from spare_demo.render.text import drawable, font
 
-_OPACITY = 0.55  # of the colours; the grey photo stays readable under them
+OPACITY = 0.55  # of the colours; the grey photo stays readable under them
 
 
 def heatmap(
@@ -63,7 +63,7 @@ def heatmap(
     x, y = canvas.origin
     ground = picture.crop((x, y, x + colours.width, y + colours.height))
     tokens = canvas.spread(np.full(canvas.grid.n, 255, np.uint8))
-    picture.paste(Image.blend(ground, colours, _OPACITY), (x, y), tokens)
+    picture.paste(Image.blend(ground, colours, OPACITY), (x, y), tokens)
 
     signed, scale = low < 0, max(abs(low), abs(high))
     shown = [number(value, signed, scale) for value in (least, most, mean)]

@@ -12,8 +12,8 @@ from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, str
 from spare_demo.render.marks import line_width, outline
 from spare_demo.render.text import drawable, font, shorten
 
-_NUMBERED = 64  # most picks that carry their rank; more would be a page of digits
-_OPACITY = 0.8  # of a picked token's colour
+NUMBERED = 64  # most picks that carry their rank; more would be a page of digits
+PICKED_OPACITY = 0.8  # of a picked token's colour
 
 
 def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Rendered:
@@ -39,7 +39,7 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Ren
     x, y = canvas.origin
     colours = canvas.spread(fill)
     place = (x, y, x + colours.width, y + colours.height)
-    blended = Image.blend(canvas.grey.crop(place), colours, _OPACITY)
+    blended = Image.blend(canvas.grey.crop(place), colours, PICKED_OPACITY)
     picture.paste(blended, place, canvas.spread(flags.astype(np.uint8) * 255))
     pixels = np.array(picture)
     outline(
@@ -49,7 +49,7 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Ren
         max(1, line_width(canvas.patch) // 2),
     )
     picture = Image.fromarray(pixels)
-    if k <= _NUMBERED:
+    if k <= NUMBERED:
         _write_ranks(picture, canvas, picks.tolist(), shades)
 
     sentence = f"{label} picked {k} of {tokens_word(n)}"

@@ -31,14 +31,25 @@ from spare_demo.render.base import (
 )
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis, hue_ramp
-from spare_demo.render.heatmap import side_by_side
+from spare_demo.render.heatmap import OPACITY, side_by_side
+from spare_demo.render.legend import (
+    DROPPED,
+    FAINT,
+    INK,
+    MIXED,
+    PANEL,
+    PHOTO,
+    ground_entries,
+    strip_height,
+    strip_width,
+    text_size,
+)
 from spare_demo.render.marks import line_width
 from spare_demo.render.merged import merged_ground
+from spare_demo.render.order import NUMBERED, PICKED_OPACITY
 from spare_demo.render.text import drawable, font
 
-_INK, _FAINT, _WHITE, _BLACK = "#20242a", "#5c626a", "#ffffff", "#000000"
-_OPACITY = 0.55
-_NUMBERED = 64
+_INK, _FAINT, _WHITE, _BLACK = hex_of(INK), hex_of(FAINT), "#ffffff", "#000000"
 _STOPS = 17  # of a colour bar
 
 
@@ -94,7 +105,7 @@ def merged_svg(
         [
             _Key(f"{label}: as they are {alone}", hex_of(colour)),
             _Key(f"others mixed in {int(grown.sum())}", hex_of(colour), hatched=True),
-            _Key(f"only mixed in {int(mixed.sum())}", fill="#848688"),
+            _Key(f"only mixed in {int(mixed.sum())}", fill=hex_of(MIXED)),
             _Key(f"no part {unused}"),
         ]
     )
@@ -131,8 +142,8 @@ def order_svg(canvas: Canvas, order: Tokens, colour: Colour, label: str, sentenc
     sheet = _Sheet(canvas, canvas.dim, sentence)
     shades = hue_ramp(colour, np.arange(len(picks)) / max(1, len(picks) - 1))
     for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):
-        sheet.fill(token, hex_of(shade), 0.8)
-        if len(picks) <= _NUMBERED:
+        sheet.fill(token, hex_of(shade), PICKED_OPACITY)
+        if len(picks) <= NUMBERED:
             dark = shade.astype(float) @ (0.299, 0.587, 0.114) < 128
             sheet.number(token, str(rank), _WHITE if dark else _BLACK)
     sheet.outline(token_flags(picks, canvas.grid.n), _WHITE, max(1, line_width(canvas.patch) // 2))
@@ -155,7 +166,7 @@ def map_svg(
     shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
     sheet = _Sheet(canvas, canvas.grey, sentence)
     for token, shade in enumerate(cividis(shares)):
-        sheet.fill(token, hex_of(shade), _OPACITY)
+        sheet.fill(token, hex_of(shade), OPACITY)
     signed, scale = low < 0, max(abs(low), abs(high))
     marks = {low: number(low, signed, scale), high: number(high, signed, scale)}
     if low < 0 < high:
@@ -172,7 +183,7 @@ class _Key(NamedTuple):
 
     words: str
     edge: str | None = None
-    fill: str = "#454647"
+    fill: str = hex_of(DROPPED)
     hatched: bool = False
 
 
@@ -181,9 +192,8 @@ class _Sheet:
 
     def __init__(self, canvas: Canvas, picture: Image.Image, sentence: str) -> None:
         self.canvas, self._sentence = canvas, sentence
-        self._width, self._top = canvas.size
-        self._size = max(canvas.size) // 46
-        self._height = self._top + round(self._size * 4.8)
+        self._size, self._width, self._top = text_size(canvas), strip_width(canvas), canvas.size[1]
+        self._height = self._top + strip_height(canvas)
         self._parts = [_image(picture)]
 
     def outline(self, flags: Flags, colour: str, width: int, inset: int = 0) -> None:
@@ -227,12 +237,18 @@ class _Sheet:
         self._write((x0 + x1) / 2, (y0 + y1) / 2 + size * 0.35, text, colour, "middle", size)
 
     def legend(self, entries: Sequence[_Key]) -> None:
-        """Squares and words, two to a line."""
-        side, step = self._size * 1.25, self._width / 2
-        for index, (words, edge, fill, hatched) in enumerate(entries):
-            x = self._size * 0.6 + step * (index % 2)
-            y = self._top + self._size * (0.6 + 1.7 * (index // 2))
-            look = f'fill="{"#c4c8cc" if edge else fill}"'
+        """Squares and words, two to a line, and what lies around the tokens where there is any."""
+        side, size = self._size * 1.25, self._size
+        around = ground_entries(self.canvas)
+        count = len(entries) + len(around)
+        places = [
+            (size * 0.6 + self._width / 2 * (i % 2), self._top + size * (0.6 + 1.7 * (i // 2)))
+            for i in range(count)
+        ]
+        lines = (count + 1) // 2
+        self._height = max(self._height, self._top + round(size * (1.2 + 1.7 * lines)))
+        for (x, y), (words, edge, fill, hatched) in zip(places, entries, strict=False):
+            look = f'fill="{hex_of(PHOTO) if edge else fill}"'
             look += f' stroke="{edge}" stroke-width="2"' if edge else ""
             self._parts.append(
                 f'<rect x="{x + 1:g}" y="{y + 1:g}" width="{side - 2:g}" height="{side - 2:g}" '
@@ -243,7 +259,10 @@ class _Sheet:
                 far, low = x + side, y + reach
                 corner = f"{far - reach:g},{y:g} {far:g},{y:g} {far:g},{low:g}"
                 self._parts.append(f'<polygon points="{corner}" fill="{edge}"/>')
-            self._write(x + side + self._size * 0.45, y + side * 0.78, words, _INK)
+            self._write(x + side + size * 0.45, y + side * 0.78, words, _INK)
+        for (x, y), entry in zip(places[len(entries) :], around, strict=True):
+            self._parts.append(_image(entry.swatch, f'x="{x:g}" y="{y:g}" '))
+            self._write(x + side + size * 0.45, y + side * 0.78, entry.text, _INK)
 
     def bar(
         self, title: str, colours: NDArray[np.uint8], ticks: Sequence[tuple[float, str]]
@@ -274,7 +293,7 @@ class _Sheet:
             f'<svg xmlns="http://www.w3.org/2000/svg" {size} '
             f'viewBox="0 0 {self._width} {self._height}" role="img" '
             'font-family="system-ui, Helvetica, Arial, sans-serif">'
-            f'<title>{escape(self._sentence)}</title><rect {size} fill="#fafafa"/>'
+            f'<title>{escape(self._sentence)}</title><rect {size} fill="{hex_of(PANEL)}"/>'
             + "".join(self._parts)
             + "</svg>\n"
         )
@@ -288,11 +307,11 @@ class _Sheet:
         )
 
 
-def _image(picture: Image.Image) -> str:
+def _image(picture: Image.Image, where: str = "") -> str:
     file = io.BytesIO()
     picture.save(file, "PNG", optimize=True)
     data = base64.b64encode(file.getvalue()).decode("ascii")
     return (
-        f'<image width="{picture.width}" height="{picture.height}" '
+        f'<image {where}width="{picture.width}" height="{picture.height}" '
         f'href="data:image/png;base64,{data}"/>'
     )
