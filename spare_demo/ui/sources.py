@@ -30,10 +30,11 @@ def merged_panel(visit: gr.State, budget: gr.Slider) -> None:
             token = gr.Number(
                 0,
                 label="Token",
-                info="0 shows all of them; from 1 on, what went into that one.",
+                info="0 shows all of them; from 1 on, what went into that one. Inside the language "
+                "model: in the layer where the slider below the picture stands.",
                 elem_id="merged-token",
             )
-            show = gr.Button("Show", size="sm", min_width=80, elem_id="merged-show")
+            show = gr.Button("Show", size="sm", scale=0, min_width=120, elem_id="merged-show")
         layer = gr.Number(visible=False)  # where the slider over the layers stands
         drawn = gr.HTML(elem_id="merged-drawn")
     for event in (show.click, token.submit):
