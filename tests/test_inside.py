@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
+import gradio as gr
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from spare_demo import __main__ as program
+from spare_demo import compare_command
 from spare_demo.change import kl_curves
 from spare_demo.chosen import choose
 from spare_demo.compact import compact
@@ -27,6 +31,8 @@ from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
 from spare_demo.record import record
 from spare_demo.render import BLUE, Canvas, layer_overlay
 from spare_demo.reopen import reopen
+from spare_demo.settings import Settings
+from spare_demo.ui.api import Api
 
 QUESTION = "Which number is written on the small triangle?"
 INSIDE = [name for name, method in PRUNERS.items() if isinstance(method, LayerPruner)]
@@ -57,6 +63,35 @@ def test_a_budget_out_of_reach_says_which_are_not(
 ) -> None:
     with pytest.raises(ValueError, match=r"FastV cannot meet a budget of 2.*from 4 to 16"):
         compare(deep_model, photo, QUESTION, ("spare", "fastv"), budget=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("fastv", "Choose a budget from 6 to 16."),
+        (
+            "sparsevlm",
+            "SparseVLM needs a language model of more than 3 layers, and this one has 3",
+        ),
+    ],
+)
+def test_programs_and_the_command_line_are_told_the_same(
+    tiny_model: LlavaModel,
+    photo: Image.Image,
+    tmp_path: Path,
+    method: str,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    photo.save(path := str(tmp_path / "photo.png"))
+    with pytest.raises(gr.Error, match=re.escape(sentence)):
+        Api(tiny_model, Settings(max_new_tokens=1)).compare(path, QUESTION, "spare", method, 2)
+    monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
+    argv = ["compare", path, QUESTION, "--methods", method, "--budget", "2"]
+    assert program.main([*argv, "--out", str(tmp_path / "out")]) != 0
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out" / "result.json").exists()
 
 
 def test_a_ready_made_plan_stands_for_itself(result: Comparison, deep_model: LlavaModel) -> None:
