@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from PIL import Image
 
 from spare_demo.__main__ import main
@@ -357,6 +358,25 @@ def test_again_holds_the_weights_as_the_file_says(
     argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
     assert main([*argv, *more]) == 1
     assert asked == [bits]
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory at 0x7f"), MemoryError()]
+)
+def test_memory_that_runs_out_while_choosing_is_a_sentence(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, error: Exception
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("spare_demo.exploration.select_together", full)
+    assert run()[0] == 1
+    said = capsys.readouterr().err
+    assert "not enough memory for this picture. Ask with a smaller one" in said
+    assert "0x7f" not in said and "Traceback" not in said
+    error = RuntimeError("shape mismatch")  # no lack of memory, and not told as one
+    with pytest.raises(RuntimeError, match="shape"):
+        run()
 
 
 def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(

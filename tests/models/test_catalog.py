@@ -286,6 +286,11 @@ def test_a_gpu_that_is_not_there(tiny_folder: Path) -> None:
     refused(tiny_folder, "no CUDA GPU", device=f"cuda:{torch.cuda.device_count()}")
 
 
+def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    refused(tiny_folder, "no Apple GPU that torch can use", device="mps")
+
+
 # --- auto ---
 
 

@@ -119,6 +119,25 @@ def test_no_memory_left_for_an_answer_is_told_at_the_start(
     assert tried[0].closed and tried[0].bytes == 0  # also where the error is kept for a while
 
 
+def test_an_apple_gpus_memory_is_what_is_counted(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gb, mps, said = 10**9, torch.device("mps"), list[str]()
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 2 * gb)
+    for most, enough in ((18 * gb, True), (15 * gb, False)):
+        monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda most=most: most)
+        fit = Fit(mps, dtype=torch.float16, report=said.append)
+        given = (tiny_model.hf.config, type(tiny_model), "Big", fit)
+        if enough:
+            assert module.find_room(*given) == (torch.float16, False)
+            continue
+        with pytest.raises(ModelError, match=r"on the Apple GPU, and 13\.0 GB") as refusal:
+            module.find_room(*given)
+        assert "--bits" not in str(refusal.value)  # which does not work there
+    assert len(said) == 1 and "GB on the Apple GPU, and 16.0 GB are free." in said[0]
+
+
 def on_gpus(
     monkeypatch: pytest.MonkeyPatch, free: list[int], model: Any, **fit: Any
 ) -> tuple[torch.dtype, bool]:
