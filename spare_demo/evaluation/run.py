@@ -217,9 +217,13 @@ class _Picks:
             return self.known[label]
         sizes = [size(budget, tokens.n) for budget in budgets]
         if isinstance(method, LayerPruner):
-            # A share rounded on a small picture may fall a token short of what a schedule meets.
+            # Of a small picture a share may fall short of what a schedule meets there: then that.
             least = method.lowest(tokens.n, view.layers)
-            plans = [method.plan(view, max(k, least)) for k in sizes]
+            met = [
+                max(k, least) if isinstance(b, str) else k
+                for b, k in zip(budgets, sizes, strict=True)
+            ]
+            plans = [method.plan(view, k) for k in met]
             return [(b, plan, float("nan")) for b, plan in zip(budgets, plans, strict=True)]
         found: list[_Pick]
         if method.nested:

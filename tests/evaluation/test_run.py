@@ -191,6 +191,26 @@ def test_a_picture_with_fewer_tokens_than_a_budget_keeps_all(tiny_qwen: QwenMode
         next(run(tiny_qwen, [small], Plan(plan.methods, (40, 61))))
 
 
+def test_a_schedule_never_meets_another_number_than_asked_for(
+    tiny_model: LlavaModel, tiny_qwen: QwenModel, sheets: list[Sheet]
+) -> None:
+    with pytest.raises(ValueError, match="from 6 to 16"):
+        next(run(tiny_model, sheets, Plan(choose(["fastv"]), (3,))))  # type: ignore[arg-type]
+    # The least share of the largest picture; of one of 4 tokens a schedule needs 2, half of them.
+    small = Sheet("data", "a", (Asked("What?", ("x",)),), lambda: Image.new("RGB", (56, 56)))
+    plan = Plan(choose(["fastv"]), ("35%",), max_new_tokens=1).within(tiny_qwen)  # type: ignore[arg-type]
+    assert plan.budgets_of("fastv") == ("35%",)
+    (measured,) = run(tiny_qwen, [small], plan)
+    (row,) = [row for row in measured.rows if row.method == "fastv"]
+    view = tiny_qwen.encode(small.open(), "What?")
+    whole, few = (
+        tiny_qwen.answer(view, kept, 1).first_logits
+        for kept in (None, PRUNERS["fastv"].plan(view, 2))  # type: ignore[attr-defined]
+    )
+    assert row.kl == pytest.approx(float(measures.kl_divergence(whole, few)), abs=1e-5)
+    assert row.kl > 1e-4
+
+
 def test_owners_are_what_covers_most_of_a_token() -> None:
     scene = Scene(
         64, "plain", 0, (Thing("red", "square", 16, 16, 32), Thing("blue", "square", 48, 48, 20))
