@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.exchange import Exchange
 from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.page import launch_options
 
 ROOT = Path(__file__).parents[2]
@@ -112,6 +114,22 @@ def test_a_question_in_flight_ends_with_a_sentence(
     # And so does whatever else is asked of that page, while it is still there.
     again = list(guarded(handlers.ask)(*asked))
     assert [set(step) for step in again] == [{"message"}]
+
+
+def test_loading_shows_how_far_it_is_and_what_it_needs(
+    exchange: Exchange, tiny_next_folder: Path
+) -> None:
+    with gr.Blocks() as demo:
+        model_menu(demo, exchange)
+    (change,) = [f.fn for f in demo.fns.values() if getattr(f.fn, "__name__", "") == "change"]
+    progress = inspect.signature(change).parameters["progress"].default
+    assert isinstance(progress, gr.Progress) and progress.track_tqdm  # the bars of reading weights
+    said: list[str] = []
+    told = change(None, str(tiny_next_folder), 16, lambda share, desc: said.append(desc))
+    assert "opens anew" in told
+    assert "needs about" in said[0] and "without the present model" in said[0]
+    refused = change("no-such-model", "", 16, lambda share, desc: said.append(desc))
+    assert "role=" in refused and "Wait until the page opens anew" in refused
 
 
 def ids(demo: gr.Blocks) -> set[str]:
