@@ -11,7 +11,7 @@ from spare_demo.chosen import choose, name_of
 from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED
 from spare_demo.export import PANELS, USUAL, drawings, png, result_text
-from spare_demo.models import bits_of
+from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.record import versions
 
@@ -93,6 +93,9 @@ def _readme(comparison: Comparison, sentences: dict[str, str], link: str | None)
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     opened = f"\nThe same settings on the page:\n  {link}\n" if link else ""
+    model = comparison.model
+    local = model not in CATALOGUE and "/" not in model  # its path is nobody else's business
+    where = f"There --model needs the path of the folder {model}.\n" if local else ""
     return (
         f"Question: {comparison.view.question or '(none)'}\n"
         f"Model: {comparison.model} {comparison.revision}\n"
@@ -100,7 +103,7 @@ def _readme(comparison: Comparison, sentences: dict[str, str], link: str | None)
         f"Draw this again, without a model, from result.json (it holds the picture):\n"
         f"  python -m spare_demo compare --from result.json --out again\n"
         f"Ask the model again:\n"
-        f"  {command_line(comparison)}\n{opened}\n"
+        f"  {command_line(comparison)}\n{where}{opened}\n"
         f"Made with {packages}.\n\n"
         f"{captions}\n"
     )

@@ -181,6 +181,17 @@ def test_what_no_flag_can_say_is_taken_from_the_file(
         assert f"--methods {label.split(' ')[0]} --" in line
 
 
+@pytest.mark.parametrize(
+    ("model", "local"), [("tiny-llava", True), ("built-in", False), ("someone/theirs", False)]
+)
+def test_a_local_folder_is_named_without_its_path_and_said_to_need_it(
+    result: Comparison, model: str, local: bool
+) -> None:
+    readme = opened(cite(dataclasses.replace(result, model=model)))["README.txt"].decode()
+    assert f"--model={model} " in readme
+    assert (f"--model needs the path of the folder {model}." in readme) == local
+
+
 def test_result_json_in_the_zip_is_whole(result: Comparison) -> None:
     told = json.loads(opened(cite(result))["result.json"])
     assert told["picture"]["png"]
