@@ -26,8 +26,12 @@ IGNORED = -100
 _PLACE_LAYER = 2  # where the decoder's tokens of patches are asked where they lie
 ANCHOR_WEIGHT = 0.5
 _ANCHOR_LAYER = 3  # and a question's last token where the thing lies that it names
+_MOST_KEPT_BACK = 3  # a shape has a colour and one or two numbers that it is never seen with
+_NOTHING = (-1,) * _MOST_KEPT_BACK
 # What padding holds; nobody's question is number -1.
-_FILL = {"ids": 0, "labels": IGNORED, "places": 0, "owner": -1, "anchors": -1}
+_FILL: dict[str, Any] = {
+    "ids": 0, "labels": IGNORED, "places": 0, "owner": -1, "anchors": -1, "kept_back": _NOTHING,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,33 +47,30 @@ class Phase:
 
 
 WINDOW = 12
+_CROWD: dict[str, Any] = {"things": (2, 8), "sizes": (24.0, 64.0)}
 PHASES = (
     # A picture costs three windows, so most steps see windows. What counts all there is in a
     # window does not count in a picture, where four times as much is looked through.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("crowded windows", 3900, 32, WINDOW, 16, World(things=(2, 8), sizes=(24.0, 64.0))),
+    Phase("crowded windows", 3900, 32, WINDOW, 16, World(**_CROWD)),
     Phase("pictures", 700, 16, GRID, 24, World()),
-    Phase(
-        "windows, some nameless",
-        500,
-        32,
-        WINDOW,
-        16,
-        World(things=(2, 8), sizes=(24.0, 64.0), nameless_share=0.2),
-    ),
+    Phase("windows, some nameless", 500, 32, WINDOW, 16, World(**_CROWD, nameless_share=0.2)),
     Phase("pictures, some nameless", 2100, 16, GRID, 24, World(nameless_share=0.15)),
+    Phase("windows, half nameless", 800, 32, WINDOW, 16, World(**_CROWD, nameless_share=0.5)),
+    Phase("pictures, half nameless", 1300, 16, GRID, 24, World(nameless_share=0.4)),
 )
 
 
 def _sequence(
     asked: list[questions.Question], patches: list[int], tokenizer: Any
-) -> dict[str, list[int]]:
+) -> dict[str, list[Any]]:
     """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
 
     And, at the last token before an answer, the patch of the thing that the question names, of
-    ``patches``, where each thing's centre lies in the whole picture.
+    ``patches``, where each thing's centre lies in the whole picture, and the tokens of answers that
+    training never shows.
     """
-    rows: dict[str, list[int]] = {key: [] for key in _FILL}
+    rows: dict[str, list[Any]] = {key: [] for key in _FILL}
     for index, question in enumerate(asked):
         prompt = tokenizer.encode(f"\n{question.text} ASSISTANT:", add_special_tokens=False)
         answer = tokenizer.encode(f" {question.answer}", add_special_tokens=False)
@@ -80,8 +81,14 @@ def _sequence(
         rows["places"] += range(len(ids))
         rows["owner"] += [index] * len(ids)
         rows["anchors"] += [-1] * len(ids)
+        rows["kept_back"] += [_NOTHING] * len(ids)
+        last = len(prompt) - 1 - len(ids)
         if question.anchor is not None:
-            rows["anchors"][len(prompt) - 1 - len(ids)] = patches[question.anchor]
+            rows["anchors"][last] = patches[question.anchor]
+        firsts = [
+            tokenizer.encode(f" {a}", add_special_tokens=False)[0] for a in question.kept_back
+        ]
+        rows["kept_back"][last] = (*firsts, *_NOTHING)[:_MOST_KEPT_BACK]
     return rows
 
 
@@ -113,8 +120,12 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
 def _in_blocks(data: dict[str, Tensor]) -> dict[str, Tensor]:
     """The same batch, its rows of questions filled up to whole blocks."""
     missing = -data["ids"].shape[1] % packed.BLOCK
-    padded = {key: F.pad(data[key], (0, missing), value=value) for key, value in _FILL.items()}
-    return data | padded
+    padded = dict(data)
+    for key, value in _FILL.items():
+        filling = torch.tensor(value).to(data[key])
+        shape = (len(data[key]), missing, *filling.shape)
+        padded[key] = torch.cat([data[key], filling.expand(shape)], 1)
+    return padded
 
 
 class LanguageTraining(nn.Module):
@@ -167,6 +178,7 @@ class LanguageTraining(nn.Module):
         )
         asked = data["labels"] != IGNORED
         logits = self.llava.lm_head(out.last_hidden_state[:, before:][asked]).float()
+        logits = _without(logits, data["kept_back"][asked])
         labels = data["labels"][asked]
         patches = out.hidden_states[_PLACE_LAYER][:, start:before]
         off = _off(self.place, patches, data["windows"])
@@ -179,6 +191,15 @@ class LanguageTraining(nn.Module):
             "lost": lost.item() * GRID / 2,
         }
         return F.cross_entropy(logits, labels) + off + ANCHOR_WEIGHT * lost, said
+
+
+def _without(logits: Tensor, tokens: Tensor) -> Tensor:
+    """Logits (n, v) with each row's own ``tokens`` (n, m) out of the running; -1 is none.
+
+    Training would else teach that what it keeps back never is: red things are no circles.
+    """
+    rows, columns = (tokens >= 0).nonzero(as_tuple=True)
+    return logits.index_put((rows, tokens[rows, columns]), logits.new_tensor(-torch.inf))
 
 
 def _off(head: nn.Linear, states: Tensor, patches: Tensor) -> Tensor:

@@ -26,7 +26,15 @@ from .references import (
     plain_references,
     side_references,
 )
-from .world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, Scene, Thing, place_of
+from .world import (
+    COLOURS,
+    HELD_OUT_COLOUR_SHAPE,
+    HELD_OUT_NUMBER_SHAPE,
+    SHAPES,
+    Scene,
+    Thing,
+    place_of,
+)
 
 SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
 
@@ -40,6 +48,8 @@ class Question:
     skills: tuple[str, ...]
     things: tuple[int, ...] = ()
     anchor: int | None = None  # the thing that is named outright and has to be found first
+    # Answers that no training scene can have here, for the pairs that are kept back from it.
+    kept_back: tuple[str, ...] = ()
 
 
 Maker = Callable[[Scene, Rng], "Question | None"]
@@ -49,27 +59,40 @@ def _ordered(skills: frozenset[str] | set[str]) -> tuple[str, ...]:
     return tuple(skill for skill in SKILLS if skill in skills)
 
 
+def _kept_back(thing: Thing, asked: str) -> tuple[str, ...]:
+    """Colours, shapes or numbers that training never shows together with the rest of the thing."""
+    pairs = {
+        "colour": [(colour, shape == thing.shape) for colour, shape in HELD_OUT_COLOUR_SHAPE],
+        "number": [(number, shape == thing.shape) for number, shape in HELD_OUT_NUMBER_SHAPE],
+        "shape": [(shape, colour == thing.colour) for colour, shape in HELD_OUT_COLOUR_SHAPE]
+        + [(shape, number == thing.number) for number, shape in HELD_OUT_NUMBER_SHAPE],
+    }
+    never = {value for value, with_it in pairs.get(asked, []) if with_it}
+    return tuple(sorted(never - {getattr(thing, asked)}))
+
+
 def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
     """Colour, shape, number or word of what the reference names."""
     thing, words = scene.things[reference.index], reference.words
     options: list[tuple[str, str, str]] = []
     if thing.colour and "colour" not in reference.gives:
         ask = pick(rng, (f"What colour is {words}?", f"What color is {words}?"))
-        options.append((ask, thing.colour, RECOGNITION))
+        options.append((ask, "colour", RECOGNITION))
     if thing.shape and "shape" not in reference.gives:
-        options.append((f"What shape is {words}?", thing.shape, RECOGNITION))
+        options.append((f"What shape is {words}?", "shape", RECOGNITION))
     if thing.number and "number" not in reference.gives:
         ask = pick(rng, (f"What number is on {words}?", f"Which number is on {words}?"))
-        options += [(ask, thing.number, OCR)] * 2
+        options += [(ask, "number", OCR)] * 2
     if thing.word and "word" not in reference.gives:
-        options += [(f"What word is on {words}?", thing.word, OCR)] * 2
+        options += [(f"What word is on {words}?", "word", OCR)] * 2
     chosen = pick(rng, options)
     if chosen is None:
         return None
-    text, answer, skill = chosen
+    text, asked, skill = chosen
     skills = _ordered(reference.skills | {skill})
     anchor = None if SPATIAL in reference.skills else reference.index
-    return Question(text, answer, skills, (reference.index,), anchor)
+    about, answer = (reference.index,), getattr(thing, asked)
+    return Question(text, answer, skills, about, anchor, _kept_back(thing, asked))
 
 
 def _attribute(scene: Scene, rng: Rng) -> Question | None:
@@ -215,7 +238,9 @@ def _read(scene: Scene, rng: Rng) -> Question | None:
     if index is None:
         return None
     text = "What number is shown?" if kind == "number" else "What word is written?"
-    return Question(text, getattr(scene.things[index], kind), (OCR,), (index,))
+    thing = scene.things[index]
+    answer, never = getattr(thing, kind), _kept_back(thing, kind)
+    return Question(text, answer, (OCR,), (index,), kept_back=never)
 
 
 def _print_exists(scene: Scene, rng: Rng) -> Question | None:

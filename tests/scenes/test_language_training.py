@@ -74,7 +74,7 @@ def test_packed_questions_get_the_logits_of_stock_inference(
     logits, loss = packed_logits(training, data)
     asked = data["labels"] != language.IGNORED
     assert len(logits) == int(asked.sum())
-    every, labels = [], []
+    every, labels, kept_back = [], [], []
     for row in range(WHOLE.batch):
         picture, questions = drawn(WHOLE, row)
         assert len(questions) == WHOLE.questions
@@ -94,10 +94,16 @@ def test_packed_questions_get_the_logits_of_stock_inference(
             training.llava.model.language_model.set_attn_implementation("sdpa")
             stock = training.llava(input_ids=ids, pixel_values=pixel_values).logits[0]
             every.append(stock[prompt.shape[1] - 1 :])
+            for other in question.kept_back:
+                token = language_tokenizer.encode(f" {other}", add_special_tokens=False)[0]
+                kept_back.append((len(labels), token))
             labels += target
     expected = torch.cat(every)
     assert expected.std() > 0.5  # far from flat, so that agreeing means something
     torch.testing.assert_close(logits, expected, atol=2e-4, rtol=1e-4)
+    assert kept_back
+    for row, token in kept_back:  # no loss for thinking of what training never shows
+        expected[row, token] = -torch.inf
     assert loss == pytest.approx(F.cross_entropy(expected, torch.tensor(labels)).item(), rel=1e-4)
 
 
@@ -127,9 +133,8 @@ def test_a_question_knows_nothing_of_the_others(
     for row in range(phase.batch):
         for index in range(int(data["owner"][row].max()) + 1):
             mine = data["owner"][row] == index
-            alone = {
-                key: data[key][row, mine][None] for key in ("ids", "labels", "places", "anchors")
-            }
+            own = ("ids", "labels", "places", "anchors", "kept_back")
+            alone = {key: data[key][row, mine][None] for key in own}
             alone |= {"owner": torch.zeros_like(alone["ids"])}
             alone |= {key: data[key][row][None] for key in ("pixels", "windows")}
             logits, _ = packed_logits(training, alone)

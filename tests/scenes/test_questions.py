@@ -14,6 +14,7 @@ from spare_demo.scenes.questions import SKILLS, Question, ask, is_right
 from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
+    HELD_OUT_NUMBER_SHAPE,
     SHAPES,
     WORDS,
     Scene,
@@ -341,3 +342,29 @@ def test_the_anchor_is_what_the_question_names_outright() -> None:
                 assert any(word and word in first for word in told), question
             anchored[" ".join(question.text.split()[:3])] += 1
     assert len(anchored) > 8
+
+
+@pytest.mark.parametrize("pairs", ["seen", "unseen"])
+def test_what_is_kept_back_would_make_a_pair_that_training_never_shows(pairs) -> None:
+    kinds = {colour: "colour" for colour in COLOURS} | {shape: "shape" for shape in SHAPES}
+    kinds |= {str(digit): "number" for digit in range(10)}
+    found = Counter()
+    for seed in range(300):
+        rng = rng_of("train", seed)
+        scene = sample_scene(World(pairs=pairs), rng)
+        for question in ask(scene, rng, 8):
+            assert question.answer not in question.kept_back
+            for other in question.kept_back:
+                (index,), kind = question.things, kinds[other]
+                assert kinds[question.answer] == kind
+                changed = {kind: other}
+                thing = vars(scene.things[index]) | changed
+                colour_shape = (thing["colour"], thing["shape"]) in HELD_OUT_COLOUR_SHAPE
+                number_shape = (thing["number"], thing["shape"]) in HELD_OUT_NUMBER_SHAPE
+                assert colour_shape or number_shape
+                found[kind] += 1
+            if pairs == "seen" and kinds.get(question.answer) == "colour":
+                shape = scene.things[question.things[0]].shape
+                never = {c for c, s in HELD_OUT_COLOUR_SHAPE if s == shape}
+                assert set(question.kept_back) == never
+    assert len(found) == 3 and min(found.values()) > 20
