@@ -60,6 +60,20 @@ def test_every_result_is_that_of_the_single_steps(
         assert row.error == pytest.approx(error, abs=1e-6)
 
 
+def test_the_vision_tower_sees_each_picture_once(
+    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+) -> None:
+    assert sum(len(sheet.questions) for sheet in sheets) > len(sheets)
+    seen: list[int] = []
+    tower = tiny_model.hf.model.vision_tower
+    hook = tower.register_forward_hook(lambda *_: seen.append(1))
+    try:
+        list(run(tiny_model, sheets, Plan(plan.methods, plan.budgets, blank=False)))
+    finally:
+        hook.remove()
+    assert len(seen) == len(sheets)
+
+
 def test_blank_is_a_picture_of_nothing(
     tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
 ) -> None:
