@@ -11,6 +11,8 @@ from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summar
 from spare_demo.pruners import PRUNERS, options
 
 _INTERVALS = "The 95 % intervals, in brackets, come from drawing whole pictures again."
+_FEW = 20  # pictures; of fewer the draws are too much alike
+_TOO_FEW = f" With fewer than {_FEW} pictures intervals are too narrow to go by."
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def accuracy(summary: Summary) -> Table:
         for m in summary.methods
     ]
     head = ("", *(words(k) for k in summary.budgets), summary.whole)
-    counted = f"{summary.questions} questions about {summary.pictures} pictures. {_INTERVALS}"
+    counted = (
+        f"{summary.questions} questions about {summary.pictures} pictures. {_intervals(summary)}"
+    )
     return Table("Right answers, in percent", head, tuple(rows), counted)
 
 
@@ -95,9 +99,11 @@ def differences(summary: Summary) -> Table | None:
     if not summary.difference or summary.reference is None:
         return None
 
+    enough = summary.pictures >= _FEW
+
     def cell(column: Column) -> str:
         found = summary.difference.get(column)
-        star = "*" if found and found.apart_from(0) else ""
+        star = "*" if enough and found and found.apart_from(0) else ""
         return percent(found, signed=True) + star
 
     return Table(
@@ -108,7 +114,8 @@ def differences(summary: Summary) -> Table | None:
             for m in summary.methods
             if m != summary.reference
         ),
-        "Paired: both methods on the same drawn pictures. A star: the interval leaves out zero.",
+        "Paired: both methods on the same drawn pictures."
+        + (" A star: the interval leaves out zero." if enough else _TOO_FEW),
     )
 
 
@@ -146,7 +153,9 @@ def nothing_pruned(summary: Summary) -> Table:
     ]
     named = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
     head = ("", "questions", *(named[m] for m, _ in columns))
-    return Table("Right answers with nothing pruned, in percent", head, tuple(rows), _INTERVALS)
+    return Table(
+        "Right answers with nothing pruned, in percent", head, tuple(rows), _intervals(summary)
+    )
 
 
 def errors(summary: Summary) -> Table:
@@ -196,6 +205,10 @@ def all_tables(summary: Summary, budget: Budget) -> list[Table]:
     return [*found, *([relevance] if relevance else [])]
 
 
+def _intervals(summary: Summary) -> str:
+    return _INTERVALS if summary.pictures >= _FEW else _INTERVALS + _TOO_FEW
+
+
 def _nothing_pruned(summary: Summary) -> list[Column]:
     """The columns of the model with all tokens, of the picture and of a blank one."""
     columns = [(m, summary.tokens) for m in (UNPRUNED, BLANK)]
@@ -213,7 +226,7 @@ def _by(
     )
     counts = {name: next(iter(found.values())).count for name, found in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
-    return Table(title, head, rows, _INTERVALS)
+    return Table(title, head, rows, _intervals(summary))
 
 
 def _plain_table(
@@ -222,7 +235,9 @@ def _plain_table(
     rows = tuple(
         (title_of(m), *(plain(of((m, k))) for k in summary.budgets)) for m in summary.methods
     )
-    return Table(title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {_INTERVALS}")
+    return Table(
+        title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {_intervals(summary)}"
+    )
 
 
 def _skills_word(count: int) -> str:

@@ -94,6 +94,18 @@ def test_differences_are_paired() -> None:
     assert twice.difference["random", 64].apart_from(0)
 
 
+@pytest.mark.parametrize("pictures", [8, 19, 20, 40])
+def test_a_difference_on_a_few_pictures_is_not_starred(pictures: int) -> None:
+    """A few pictures drawn again are much the same few: chance looks like certainty."""
+    summary = summarise(made(pictures), reference="spare")["held-out"]
+    difference, accuracy = tables.differences(summary), tables.accuracy(summary)
+    assert difference and summary.difference["random", 64].apart_from(0)
+    starred = any(cell.endswith("*") for row in difference.rows for cell in row)
+    assert starred == (pictures >= 20) == ("star" in difference.note)
+    for table in (difference, accuracy):
+        assert ("too narrow to go by" in table.note) == (pictures < 20)
+
+
 def test_seeds_give_the_same_again() -> None:
     rows = made()
     assert summarise(rows) == summarise(rows)
@@ -167,7 +179,7 @@ def test_findings_leave_out_what_there_is_nothing_to_say_of() -> None:
 
 
 def test_every_table_has_its_numbers() -> None:
-    summary = summarise(made(), PLACES)["held-out"]
+    summary = summarise(made(24), PLACES)["held-out"]
     found = {table.title: table for table in tables.all_tables(summary, 64)}
     assert len(found) == 8
     for table in found.values():
