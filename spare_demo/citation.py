@@ -14,6 +14,7 @@ from spare_demo.export import PANELS, USUAL, drawings, png, result_text
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.record import versions
+from spare_demo.render.png import png_bytes
 
 _THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same comparison gives the same bytes
 
@@ -36,9 +37,7 @@ def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | No
         files[f"{drawing.name}.png"] = png(drawing.drawn.image)
         sentences[drawing.name] = drawing.drawn.sentence
         files[f"{drawing.name}.svg"] = drawing.svg.encode()
-    picture = io.BytesIO()
-    comparison.view.photo.save(picture, "PNG")
-    files["picture.png"] = picture.getvalue()
+    files["picture.png"] = png_bytes(comparison.view.photo)
     files["README.txt"] = _readme(comparison, sentences, link).encode()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -33,6 +32,7 @@ from spare_demo.render import (
 from spare_demo.render.base import PALETTE, Colour
 from spare_demo.render.card import Panel, card, card_svg
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
+from spare_demo.render.png import png_bytes
 from spare_demo.render.svg import (
     difference_svg,
     kept_svg,
@@ -100,9 +100,7 @@ def result_text(comparison: Comparison) -> str:
 
 def png(image: Image.Image) -> bytes:
     """PNG at 300 dots an inch, at which a picture is about as wide as a column of a paper."""
-    file = io.BytesIO()
-    image.save(file, "PNG", optimize=True, dpi=(300, 300))
-    return file.getvalue()
+    return png_bytes(image, optimize=True, dpi=(300, 300))
 
 
 def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterator[Drawing]:

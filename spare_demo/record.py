@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
-import io
 import json
 import math
 import platform
@@ -26,6 +25,7 @@ from spare_demo.exploration import RANDOM_SEEDS, Exploration
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPlan, Pruner
 from spare_demo.pruners.plan import LayerSet
+from spare_demo.render.png import png_bytes
 from spare_demo.tokens import Selection
 
 FORMAT = 2
@@ -59,7 +59,7 @@ def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]
             "width": view.photo.width,
             "height": view.photo.height,
             "sha256": digest(view.photo),
-            **({"png": _png(view.photo)} if with_picture else {}),
+            **({"png": _base64(png_bytes(view.photo))} if with_picture else {}),
         },
         "question": view.question,
         "prompt": view.prompt,
@@ -148,10 +148,8 @@ def digest(photo: Image.Image) -> str:
     return hashlib.sha256(photo.tobytes()).hexdigest()
 
 
-def _png(photo: Image.Image) -> str:
-    file = io.BytesIO()
-    photo.save(file, "PNG")
-    return base64.b64encode(file.getvalue()).decode("ascii")
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _selection(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -11,6 +9,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw
 
 from spare_demo.render.base import Colour, Rendered, hex_of
+from spare_demo.render.png import data_address
 from spare_demo.render.text import drawable, font, shorten
 
 _PAPER: Colour = (255, 255, 255)
@@ -128,12 +127,10 @@ def card_svg(question: str, panels: Sequence[Panel], footer: str) -> str:
                 f'fill="{hex_of(item.colour)}"/>'
             )
         else:
-            file = io.BytesIO()
-            item.picture.convert("RGB").save(file, "PNG", optimize=True)
-            data = base64.b64encode(file.getvalue()).decode("ascii")
+            address = data_address(item.picture.convert("RGB"), optimize=True)
             parts.append(
                 f'<image x="{item.x}" y="{item.y}" width="{item.width}" height="{item.height}" '
-                f'href="data:image/png;base64,{data}"/>'
+                f'href="{address}"/>'
             )
     size = f'width="{width}" height="{height}"'
     return (

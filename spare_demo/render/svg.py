@@ -7,8 +7,6 @@ the words stay words, and the lines stay sharp at any size.
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -47,6 +45,7 @@ from spare_demo.render.legend import (
 from spare_demo.render.marks import line_width
 from spare_demo.render.merged import merged_ground
 from spare_demo.render.order import NUMBERED, PICKED_OPACITY
+from spare_demo.render.png import data_address
 from spare_demo.render.text import drawable, font
 
 _INK, _FAINT, _WHITE, _BLACK = hex_of(INK), hex_of(FAINT), "#ffffff", "#000000"
@@ -308,10 +307,7 @@ class _Sheet:
 
 
 def _image(picture: Image.Image, where: str = "") -> str:
-    file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    data = base64.b64encode(file.getvalue()).decode("ascii")
     return (
         f'<image {where}width="{picture.width}" height="{picture.height}" '
-        f'href="data:image/png;base64,{data}"/>'
+        f'href="{data_address(picture, optimize=True)}"/>'
     )

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import io
 import itertools
 import json
 from typing import Any
 
-from PIL import Image
-
 from spare_demo.compact import MOST_BYTES, compact, packed, packed_sources, size_of
 from spare_demo.explain import Factors, Reason, leftover, why
 from spare_demo.pruners import LayerPruner, Pruner
+from spare_demo.render.png import data_address
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.visit import SLOTS, Visit
@@ -49,7 +47,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         "of": identity(visit),
         "depth": exploration.view.layers,
         "key": "-".join(visit.key),
-        "picture": data_address(canvas.image),
+        "picture": data_address(canvas.image, compress_level=3),
         "canvas": {
             "patch": canvas.patch,
             "x": canvas.origin[0],
@@ -67,13 +65,6 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         "link": link,
         "example": visit.example,
     }
-
-
-def data_address(image: Image.Image) -> str:
-    """The picture itself, losslessly."""
-    file = io.BytesIO()
-    image.save(file, "PNG", compress_level=3)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def picks_mail(visit: Visit, slot: str, budget: int) -> str:

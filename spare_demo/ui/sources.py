@@ -5,8 +5,6 @@ Of a method that merges inside the language model, what the layer looked at has,
 
 from __future__ import annotations
 
-import base64
-import io
 from html import escape
 from typing import Any
 
@@ -15,6 +13,7 @@ import gradio as gr
 from spare_demo.chosen import read_budget
 from spare_demo.render import BLUE, VERMILION, Rendered, layer_overlay, merged_overlay, source_map
 from spare_demo.render.base import Colour
+from spare_demo.render.png import data_address
 from spare_demo.ui import panels
 from spare_demo.ui.visit import SLOTS, Visit
 
@@ -105,12 +104,10 @@ def _in_layer(
 
 
 def _figure(drawn: Rendered) -> str:
-    file = io.BytesIO()
-    drawn.image.save(file, "PNG", compress_level=3)
-    picture = base64.b64encode(file.getvalue()).decode()
+    picture = data_address(drawn.image, compress_level=3)
     words, (width, height) = escape(drawn.sentence), drawn.image.size
     return (
-        f'<figure><img alt="{words}" src="data:image/png;base64,{picture}" width="{width}" '
+        f'<figure><img alt="{words}" src="{picture}" width="{width}" '
         f'height="{height}" style="max-width: 100%; height: auto">'
         f"<figcaption>{words}</figcaption></figure>"
     )

@@ -19,10 +19,10 @@ from spare_demo.cost import UNPRUNED
 from spare_demo.exploration import explore
 from spare_demo.models import Answer, Model
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
+from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
 from spare_demo.sufficiency import Sufficiency, find_sufficient
 from spare_demo.ui import panels
-from spare_demo.ui.payload import data_address
 from spare_demo.ui.visit import SLOTS, Visit
 
 Shown = dict[str, Any]
@@ -104,7 +104,7 @@ class Studies:
                     picks.chance,
                 )
             )
-        figures = [(data_address(picture), sentence) for picture, sentence in drawn]
+        figures = [(data_address(image, compress_level=3), sentence) for image, sentence in drawn]
         correlation = moved.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
         yield {"second": panels.figures_html(figures, words)}
