@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -131,36 +130,27 @@ def first_difference(a: str, b: str) -> Difference | None:
     return None
 
 
-def first_token_kl(whole: Answer, pruned: Answer) -> float | None:
-    """KL(unpruned || pruned) of the first token in nats; None if one was stopped before it."""
-    if not len(whole.first_logits) or not len(pruned.first_logits):
-        return None
+def first_token_kl(whole: Answer, pruned: Answer) -> float:
+    """KL(unpruned || pruned) of the first token in nats."""
     return float(measures.kl_divergence(whole.first_logits, pruned.first_logits))
 
 
 def change(
-    model: Model,
-    view: View,
-    selection: Selection | LayerPlan,
-    whole: Answer,
-    stop: threading.Event | None = None,
+    model: Model, view: View, selection: Selection | LayerPlan, whole: Answer
 ) -> Change | None:
     """How likely the unpruned answer's words are with only `selection` kept. One forced answer.
 
     whole: the finished answer with all tokens of this view.
-    Returns None if `stop` was set before the end, or the unpruned answer has no token.
+    Returns None if it has no token.
     """
     ends, ids = whole.ended == "end", whole.token_ids
     if not ids:
         return None
-    forced = model.score(view, selection, ids, stop)
-    kl = first_token_kl(whole, forced)
-    if kl is None or len(forced.log_probabilities) < len(ids):
-        return None
+    forced = model.score(view, selection, ids)
     count = len(ids) - 1 if ends and len(ids) > 1 else len(ids)
     log_whole, log_pruned = whole.log_probabilities[:count], forced.log_probabilities[:count]
     return Change(
-        kl,
+        first_token_kl(whole, forced),
         tuple(model.tokenizer.decode([token]) for token in ids[:count]),
         tuple(math.exp(value) for value in log_whole),
         tuple(math.exp(value) for value in log_pruned),
@@ -173,12 +163,11 @@ def kl_curves(
     whole: Answer,
     budgets: Sequence[int] = KL_BUDGETS,
     seeds: Sequence[int] = KL_SEEDS,
-    stop: threading.Event | None = None,
 ) -> Iterator[KlCurves]:
     """Measure the KL of every label and of random picks, a prefill each, budget after budget.
 
     whole: the answer with all tokens of this view, with its first token.
-    Yields what there is after every budget, ascending, so that a page can draw it and stop.
+    Yields what there is after every budget, ascending, so that a page can draw it.
     """
     view, n = exploration.view, exploration.n
     ks = [*sorted({k for k in budgets if 1 <= k < n}), n]
@@ -190,25 +179,19 @@ def kl_curves(
     series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}
     points: dict[str, tuple[int, float]] = {}
 
-    def measured(kept: Selection | LayerPlan) -> float | None:
-        return first_token_kl(whole, model.answer(view, kept, 1, stop=stop))
+    def measured(kept: Selection | LayerPlan) -> float:
+        return first_token_kl(whole, model.answer(view, kept, 1))
 
     for label, kept in by_hand.items():
-        kl = measured(kept)
-        if kl is None:
-            return
-        points[label] = (kept.budget if isinstance(kept, LayerPlan) else len(kept), kl)
+        size = kept.budget if isinstance(kept, LayerPlan) else len(kept)
+        points[label] = (size, measured(kept))
     for index, k in enumerate(ks):
         # All tokens are the unpruned prompt.
         row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)
         if k < n:
             chosen = exploration.selections(k) | exploration.plans_within(k)
             chosen |= {label: picks.prefix(k) for label, picks in randoms.items()}
-            for label in series:
-                if label in chosen:
-                    row[label] = kl = measured(chosen[label])
-                    if kl is None:
-                        return
+            row |= {label: measured(chosen[label]) for label in series if label in chosen}
         for label, kl in row.items():
             series[label].append(kl)
         yield _curves(ks[: index + 1], series, points, list(randoms), (index + 1) / len(ks))

@@ -46,7 +46,7 @@ def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | No
     return archive.getvalue()
 
 
-def command_line(comparison: Comparison, picture: str = "picture.png") -> str:
+def command_line(comparison: Comparison) -> str:
     """The command that asks the model again and comes to the same.
 
     Where a method was given settings that have no flag, or a set was made by hand, the command
@@ -70,7 +70,7 @@ def command_line(comparison: Comparison, picture: str = "picture.png") -> str:
     }
     words = [f"{flag}={value}" for flag, value in flags.items()]
     words += ["--together"] if comparison.together else []
-    asked = [picture, comparison.view.question]
+    asked = ["picture.png", comparison.view.question]
     names = [name for name in named if name is not None]
     # After "--", so that a question may begin with a dash.
     return shlex.join([*start, *words, "--methods", *names, "--", *asked])

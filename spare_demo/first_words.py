@@ -20,7 +20,7 @@ class Candidate:
 def first_words(
     answers: Mapping[str, Answer], decode: Callable[[Sequence[int]], str], most: int = 3
 ) -> list[Candidate]:
-    """The `most` likeliest first tokens of each answer, likeliest under the first answer first.
+    """The `most` likeliest first tokens of each answer, likeliest under any of them first.
 
     answers: those that were not stopped before their prefill count. decode: token ids -> text.
     """

@@ -8,7 +8,6 @@ larger budget tried, and it is sharp: one token fewer was tried too, and the ans
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -83,17 +82,15 @@ def find_sufficient(
     picks: Selection,
     whole: Answer,
     max_new_tokens: int,
-    stop: threading.Event | None = None,
 ) -> Iterator[Sufficiency]:
     """Try budgets along a nested order: powers of two from the top, then bisection.
 
     Args:
         picks: all n picks of a method whose budgets are nested, first pick first.
         whole: the answer with all tokens, made with the same `max_new_tokens`.
-        stop: set it to end after the answer being made; what was found so far was yielded.
 
     Yields:
-        what is known after each answer; the last one has `done`, unless stopped.
+        what is known after each answer; the last one has `done`.
 
     Raises:
         ValueError: picks that are not all of the picture's tokens, or a stopped unpruned answer.
@@ -110,22 +107,15 @@ def find_sufficient(
     def known() -> Sufficiency:
         return Sufficiency(tuple(trials[k] for k in sorted(trials)))
 
-    def tried(k: int) -> bool:
-        answer = model.answer(view, picks.prefix(k), max_new_tokens, stop=stop)
-        if answer.stopped:
-            return False
+    def tried(k: int) -> Sufficiency:
+        answer = model.answer(view, picks.prefix(k), max_new_tokens)
         trials[k] = Trial(k, answer.text, answer.text == whole.text)
-        return True
+        return known()
 
     for k in [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]:
-        if not tried(k):
-            return
-        yield known()
-    while not known().done:
-        now = known()
-        if not tried((now.below + now.smallest) // 2):
-            return
-        yield known()
+        yield tried(k)
+    while not (now := known()).done:
+        yield tried((now.below + now.smallest) // 2)
     if n == 1:
         yield known()
 

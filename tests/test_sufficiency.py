@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,12 +23,11 @@ class Oracle:
     def __init__(self, same: list[bool]) -> None:
         self.same, self.asked = same, []
 
-    def answer(self, view: Any, picks: Selection, longest: int, stop: Any = None) -> Any:
+    def answer(self, view: Any, picks: Selection, longest: int) -> Any:
         k = len(picks)
         assert picks.order.tolist() == list(range(k))
         self.asked.append(k)
-        stopped = bool(stop and stop.is_set())
-        return SimpleNamespace(text="seven" if self.same[k - 1] else str(k), stopped=stopped)
+        return SimpleNamespace(text="seven" if self.same[k - 1] else str(k))
 
 
 WHOLE: Any = SimpleNamespace(text="seven", stopped=False)
@@ -89,16 +87,6 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
         "budgets tried there."
     )
     assert always.done
-
-
-def test_it_stops_when_told_to() -> None:
-    view: Any = SimpleNamespace(tokens=SimpleNamespace(n=64))
-    oracle: Any = Oracle([True] * 64)
-    stop = threading.Event()
-    search = find_sufficient(oracle, view, Selection(order=range(64)), WHOLE, 8, stop)
-    assert next(search).trials[0].budget == 32
-    stop.set()
-    assert list(search) == []
 
 
 def test_a_search_needs_all_picks_and_a_whole_answer() -> None:

@@ -91,17 +91,15 @@ class Answering(ABC):
         max_new_tokens: int = 64,
         temperature: float = 0.0,
         seed: int = 0,
-        stop: threading.Event | None = None,
     ) -> Answer:
         """`stream`, run to its end."""
-        return _drained(self.stream(view, selection, max_new_tokens, temperature, seed, stop))
+        return _drained(self.stream(view, selection, max_new_tokens, temperature, seed))
 
     def score(
         self,
         view: View,
         selection: Selection | LayerPlan | None,
         token_ids: Sequence[int],
-        stop: threading.Event | None = None,
     ) -> Answer:
         """How likely this model finds given words (teacher forcing): `Answer.log_probabilities`.
 
@@ -115,7 +113,7 @@ class Answering(ABC):
             ValueError: as `stream`.
         """
         given = tuple(token_ids)
-        return _drained(self.stream(view, selection, len(given), stop=stop, given=given))
+        return _drained(self.stream(view, selection, len(given), given=given))
 
     def stream_together(
         self,
@@ -176,11 +174,10 @@ class Answering(ABC):
         view: View,
         selections: Mapping[str, Selection | LayerPlan | None],
         max_new_tokens: int = 64,
-        stop: threading.Event | None = None,
     ) -> dict[str, Answer]:
         """`stream_together`, run to its end; by label, in the order given."""
         done: dict[str, Answer] = {}
-        for step in self.stream_together(view, selections, max_new_tokens, stop):
+        for step in self.stream_together(view, selections, max_new_tokens):
             done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
         return {label: done[label] for label in selections}
 

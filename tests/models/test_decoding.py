@@ -221,7 +221,7 @@ def test_stop_before_the_prefill_runs_nothing(tiny_model: LlavaModel, view: View
     calls: list[int] = []
     hook = tiny_model.hf.register_forward_hook(lambda *_: calls.append(1))
     try:
-        answer = tiny_model.answer(view, stop=stop)
+        _, answer = drain(tiny_model.stream(view, stop=stop))
     finally:
         hook.remove()
     assert not calls
