@@ -10,7 +10,8 @@ from collections.abc import Collection
 from spare_demo.chosen import choose, name_of
 from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED
-from spare_demo.export import PANELS, USUAL, drawings, png, result_text
+from spare_demo.drawings import PANELS, USUAL, drawings
+from spare_demo.export import png, result_text
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.record import versions
@@ -23,7 +24,7 @@ def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | No
     """A zip: result.json, each panel as PNG and SVG, the picture, and README.txt with the commands.
 
     Args:
-        panels: names of `export.PANELS`; one that this comparison lacks is left out.
+        panels: names of `drawings.PANELS`; one that this comparison lacks is left out.
         link: an address that reopens the settings, to stand in the README.
 
     Raises:

@@ -20,7 +20,8 @@ from spare_demo.cost import (
     seconds_text,
     tokens_text,
 )
-from spare_demo.export import PANELS, USUAL, write
+from spare_demo.drawings import PANELS, USUAL
+from spare_demo.export import write
 from spare_demo.geometry import Aspect
 from spare_demo.models import Answer, Model, bits_of, load_model
 from spare_demo.pictures import open_picture

@@ -16,8 +16,9 @@ from PIL import Image
 from spare_demo.change import kl_curves
 from spare_demo.citation import cite, command_line
 from spare_demo.comparison import Comparison, compare, finished
+from spare_demo.drawings import PANELS
 from spare_demo.exploration import explore
-from spare_demo.export import PANELS, result_text
+from spare_demo.export import result_text
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.relevance import RelevanceOptions

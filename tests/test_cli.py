@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from spare_demo.__main__ import main
-from spare_demo.export import PANELS
+from spare_demo.drawings import PANELS
 from spare_demo.methods_table import markdown
 from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
 from spare_demo.pruners import PRUNERS
@@ -86,7 +86,7 @@ def test_methods_that_merge_are_drawn_and_recorded_as_merged(
 ) -> None:
     headings: list[str] = []
     monkeypatch.setattr(
-        "spare_demo.export.card", lambda question, panels, footer: _card(headings, panels)
+        "spare_demo.drawings.card", lambda question, panels, footer: _card(headings, panels)
     )
     status, out = run("--methods", "visionzip", "spare")
     assert status == 0

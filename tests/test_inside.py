@@ -21,9 +21,10 @@ from spare_demo.chosen import choose
 from spare_demo.compact import compact
 from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import cost_rows, operations_text, tokens_text
+from spare_demo.drawings import curve, drawings
 from spare_demo.explain import why
 from spare_demo.exploration import explore
-from spare_demo.export import curve, drawings, result_text, write
+from spare_demo.export import result_text, write
 from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel
 from spare_demo.models.llava_next import LlavaNextModel

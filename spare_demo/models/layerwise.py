@@ -20,7 +20,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
-from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet, one_hot
+from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 
 class LayerwiseRun:
@@ -265,7 +265,7 @@ class _VisualRows:
         made_of, patch = self._made_of, self._patch
         if choice.merge is not None:
             if made_of is None:
-                made_of = one_hot(patch, self._n)
+                made_of = torch.nn.functional.one_hot(patch, self._n).float()  # each one patch
             merged = choice.merge.to(made_of) @ made_of
             self._made_of = torch.cat([made_of[kept], merged])
             self._patch = torch.cat([patch[kept], patch.new_full((len(merged),), -1)])

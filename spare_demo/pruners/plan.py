@@ -4,14 +4,13 @@ Such a method has no single token set. Its `plan` says before which layers how m
 go on; which ones, it decides in `choose` when the language model gets there, from the states and
 the attention at that layer. `models/layerwise.py` carries a plan out.
 
-Depths are given for a model of 32 layers and scaled to the one at hand. Budgets are average
-numbers of visual tokens over layers, counted as the method's paper counts them; what a layer really
-processes is in `LayerPlan.per_layer`.
+Budgets are average numbers of visual tokens over layers, counted as the method's paper counts them;
+what a layer really processes is in `LayerPlan.per_layer`. `depths.py` has the arithmetic that
+schedules share.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -21,10 +20,8 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, check_budget
+from spare_demo.pruners.depths import layers_word
 from spare_demo.tokens import Selection, VisualTokens
-
-PAPER_DEPTH = 32
-"""Layers of the language model that the papers' layer numbers are for (LLaVA-1.5-7B)."""
 
 
 class Asked(Protocol):
@@ -213,8 +210,8 @@ class LayerPruner(Pruner):
         if layers is not None and layers <= self.steps:
             word = "step needs" if self.steps == 1 else "steps need"
             return (
-                f"this model's language model has {_layers(layers)}, and its {self.steps} {word} "
-                "more"
+                f"this model's language model has {layers_word(layers)}, and its {self.steps} "
+                f"{word} more"
             )
         return super().reason_against(supplies, layers)
 
@@ -260,45 +257,3 @@ class LayerPruner(Pruner):
     @abstractmethod
     def choose(self, reading: Reading, stop: Stop) -> Choice:
         """Which rows go on, when the language model is at a stop."""
-
-
-def depths(layers: Sequence[int], depth: int, title: str) -> tuple[int, ...]:
-    """Where stops of a 32-layer model lie in one of `depth` layers: the same share of the way.
-
-    Rounded to the nearest layer (halves down), at least 1, each after the one before and with a
-    layer left for each after it, so that in a shallow model the stops crowd together but never
-    coincide. Raises ValueError where even that leaves one no layer of its own.
-    """
-    if len(layers) >= depth:
-        raise ValueError(
-            f"{title} needs a language model of more than {_layers(len(layers))}, and this one has "
-            f"{depth}. Choose a deeper model or another method."
-        )
-    places: list[int] = []
-    for turn, layer in enumerate(layers):
-        nearest = math.ceil(layer * depth / PAPER_DEPTH - 0.5)
-        latest = depth - len(layers) + turn
-        places.append(min(latest, max(nearest, places[-1] + 1 if places else 1)))
-    return tuple(places)
-
-
-def _layers(count: int) -> str:
-    return "1 layer" if count == 1 else f"{count} layers"
-
-
-def lowest_average(n: int, depth: int, first: int) -> int:
-    """The least whole average over layers if n tokens go through `first` of them and 1 after."""
-    return math.ceil((first * n + depth - first) / depth)
-
-
-def left_after(n: int, depth: int, first: int, k: int) -> int:
-    """How many of n tokens go on after `first` layers for an average of k over all layers.
-
-    Rounded, so that the average is k up to half a token.
-    """
-    return round((depth * k - first * n) / (depth - first))
-
-
-def one_hot(patches: Tensor, n: int) -> Tensor:
-    """(v,) patch indices -> (v, n) float32 sources of rows that are each one patch."""
-    return torch.nn.functional.one_hot(patches, n).float()

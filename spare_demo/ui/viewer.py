@@ -12,7 +12,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.export import PANELS, USUAL
+from spare_demo.drawings import PANELS, USUAL
 
 _HERE = Path(__file__).parent
 # In the order they build on each other.
