@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
-from pathlib import Path
 
-import torch
-from measuring import ROOT, Figure, device_name, finish, in_turns
+from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
 
 sys.path.insert(0, str(ROOT))
 
@@ -30,16 +28,9 @@ from spare_demo.pruners import PRUNERS
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--model", default="built-in")
     parser.add_argument("--tokens", type=int, default=32)
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--json", type=Path, help="also write everything to this file")
-    args = parser.parse_args()
-    cuda = args.device != "cpu" and torch.cuda.is_available()
-    if args.device == "cuda" and not cuda:
-        sys.exit("There is no CUDA device here. Run with --device cpu.")
-    device = torch.device("cuda" if cuda else "cpu")
+    args, device = read_arguments(parser, runs=9)
     model = load_model(args.model, str(device))
     model.hf.generation_config.eos_token_id = None
     example = sorted((ROOT / "assets" / "examples").glob("*.png"))[0]

@@ -1,7 +1,8 @@
-"""What the programs of this folder share: timing in turns, the table, the machine, the file."""
+"""What the programs of this folder share: options, timing in turns, the table, the file."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -49,6 +50,23 @@ class Figure:
         if len(floors) == 1:
             floors = [floors[0]] * len(self.seconds)
         return statistics.median(s / f for s, f in zip(self.seconds, floors, strict=True))
+
+
+def read_arguments(
+    parser: argparse.ArgumentParser, runs: int
+) -> tuple[argparse.Namespace, torch.device]:
+    """A program's options with those that all have, and the device asked for.
+
+    runs: how many, where none are asked for. Ends the program where there is no such device.
+    """
+    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    parser.add_argument("--runs", type=int, default=runs)
+    parser.add_argument("--json", type=Path, help="also write everything to this file")
+    arguments = parser.parse_args()
+    cuda = arguments.device != "cpu" and torch.cuda.is_available()
+    if arguments.device == "cuda" and not cuda:
+        sys.exit("There is no CUDA device here. Run with --device cpu.")
+    return arguments, torch.device("cuda" if cuda else "cpu")
 
 
 def in_turns(runs: int, device: torch.device, **steps: Callable[[], Any]) -> dict[str, list[float]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from measuring import ROOT, Figure, device_name, finish, in_turns
+from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
 
 sys.path.insert(0, str(ROOT))
 
@@ -132,18 +132,11 @@ def measure(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     parser.add_argument("--shapes", nargs="*", default=["7b", "13b"], choices=sorted(SHAPES))
     parser.add_argument("--layers", type=int, help="so many layers only; the row says so")
-    parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--model", help="a model that is there, instead of random weights")
-    parser.add_argument("--json", type=Path, help="also write everything to this file")
-    args = parser.parse_args()
-    cuda = args.device != "cpu" and torch.cuda.is_available()
-    if args.device == "cuda" and not cuda:
-        sys.exit("There is no CUDA device here. Run with --device cpu.")
-    device = torch.device("cuda" if cuda else "cpu")
-    dtype = torch.bfloat16 if cuda else torch.float32
+    args, device = read_arguments(parser, runs=50)
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     figures: list[Figure] = []
     about: dict[str, Any] = {}
     if args.model:

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 import torch
-from measuring import ROOT, Figure, device_name, finish, in_turns
+from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
 from torch import Tensor
 
 sys.path.insert(0, str(ROOT))
@@ -46,9 +45,9 @@ def published(features: Tensor, weight: Tensor, k: int) -> Tensor:
     return picked.T
 
 
-def features(b: int, n: int, d: int, seed: int = 0) -> Tensor:
+def features(b: int, n: int, d: int) -> Tensor:
     """Clusters of alike directions with log-normal lengths, as METHODS.md section 3 makes them."""
-    g = torch.Generator().manual_seed(seed)
+    g = torch.Generator().manual_seed(0)
     centre = torch.randn(n // 6, d, generator=g)
     x = centre[torch.randint(0, len(centre), (b, n), generator=g)]
     x = x + 0.5 * torch.randn(b, n, d, generator=g)
@@ -98,16 +97,10 @@ def measure(device: torch.device, dtype: torch.dtype, runs: int) -> list[Figure]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
-    parser.add_argument("--runs", type=int, default=9)
-    parser.add_argument("--json", type=Path, help="also write everything to this file")
-    args = parser.parse_args()
-    cuda = args.device != "cpu" and torch.cuda.is_available()
-    if args.device == "cuda" and not cuda:
-        sys.exit("There is no CUDA device here. Run with --device cpu.")
-    device = torch.device("cuda" if cuda else "cpu")
+    args, device = read_arguments(parser, runs=9)
     figures = []
-    for dtype in (torch.float32, torch.float16, torch.bfloat16) if cuda else (torch.float32,):
+    halves = (torch.float16, torch.bfloat16) if device.type == "cuda" else ()
+    for dtype in (torch.float32, *halves):
         figures += measure(device, dtype, args.runs)
     finish("Choosing tokens", figures, args.json)
     for figure in figures:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from stock import stock
 
 from spare_demo.models import Answer, LlavaModel, Picture, View
 from spare_demo.models.decoding import Text
@@ -47,8 +48,7 @@ def embeds_by_hand(model: LlavaModel, view: View, kept: list[int]) -> torch.Tens
     ids = view.input_ids
     image = ids[0] == model.hf.config.image_token_id
     embeds = model.hf.get_input_embeddings()(ids).clone()
-    stock = model.hf.get_image_features(pixel_values=view.pixel_values).pooler_output[0]
-    embeds[0, image] = stock
+    embeds[0, image] = model.hf.get_image_features(pixel_values=view.pixel_values).pooler_output[0]
     keep = ~image
     keep[image.nonzero().flatten()[sorted(kept)]] = True
     return embeds[:, keep]
@@ -60,21 +60,19 @@ def test_keeping_all_is_stock_generate(
     tiny_model: LlavaModel, picture: Picture, question: str
 ) -> None:
     view = tiny_model.ask(picture, question)
-    stock: Any = tiny_model.hf.generate(
+    expected = stock(
+        tiny_model,
+        24,
         input_ids=view.input_ids,
         pixel_values=view.pixel_values,
         attention_mask=torch.ones_like(view.input_ids),
-        max_new_tokens=24,
-        do_sample=False,
-        output_logits=True,
-        return_dict_in_generate=True,
     )
-    expected = stock.sequences[0, view.input_ids.shape[1] :].tolist()
+    token_ids = expected.sequences[0, view.input_ids.shape[1] :].tolist()
     everything = Selection(order=torch.arange(16).flip(0))
     for selection in (None, everything):
         answer = tiny_model.answer(view, selection, max_new_tokens=24)
-        assert list(answer.token_ids) == expected
-        torch.testing.assert_close(answer.first_logits, stock.logits[0][0], atol=1e-5, rtol=0)
+        assert list(answer.token_ids) == token_ids
+        torch.testing.assert_close(answer.first_logits, expected.logits[0][0], atol=1e-5, rtol=0)
         assert answer.prompt_tokens == view.input_ids.shape[1] and answer.visual_tokens == 16
 
 
@@ -90,17 +88,11 @@ def test_pruned_is_stock_generate_on_shortened_embeddings(
     tiny_model: LlavaModel, view: View, kept: list[int]
 ) -> None:
     embeds = embeds_by_hand(tiny_model, view, kept)
-    stock: Any = tiny_model.hf.generate(
-        inputs_embeds=embeds,
-        attention_mask=torch.ones(embeds.shape[:2], dtype=torch.long),
-        max_new_tokens=20,
-        do_sample=False,
-        output_logits=True,
-        return_dict_in_generate=True,
-    )
+    mask = torch.ones(embeds.shape[:2], dtype=torch.long)
+    expected = stock(tiny_model, inputs_embeds=embeds, attention_mask=mask)
     answer = tiny_model.answer(view, Selection(order=torch.tensor(kept)), max_new_tokens=20)
-    assert list(answer.token_ids) == stock.sequences[0].tolist()
-    torch.testing.assert_close(answer.first_logits, stock.logits[0][0], atol=1e-5, rtol=0)
+    assert list(answer.token_ids) == expected.sequences[0].tolist()
+    torch.testing.assert_close(answer.first_logits, expected.logits[0][0], atol=1e-5, rtol=0)
     assert answer.visual_tokens == len(kept)
     assert answer.prompt_tokens == embeds.shape[1]
     assert answer.kept_per_layer == (len(kept),) * 3
@@ -310,13 +302,13 @@ def test_on_a_gpu_in_half_precision(
     view = model.encode(photo, QUESTIONS[0])
     assert view.tokens.features.dtype == dtype and view.tokens.features.is_cuda
     assert view.tokens.clip_image is not None and view.tokens.clip_image.dtype == torch.float32
-    stock: Any = model.hf.generate(
+    expected = stock(
+        model,
+        16,
         input_ids=view.input_ids.cuda(),
         pixel_values=view.pixel_values.to("cuda", dtype),
         attention_mask=torch.ones_like(view.input_ids).cuda(),
-        max_new_tokens=16,
-        do_sample=False,
     )
     answer = model.answer(view, max_new_tokens=16)
-    assert list(answer.token_ids) == stock[0, view.input_ids.shape[1] :].tolist()
+    assert list(answer.token_ids) == expected.sequences[0, view.input_ids.shape[1] :].tolist()
     assert model.answer(view, Selection(order=[4, 1]), max_new_tokens=4).visual_tokens == 2

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
+from stock import noise, stock
 from tiny_checkpoint import PINPOINTS
 
 from spare_demo import PRUNERS, Selection
@@ -23,11 +23,6 @@ QUESTION = "What colour is the circle?"
 SIZES = [(90, 60), (60, 90), (56, 56), (57, 111), (400, 2), (3, 7), (1, 1), (168, 55)]
 
 
-def noise(size: tuple[int, int]) -> Image.Image:
-    levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    return Image.fromarray(levels)
-
-
 @pytest.fixture(scope="module")
 def fixed(tiny_next: LlavaNextModel, photo: Image.Image) -> View:
     return tiny_next.encode(photo, QUESTION)
@@ -36,17 +31,6 @@ def fixed(tiny_next: LlavaNextModel, photo: Image.Image) -> View:
 @pytest.fixture(scope="module")
 def own(tiny_next: LlavaNextModel, photo: Image.Image) -> View:
     return tiny_next.encode(photo, QUESTION, "any")
-
-
-def stock(model: LlavaNextModel, **inputs: Any) -> Any:
-    with torch.inference_mode():
-        return model.hf.generate(
-            **inputs,
-            max_new_tokens=20,
-            do_sample=False,
-            output_logits=True,
-            return_dict_in_generate=True,
-        )
 
 
 # --- what is seen ---

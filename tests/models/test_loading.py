@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from checkpoint_files import read_all, refused, write_one
 from PIL import Image
 from safetensors.torch import load_file, save_file
 from transformers import LlavaForConditionalGeneration
@@ -21,38 +21,14 @@ from spare_demo.models.catalog import BUILT_IN, GPU_BYTES_NEEDED, LLAVA_7B, OPEN
 from spare_demo.models.loading import choose
 
 QUESTION = "What colour is the circle?"
-INDEX = "model.safetensors.index.json"
 
 
 @pytest.fixture
 def copy(tiny_folder: Path, tmp_path: Path) -> Path:
-    """A checkpoint folder to damage."""
+    """A checkpoint folder to change."""
     folder = tmp_path / "secret-place" / "my-llava"
     shutil.copytree(tiny_folder, folder)
     return folder
-
-
-def refused(name: str | Path, sentence: str, **options: Any) -> str:
-    with pytest.raises(ModelError, match=sentence) as refusal:
-        load_model(str(name), **{"device": "cpu", **options})
-    message = str(refusal.value)
-    assert "Traceback" not in message and "secret-place" not in message
-    assert re.search(r"\b(Get|Choose|choose|get|Check|start|Install)\b", message), message
-    return message
-
-
-def read_all(folder: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a sharded checkpoint; the shards are removed."""
-    state: dict[str, torch.Tensor] = {}
-    for shard in sorted(folder.glob("model-*.safetensors")):
-        state |= load_file(shard)
-        shard.unlink()
-    (folder / INDEX).unlink()
-    return state
-
-
-def write_one(folder: Path, state: dict[str, torch.Tensor]) -> None:
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
 
 
 # --- what loads ---
@@ -157,90 +133,6 @@ def test_another_family(copy: Path, kind: str) -> None:
     assert "'my-llava'" in message
     for family in ("Llava", "LlavaNext", "Qwen2_5_VL"):
         assert f"{family}ForConditionalGeneration" in message
-
-
-def lose_the_weights(folder: Path) -> None:
-    read_all(folder)
-
-
-def lose_a_shard(folder: Path) -> None:
-    next(folder.glob("model-00003*")).unlink()
-
-
-def cut_a_shard(folder: Path) -> None:
-    shard = next(folder.glob("model-00002*"))
-    shard.write_bytes(shard.read_bytes()[:-64])
-
-
-def empty_a_shard(folder: Path) -> None:
-    next(folder.glob("model-00002*")).write_bytes(b"")
-
-
-def break_the_index(folder: Path) -> None:
-    (folder / INDEX).write_text("[]")
-
-
-def lose_a_parameter(folder: Path) -> None:
-    state = read_all(folder)
-    del state["multi_modal_projector.linear_2.weight"]
-    write_one(folder, state)
-
-
-def change_a_shape(folder: Path) -> None:
-    state = read_all(folder)
-    name = "multi_modal_projector.linear_2.weight"
-    state[name] = state[name][:, :-1].contiguous()
-    write_one(folder, state)
-
-
-def lose_the_processor(folder: Path) -> None:
-    (folder / "processor_config.json").unlink()
-
-
-def lose_the_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").unlink()
-
-
-def forget_the_image_token(folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    path.write_text(path.read_text().replace("<image>", "<other>"))
-    path = folder / "tokenizer_config.json"
-    path.write_text(path.read_text().replace("<image>", "<other>"))
-
-
-def swap_the_clip_folder(folder: Path) -> None:
-    weights = folder / "clip" / "open_clip_model.safetensors"
-    state = load_file(weights)
-    for name, axis in (
-        ("visual.proj", 0),
-        ("visual.ln_post.weight", 0),
-        ("visual.ln_post.bias", 0),
-    ):
-        state[name] = state[name].narrow(axis, 0, 24).contiguous()
-    save_file(state, weights)
-
-
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        (lose_the_weights, r"lacks the weights file model\.safetensors"),
-        (lose_a_shard, r"lacks the weights file model-00003"),
-        (cut_a_shard, r"model-00002.* cut off"),
-        (empty_a_shard, r"model-00002.* cut off"),
-        (break_the_index, "damaged model.safetensors.index"),
-        (lose_a_parameter, r"lacks 1 of .*linear_2.*noise"),
-        (change_a_shape, "weights are missing, damaged or do not fit"),
-        (lose_the_processor, "processor"),
-        (lose_the_tokenizer, "tokenizer"),
-        (forget_the_image_token, "image token"),
-        (swap_the_clip_folder, "another vision tower"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_damage_stops_the_start(copy: Path, damage: Callable[[Path], None], sentence: str) -> None:
-    damage(copy)
-    refused(copy, sentence)
 
 
 def test_remote_code_is_not_run(copy: Path) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
 import torch
 from PIL import Image
+from stock import noise, stock
 
 from spare_demo import PRUNERS, Selection
 from spare_demo.comparison import compare
@@ -20,25 +18,9 @@ QUESTION = "What colour is the circle?"
 SIZES = [(90, 60), (60, 90), (56, 56), (57, 211), (2000, 10), (3, 7), (1, 1), (640, 480)]
 
 
-def noise(size: tuple[int, int]) -> Image.Image:
-    levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    return Image.fromarray(levels)
-
-
 @pytest.fixture(scope="module")
 def view(tiny_qwen: QwenModel) -> View:
     return tiny_qwen.encode(noise((200, 120)), QUESTION)
-
-
-def stock(model: QwenModel, **inputs: Any) -> Any:
-    with torch.inference_mode():
-        return model.hf.generate(
-            **inputs,
-            max_new_tokens=20,
-            do_sample=False,
-            output_logits=True,
-            return_dict_in_generate=True,
-        )
 
 
 @pytest.mark.parametrize("size", SIZES)

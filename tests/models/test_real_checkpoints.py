@@ -16,18 +16,17 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from checkpoint_files import read_all, write_one
 from PIL import Image
-from safetensors.torch import load_file, save_file
 from transformers import LlavaConfig, LlavaNextConfig, Qwen2_5_VLConfig
 
-from spare_demo.models import ModelError, checkpoint, load_model
+from spare_demo.models import checkpoint, load_model
 from spare_demo.models.catalog import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.checkpoint import vision_is_openai_clip
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.memory import Fit, count_weights, needed_bytes
 
 QUESTION = "What colour is the circle?"
-INDEX = "model.safetensors.index.json"
 
 CLIP = {
     "model_type": "clip_vision_model",
@@ -286,20 +285,11 @@ def test_sizes_that_pages_and_papers_speak_of() -> None:
 # --- layouts that checkpoints are found in ---
 
 
-def read_all(folder: Path) -> dict[str, torch.Tensor]:
-    state: dict[str, torch.Tensor] = {}
-    for shard in sorted(folder.glob("model-*.safetensors")):
-        state |= load_file(shard)
-        shard.unlink()
-    (folder / INDEX).unlink()
-    return state
-
-
 def rename(folder: Path, rules: list[tuple[str, str]]) -> set[str]:
     state = read_all(folder)
     for old, new in rules:
         state = {re.sub(old, new, name): tensor for name, tensor in state.items()}
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    write_one(folder, state)
     return set(state)
 
 
@@ -387,51 +377,3 @@ def test_the_layout_with_all_names_under_model(
     names = rename(folder, rules)
     assert "model.language_model.layers.0.mlp.up_proj.weight" in names
     same_answers(folder, request.getfixturevalue(f"tiny_{kind}"), photo)
-
-
-# --- damage, for the other families ---
-
-
-def lose_a_shard(folder: Path) -> None:
-    next(folder.glob("model-00003*")).unlink()
-
-
-def cut_a_shard(folder: Path) -> None:
-    shard = next(folder.glob("model-00002*"))
-    shard.write_bytes(shard.read_bytes()[:-64])
-
-
-def lose_a_parameter(folder: Path) -> None:
-    state = read_all(folder)
-    del state["image_newline" if "image_newline" in state else "visual.merger.ln_q.weight"]
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def forget_the_image_token(folder: Path) -> None:
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        text = (folder / name).read_text()
-        for token in ("<image>", "<|image_pad|>"):
-            text = text.replace(token, "<other>")
-        (folder / name).write_text(text)
-
-
-@pytest.mark.parametrize("kind", ["next", "qwen"])
-@pytest.mark.parametrize(
-    ("damage", "sentence"),
-    [
-        (lose_a_shard, "lacks the weights file model-00003"),
-        (cut_a_shard, "model-00002.* cut off"),
-        (lose_a_parameter, "lacks 1 of .*(image_newline|ln_q).*noise"),
-        (forget_the_image_token, "image token"),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
-)
-def test_damage_is_named_at_load(
-    kind: str, damage: Any, sentence: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    folder = tmp_path / "secret-place" / "broken"
-    shutil.copytree(request.getfixturevalue(f"tiny_{kind}_folder"), folder)
-    damage(folder)
-    with pytest.raises(ModelError, match=sentence) as refusal:
-        load_model(str(folder), device="cpu")
-    assert "secret-place" not in str(refusal.value)

@@ -1,0 +1,115 @@
+"""Checkpoint folders that lack something are refused, with a sentence that says what to do."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from checkpoint_files import INDEX, read_all, refused, write_one
+from safetensors.torch import load_file, save_file
+
+
+def lose_the_weights(folder: Path) -> None:
+    read_all(folder)
+
+
+def lose_a_shard(folder: Path) -> None:
+    next(folder.glob("model-00003*")).unlink()
+
+
+def cut_a_shard(folder: Path) -> None:
+    shard = next(folder.glob("model-00002*"))
+    shard.write_bytes(shard.read_bytes()[:-64])
+
+
+def empty_a_shard(folder: Path) -> None:
+    next(folder.glob("model-00002*")).write_bytes(b"")
+
+
+def break_the_index(folder: Path) -> None:
+    (folder / INDEX).write_text("[]")
+
+
+def lose_a_parameter(folder: Path) -> None:
+    state = read_all(folder)
+    own = ("image_newline", "visual.merger.ln_q.weight", "multi_modal_projector.linear_2.weight")
+    del state[next(name for name in own if name in state)]
+    write_one(folder, state)
+
+
+def change_a_shape(folder: Path) -> None:
+    state = read_all(folder)
+    name = "multi_modal_projector.linear_2.weight"
+    state[name] = state[name][:, :-1].contiguous()
+    write_one(folder, state)
+
+
+def lose_the_processor(folder: Path) -> None:
+    (folder / "processor_config.json").unlink()
+
+
+def lose_the_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+
+
+def forget_the_image_token(folder: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        text = (folder / name).read_text()
+        for token in ("<image>", "<|image_pad|>"):
+            text = text.replace(token, "<other>")
+        (folder / name).write_text(text)
+
+
+def swap_the_clip_folder(folder: Path) -> None:
+    weights = folder / "clip" / "open_clip_model.safetensors"
+    state = load_file(weights)
+    for name, axis in (
+        ("visual.proj", 0),
+        ("visual.ln_post.weight", 0),
+        ("visual.ln_post.bias", 0),
+    ):
+        state[name] = state[name].narrow(axis, 0, 24).contiguous()
+    save_file(state, weights)
+
+
+IN_ANY_FAMILY = [
+    (lose_a_shard, r"lacks the weights file model-00003"),
+    (cut_a_shard, r"model-00002.* cut off"),
+    (lose_a_parameter, r"lacks 1 of .*(image_newline|ln_q|linear_2).*noise"),
+    (forget_the_image_token, "image token"),
+]
+IN_LLAVA = [
+    (lose_the_weights, r"lacks the weights file model\.safetensors"),
+    (empty_a_shard, r"model-00002.* cut off"),
+    (break_the_index, "damaged model.safetensors.index"),
+    (change_a_shape, "weights are missing, damaged or do not fit"),
+    (lose_the_processor, "processor"),
+    (lose_the_tokenizer, "tokenizer"),
+    (swap_the_clip_folder, "another vision tower"),
+]
+CASES = [
+    pytest.param(folder, *case, id=f"{folder}-{case[0].__name__}")
+    for folder, cases in (
+        ("tiny_folder", IN_ANY_FAMILY + IN_LLAVA),
+        ("tiny_next_folder", IN_ANY_FAMILY),
+        ("tiny_qwen_folder", IN_ANY_FAMILY),
+    )
+    for case in cases
+]
+
+
+@pytest.mark.parametrize(("whole", "damage", "sentence"), CASES)
+def test_damage_stops_the_start(
+    whole: str,
+    damage: Callable[[Path], None],
+    sentence: str,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "secret-place" / "broken"
+    shutil.copytree(request.getfixturevalue(whole), folder)
+    damage(folder)
+    refused(folder, sentence)

@@ -1,0 +1,29 @@
+"""What the stock classes give, and pictures to give them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from spare_demo.models import Model
+
+
+def noise(size: tuple[int, int]) -> Image.Image:
+    """A picture of that width and height, the same one each time."""
+    levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
+    return Image.fromarray(levels)
+
+
+def stock(model: Model, max_new_tokens: int = 20, **inputs: Any) -> Any:
+    """What the stock class's own `generate` answers, with the logits of every step."""
+    with torch.inference_mode():
+        return model.hf.generate(
+            **inputs,
+            max_new_tokens=max_new_tokens,
+            do_sample=False,
+            output_logits=True,
+            return_dict_in_generate=True,
+        )
