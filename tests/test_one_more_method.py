@@ -90,10 +90,25 @@ def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     del sys.modules["every_other"], sys.modules["last_ones"]
 
 
+@pytest.fixture
+def picture(tmp_path: Path, photo: Image.Image) -> str:
+    photo.save(tmp_path / "photo.png")
+    return str(tmp_path / "photo.png")
+
+
+def compared(picture: str, question: str, method: str, setting: str) -> dict[str, Any]:
+    """The result.json of the command line, for one method with a setting, at 3 tokens."""
+    folder = Path(picture).parent / "out"
+    argv = ["compare", picture, question, "--out", str(folder), "--max-new-tokens", "1"]
+    argv += ["--methods", method, "--set", f"{method}.{setting}", "--budget", "3"]
+    assert program.main(argv) == 0
+    told: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return told
+
+
 @pytest.mark.usefixtures("_added")
 def test_on_the_command_line_and_in_the_table(
-    tmp_path: Path,
-    photo: Image.Image,
+    picture: str,
     tiny_model: LlavaModel,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -102,33 +117,24 @@ def test_on_the_command_line_and_in_the_table(
     assert "every-other" in capsys.readouterr().out
     assert "`every-other`" in markdown() and "`every-other.start` | 0 | 0 to 9" in markdown()
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
-    photo.save(tmp_path / "photo.png")
-    argv = ["compare", str(tmp_path / "photo.png"), "", "--out", str(tmp_path / "out")]
-    argv += ["--methods", "every-other", "--set", "every-other.start=1", "--budget", "3"]
-    assert program.main([*argv, "--max-new-tokens", "1"]) == 0
+    told = compared(picture, "", "every-other", "start=1")
     assert "Every other (start=1)" in capsys.readouterr().out
-    assert '"order": [\n    1,\n    3,\n    5\n   ]' in (tmp_path / "out/result.json").read_text()
+    assert told["selections"]["every-other"]["order"] == [1, 3, 5]
 
 
 @pytest.mark.usefixtures("_added")
-def test_on_the_page_and_in_the_api(
-    tmp_path: Path, photo: Image.Image, tiny_model: LlavaModel
-) -> None:
+def test_on_the_page_and_in_the_api(picture: str, tiny_model: LlavaModel) -> None:
     assert ("Every other", "every-other") in menu(tiny_model.reason_against)
-    photo.save(tmp_path / "photo.png")
     api = Api(tiny_model, Settings(max_new_tokens=1))
-    sent = (str(tmp_path / "photo.png"), "", "every-other:start=2", "random", 4, 0)
+    sent = (picture, "", "every-other:start=2", "random", 4, 0)
     selections = api.compare(*sent)["selections"]
     assert selections["every-other:start=2"]["order"] == [2, 4, 6, 8]
 
 
 @pytest.mark.usefixtures("_added")
-def test_its_picks_and_answer_are_on_the_page(
-    tmp_path: Path, photo: Image.Image, tiny_model: LlavaModel
-) -> None:
-    photo.save(tmp_path / "photo.png")
+def test_its_picks_and_answer_are_on_the_page(picture: str, tiny_model: LlavaModel) -> None:
     handlers = Handlers(tiny_model, Settings(max_new_tokens=1))
-    asked = (str(tmp_path / "photo.png"), "Why?", "every-other:start=2", "last-ones:layer=2")
+    asked = (picture, "Why?", "every-other:start=2", "last-ones:layer=2")
     shown: dict[str, Any] = {}
     for step in handlers.ask(*asked, 0, "pad", -2, "stretches", 4, None, None):
         shown |= step
@@ -143,23 +149,19 @@ def test_its_picks_and_answer_are_on_the_page(
 @pytest.mark.usefixtures("_added")
 def test_one_inside_the_language_model_is_everywhere_too(
     tmp_path: Path,
-    photo: Image.Image,
+    picture: str,
     tiny_model: LlavaModel,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
-    photo.save(tmp_path / "photo.png")
-    argv = ["compare", str(tmp_path / "photo.png"), "Why?", "--out", str(tmp_path / "out")]
-    argv += ["--methods", "last-ones", "--set", "last-ones.layer=2", "--budget", "3"]
-    assert program.main([*argv, "--max-new-tokens", "1"]) == 0
+    plan = compared(picture, "Why?", "last-ones", "layer=2")["plans"]["last-ones"]
     assert "Last ones (layer=2)" in capsys.readouterr().out
-    plan = json.loads((tmp_path / "out/result.json").read_text())["plans"]["last-ones"]
     assert plan["per_layer"] == [16, 16, 3]
     assert plan["kept"][-1]["patches"] == [13, 14, 15]
     assert ("Last ones", "last-ones") in menu(tiny_model.reason_against)
     assert "`last-ones.layer` | 1 | 1 to 2" in markdown()
-    sent = (str(tmp_path / "photo.png"), "Why?", "last-ones", "random", 4, 0)
+    sent = (picture, "Why?", "last-ones", "random", 4, 0)
     told = Api(tiny_model, Settings(max_new_tokens=1)).compare(*sent)
     assert told["plans"]["last-ones"]["per_layer"] == [16, 4, 4]
     argv = ["evaluate", "--out", str(tmp_path / "runs"), "--methods", "last-ones"]
