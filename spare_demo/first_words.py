@@ -10,9 +10,8 @@ from spare_demo.models import Answer
 
 @dataclass(frozen=True)
 class Candidate:
-    """A first token and its probability, 0 to 1, under each answer's label."""
+    """A first token's text and its probability, 0 to 1, under each answer's label."""
 
-    token: int
     text: str
     probabilities: Mapping[str, float]
 
@@ -35,7 +34,7 @@ def first_words(
             if token not in chosen:
                 chosen.append(token)
     found = [
-        Candidate(token, decode([token]).strip() or decode([token]), probabilities)
+        Candidate(decode([token]).strip() or decode([token]), probabilities)
         for token in chosen
         for probabilities in [{label: float(share[token]) for label, share in shares.items()}]
     ]

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import urlencode
 
 from spare_demo.geometry import Aspect
 from spare_demo.pruners import PRUNERS
@@ -82,7 +82,7 @@ def encode(state: State) -> str:
 
 
 def decode(
-    query: str | Mapping[str, str],
+    query: Mapping[str, str],
     *,
     tokens: int,
     layers: int | None = None,
@@ -92,10 +92,10 @@ def decode(
     views: Collection[str] = get_args(Views),
     model: str | None = None,
 ) -> tuple[State, list[str]]:
-    """A query part, or its keys and values -> what holds here, and what is stale, in sentences.
+    """A query's keys and values -> what holds here, and what is stale, in sentences.
 
     Args:
-        query: with or without "?"; keys that are not a link's (a Space adds some) do not count.
+        query: keys that are not a link's (a Space adds some) and empty values do not count.
         tokens: visual tokens of a picture here, the largest budget.
         layers: of the language model; None to take any.
         question: makes a question fit or raises ValueError with a sentence, as
@@ -103,12 +103,7 @@ def decode(
         examples, aspects, views: the names there are here.
         model: "name@revision" of the model that runs; None to say nothing of another one.
     """
-    if isinstance(query, str):
-        if len(query) > MOST_CHARACTERS:
-            return State(), ["The link is too long to be one of this page's. It was not opened."]
-        parsed = parse_qs(query.removeprefix("?"), max_num_fields=None)
-        query = {key: values[-1] for key, values in parsed.items()}
-    given = {_KEYS[key]: value for key, value in query.items() if key in _KEYS}
+    given = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
     found: dict[str, Any] = {}
     stale: list[str] = []
 

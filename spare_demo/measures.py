@@ -1,4 +1,4 @@
-"""What a selection keeps, loses and costs: reconstruction, overlap, KL, cache bytes.
+"""What a selection keeps, loses and costs: reconstruction, overlap, KL.
 
 Reconstruction errors are in float64, as ||X - X P||_F with P the projector on the row span of
 the kept rows of X: the Frobenius norm, not squared, in units of the features. This is the natural
@@ -175,21 +175,6 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
     log_q = logits_q.detach().double().log_softmax(dim=-1)
     terms = torch.where(log_p == -torch.inf, 0.0, log_p.exp() * (log_p - log_q))
     return terms.sum(dim=-1).clamp_min(0)
-
-
-def kv_cache_bytes(
-    tokens: int | Sequence[int], layers: int, kv_heads: int, head_dim: int, bytes_per_element: int
-) -> int:
-    """Bytes that keys and values occupy in all layers, by arithmetic.
-
-    tokens: positions in every layer, or one number for each of the layers.
-    """
-    per_layer = [tokens] * layers if isinstance(tokens, int) else list(tokens)
-    if len(per_layer) != layers:
-        raise ValueError(
-            f"{len(per_layer)} numbers of tokens do not fit {layers} layers. Pass one per layer."
-        )
-    return 2 * sum(per_layer) * kv_heads * head_dim * bytes_per_element
 
 
 def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:

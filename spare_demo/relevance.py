@@ -12,7 +12,6 @@ SPARE, arXiv 2606.18681, Sec. 3.3 and Algorithm 1 lines 1-4.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -53,25 +52,19 @@ class RelevanceOptions:
             )
 
 
-def patch_embeddings(
-    hidden: Tensor,
-    post_layernorm: Callable[[Tensor], Tensor],
-    projection: Tensor | Callable[[Tensor], Tensor],
-) -> Tensor:
+def patch_embeddings(hidden: Tensor, post_layernorm: nn.Module, projection: Tensor) -> Tensor:
     """Hidden states of the vision tower -> CLIP's joint space: W_vis LN_post(h), in float32.
 
     hidden: (n, w), class token already dropped, any float dtype.
     post_layernorm: CLIP's final norm of the vision tower.
-    projection: CLIP's visual projection, a (w, c) matrix (open_clip's `visual.proj`) or a
-        module (Hugging Face's `visual_projection`). Half-precision modules are applied with
-        their weights upcast, as the released CDPruner does.
+    projection: (w, c), CLIP's visual projection (open_clip's `visual.proj`).
+    Half-precision weights are upcast, as the released CDPruner does.
     Returns (n, c) float32, not normalised.
     """
     with torch.autocast(hidden.device.type, enabled=False):
-        normed = _in_float32(post_layernorm, hidden.float())
-        if isinstance(projection, Tensor):
-            return normed @ projection.to(normed.device, torch.float32)
-        return _in_float32(projection, normed)
+        weights = {name: value.float() for name, value in post_layernorm.state_dict().items()}
+        normed = torch.func.functional_call(post_layernorm, weights, (hidden.float(),))
+        return normed @ projection.to(normed.device, torch.float32)
 
 
 def raw_cosine(clip_image: Tensor, clip_text: Tensor) -> Tensor:
@@ -122,10 +115,3 @@ def _unit_rows(x: Tensor) -> Tensor:
     x = x.detach().double()
     norm = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     return x / norm.masked_fill(norm == 0, 1.0)  # a zero row stays zero
-
-
-def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    if not isinstance(function, nn.Module):
-        return function(x).float()
-    weights = {name: value.float() for name, value in function.state_dict().items()}
-    return torch.func.functional_call(function, weights, (x,))

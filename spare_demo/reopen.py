@@ -47,14 +47,12 @@ class Reopened:
     Attributes:
         comparison: as it was found; its model and revision are the file's.
         methods: what was run under each label, hand-made sets included, to be run again.
-        text: the file as it was.
         notes: what differs from this version, and what could not be opened, in sentences.
         pictured: whether the picture is the true one; else it is a grey one.
     """
 
     comparison: Comparison
     methods: Chosen
-    text: str
     notes: tuple[str, ...]
     pictured: bool
 
@@ -75,7 +73,7 @@ def reopen(text: str, photo: Image.Image | None = None) -> Reopened:
         raise _unreadable()
     notes = _differences(data)
     try:
-        return _rebuilt(data, text, photo, notes)
+        return _rebuilt(data, photo, notes)
     except Refused as error:
         raise ValueError(str(error)) from None
     except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, OSError):
@@ -83,9 +81,7 @@ def reopen(text: str, photo: Image.Image | None = None) -> Reopened:
         raise ValueError(" ".join(notes)) if newer and notes else _unreadable() from None
 
 
-def _rebuilt(
-    data: Mapping[str, Any], text: str, photo: Image.Image | None, notes: list[str]
-) -> Reopened:
+def _rebuilt(data: Mapping[str, Any], photo: Image.Image | None, notes: list[str]) -> Reopened:
     told, n = data["settings"], int(data["visual_tokens"])
     picture = _photo(data["picture"], photo, notes)
     grid = grid_of(data, picture)
@@ -154,21 +150,17 @@ def _rebuilt(
         label: numbers_of(item.get("leftover"), n) for label, item in data["selections"].items()
     }
     pictured = photo is not None or "png" in data["picture"]
-    return Reopened(comparison, methods, text, tuple(notes), pictured)
+    return Reopened(comparison, methods, tuple(notes), pictured)
 
 
 def _differences(data: Mapping[str, Any]) -> list[str]:
     """What another version made otherwise, in sentences."""
-    notes = []
-    if data.get("format") != FORMAT:
-        age = (
-            "a newer"
-            if isinstance(data.get("format"), int) and data["format"] > FORMAT
-            else ("an older")
-        )
+    notes, found = [], data.get("format")
+    if found != FORMAT:
+        age = "a newer" if isinstance(found, int) and found > FORMAT else "an older"
         notes.append(
-            f"This result was made by {age} version of the program (format {data.get('format')!r}, "
-            f"here {FORMAT}); what both know is shown."
+            f"This result was made by {age} version of the program (format {found!r}, here "
+            f"{FORMAT}); what both know is shown."
         )
     made, here = data.get("versions"), versions()
     if isinstance(made, Mapping):

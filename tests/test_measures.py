@@ -16,7 +16,6 @@ from spare_demo.measures import (
     expected_jaccard,
     jaccard,
     kl_divergence,
-    kv_cache_bytes,
     leftover_share,
     merged_error,
     random_spread,
@@ -189,8 +188,3 @@ def test_kl_by_hand() -> None:
     assert kl_divergence(torch.randn(4, 3, 9), torch.randn(4, 3, 9)).shape == (4, 3)
     with pytest.raises(ValueError, match="same positions"):
         kl_divergence(torch.zeros(3), torch.zeros(4))
-
-
-def test_cache_bytes_are_half_a_mebibyte_a_token_for_7b_in_half_precision() -> None:
-    assert kv_cache_bytes(1, 32, 32, 128, 2) == 524_288
-    assert kv_cache_bytes(0, 32, 32, 128, 2) == 0

@@ -95,23 +95,17 @@ def test_patch_embeddings_normalise_then_project() -> None:
     torch.testing.assert_close(
         patch_embeddings(hidden, norm, projection), expected, rtol=1e-4, atol=1e-4
     )
-    torch.testing.assert_close(
-        patch_embeddings(hidden, lambda h: (h - 2) / h.std(), lambda h: h * 0),
-        torch.zeros(2, 2),
-    )
 
 
 def test_patch_embeddings_of_a_half_precision_tower_are_computed_in_float32() -> None:
     torch.manual_seed(0)
-    norm, linear = nn.LayerNorm(64).half(), nn.Linear(64, 16, bias=False).half()
+    norm, projection = nn.LayerNorm(64).half(), torch.randn(64, 16).half() / 8
     hidden = torch.randn(9, 64).half()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        result = patch_embeddings(hidden, norm, linear)
-        from_matrix = patch_embeddings(hidden, norm, linear.weight.T)
+        result = patch_embeddings(hidden, norm, projection)
     assert result.dtype == torch.float32
-    upcast = linear.double()(norm.double()(hidden.double()))
+    upcast = norm.double()(hidden.double()) @ projection.double()
     torch.testing.assert_close(result, upcast.float(), rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(result, from_matrix, rtol=1e-5, atol=1e-6)
 
 
 def test_patch_embeddings_leave_the_tower_as_it_was() -> None:
