@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from spare_demo.cost import UNPRUNED
 from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
 from spare_demo.pruners.base import check_budget
-from spare_demo.pruners.options import Changes, configured, read_method, write_method
+from spare_demo.pruners.options import Changes, changed, configured, read_method, write_method
 from spare_demo.tokens import Selection
 
 Chosen = dict[str, Pruner | Selection | LayerPlan]
@@ -66,9 +66,7 @@ def choose(
 
 def name_of(method: Pruner) -> str:
     """The method's name with what is set otherwise than usual, its seed left out, for `choose`."""
-    values: dict[str, object] = dataclasses.asdict(method)  # type: ignore[call-overload]
-    values = {key: value for key, value in values.items() if key != "seed" or not method.seeded}
-    return write_method(method.name, values, PRUNERS)
+    return write_method(method.name, changed(method, PRUNERS), PRUNERS)
 
 
 def read_budget(value: object, n: int) -> int:

@@ -91,13 +91,13 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
         weight = exploration.weights[label]
         if "weight" in panels and weight is not None:
             drawn = weight_map(canvas, weight, title)
-            words = map_svg(canvas, weight.numpy(), f"Text weight, {title}", None, drawn.sentence)
+            words = map_svg(canvas, weight, f"Text weight, {title}", None, drawn.sentence)
             yield Drawing(f"weight-{named}", drawn, words)
         left = comparison.leftover[label]
         if "leftover" in panels and left is not None:
             drawn = leftover_map(canvas, left, title, len(selection), highest)
             about = f"Share left over, {title} keeping {len(selection)}"
-            words = map_svg(canvas, left.numpy(), about, (0.0, highest), drawn.sentence)
+            words = map_svg(canvas, left, about, (0.0, highest), drawn.sentence)
             yield Drawing(f"leftover-{named}", drawn, words)
     for label in comparison.plans if "kept" in panels else ():
         for found in comparison.answers[label].layer_sets[1:]:
@@ -116,7 +116,7 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
     if "relevance" in panels and relevance is not None:
         drawn = relevance_map(canvas, relevance)
         about = "Raw cosine between each patch and the question"
-        words = map_svg(canvas, relevance.numpy(), about, None, drawn.sentence)
+        words = map_svg(canvas, relevance, about, None, drawn.sentence)
         yield Drawing("relevance", drawn, words)
     if "difference" in panels and len(comparison.selections) >= 2:
         yield _difference(comparison, canvas)

@@ -16,7 +16,7 @@ from torch import Tensor
 from spare_demo import measures
 from spare_demo.chosen import Chosen
 from spare_demo.models import View
-from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner, get_pruner
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.pruners.options import title_of
@@ -258,7 +258,7 @@ def explore(view: View, chosen: Chosen) -> Exploration:
             methods[label] = method.check(tokens.n, view.layers)
             continue
         if method.needs_text and not tokens.has_text and method.text_free:
-            stand_in = get_pruner(method.text_free)
+            stand_in = PRUNERS[method.text_free]
             notes.append(
                 f"Without a question the text part of {method.title} is off: "
                 f"{stand_in.title} ran in its place."

@@ -8,8 +8,8 @@ import numpy as np
 from PIL import Image
 
 from spare_demo.render import BLUE, VERMILION
-from spare_demo.render.card import Panel, card, card_svg, wrap
-from spare_demo.render.text import font
+from spare_demo.render.card import Panel, card, card_svg
+from spare_demo.render.text import font, wrap
 
 SVG = "{http://www.w3.org/2000/svg}"
 RED = Image.new("RGB", (300, 200), (255, 0, 0))
@@ -58,7 +58,7 @@ def test_the_sentence_has_all_of_the_words() -> None:
 
 def test_text_is_wrapped_and_cut_to_its_room() -> None:
     assert wrap("one two", 1000, 20, 2) == ["one two"]
-    assert wrap("", 1000, 20, 2) == [""]
+    assert wrap("", 1000, 20, 2) == []
     lines = wrap("word " * 50, 200, 20, 3)
     assert len(lines) == 3
     assert lines[-1].endswith("…")

@@ -14,8 +14,10 @@ from PIL import Image
 
 from spare_demo.fitting import fit
 from spare_demo.render import BLUE, VERMILION, Canvas, layer_overlay, merged_overlay
+from spare_demo.render.base import hex_of
 from spare_demo.render.colours import cividis
 from spare_demo.render.curve_files import CurveSheet, curve_sheet
+from spare_demo.render.legend import DROPPED, PHOTO
 from spare_demo.render.svg import (
     difference_svg,
     kept_svg,
@@ -106,6 +108,8 @@ def test_a_layer(canvas: Canvas) -> None:
     assert outlined(root, canvas, "#0072b2") == {0, 5}
     assert words(root) == [f"{ODD} still has 2", "merged 3 into 1 row", "dropped 12"]
     (hatch,) = [p for p in root.iter(f"{SVG}path") if "L" in p.attrib["d"]]
+    squares = [r.attrib["fill"] for r in root.iter(f"{SVG}rect") if "stroke" in r.attrib]
+    assert squares == [hex_of(PHOTO), hex_of(DROPPED)]  # bright and dark, as on the picture
     corners = {canvas.rectangle(token)[2] for token in (7, 9)}
     assert {float(x) for x, _ in re.findall(r"L([\d.]+) ([\d.]+)", hatch.attrib["d"])} == corners
     (title,) = root.iter(f"{SVG}title")

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from spare_demo.chosen import choose
-from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
+from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.progress import Bar
 from spare_demo.evaluation.report import about_built_in, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Plan, expected, run
 from spare_demo.evaluation.sheets import BadLine, Sheet, digest, drawn, read_lines
-from spare_demo.evaluation.summary import RESAMPLES, Summary, as_json, summarise
+from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.geometry import Aspect
 from spare_demo.models import Model, load_model
 from spare_demo.models.catalog import ASSETS
 from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
 from spare_demo.pruners.options import read_options, write_method
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes.sets import SETS
 from spare_demo.settings import Settings
 
@@ -272,54 +270,19 @@ def _write(
     record: dict[str, Any],
     found: dict[str, Summary],
 ) -> None:
-    """Tables on the terminal; summary.md, summary.json, figures.html; the report if asked for."""
-    folder = arguments.out
-    texts = {name: tables.all_tables(s, middle(s.budgets)) for name, s in found.items()}
-    for name, these in texts.items():
+    """Tables on the terminal, and all of the folder's files; the report if asked for."""
+    for name, summary in found.items():
         print(f"\n== {name} ==")
-        for table in these:
+        for table in tables.all_tables(summary, middle(summary.budgets)):
             print(f"\n{table.text()}")
-    whole = "\n\n".join(f"## {name}\n\n{tables.write_all(t)}" for name, t in texts.items())
-    (folder / "summary.md").write_text(f"# Results\n\n{whole}\n", encoding="utf-8")
-    figures_json = {"settings": record, "sets": as_json(found)}
-    (folder / "summary.json").write_text(
-        json.dumps(figures_json, indent=2) + "\n", encoding="utf-8"
-    )
-    (folder / "figures.html").write_text(_page(found), encoding="utf-8")
-    names = [ANSWERS, "summary.md", "summary.json", "figures.html"]
+    names = write_files(arguments.out, record, found)
     if arguments.report:
-        built_in = model.name == "built-in"
         about = ""
-        if built_in:
+        if model.name == "built-in":
             parameters = sum(p.numel() for p in model.hf.parameters())
             about = about_built_in(ASSETS / "built-in", parameters)
-        write_report(
-            arguments.report, arguments.figures, about, record, found, command_line(sys.argv[1:])
-        )
-    print(f"\nWritten to {folder}: {', '.join(names)}")
+        command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
+        write_report(arguments.report, arguments.figures, about, record, found, command)
+    print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")
-
-
-def command_line(words: Sequence[str]) -> str:
-    """The command as a person types it."""
-    return shlex.join(["python", "-m", "spare_demo", *words])
-
-
-def _page(found: dict[str, Summary]) -> str:
-    """All figures in one HTML file that needs nothing else."""
-    parts = ["<!doctype html><meta charset='utf-8'><title>Results</title>"]
-    script: bool = True  # once is enough
-    for name, summary in found.items():
-        for figure in figures.all_figures(summary, middle(summary.budgets)):
-            parts.append(f"<h2>{name}: {figure.chart.title}</h2>")
-            parts.append(
-                plotly_figure(figure.chart).to_html(
-                    full_html=False,
-                    include_plotlyjs=script,
-                    config={"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"]},
-                )
-            )
-            parts.append(f"<p>{figure.sentence}</p>")
-            script = False
-    return "\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""What is drawn of a summary: series and groups, and each as a Plotly figure or as an SVG file."""
+"""What is drawn of a summary: its charts, each with a file's name and a sentence."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from spare_demo.evaluation.budgets import Budget, words
@@ -246,8 +246,3 @@ def _skills_word(count: int) -> str:
 
 def _escape(cell: str) -> str:
     return cell.replace("|", "\\|")
-
-
-def write_all(tables: Sequence[Table]) -> str:
-    """As Markdown, one under the other."""
-    return "\n\n".join(table.markdown() for table in tables)

@@ -40,7 +40,6 @@ class ClipModel(Model):
         photo: Image.Image,
         pixel_values: Tensor,
         grid: Grid | MultiGrid,
-        order: Tensor | None = None,
         beside: Beside | None = None,
         **further: Any,
     ) -> Picture:
@@ -48,8 +47,6 @@ class ClipModel(Model):
 
         Args:
             pixel_values: (v, 3, S, S) or (1, v, 3, S, S), float32, CPU.
-            order: (n,) for each visual token its place in the v * p patches, view after view; None
-                where the visual tokens are those patches.
             beside: as of `Model.look`.
             further: other fields of `Picture`.
         """
@@ -57,6 +54,8 @@ class ClipModel(Model):
         chosen = [layer] if isinstance(layer, int) else list(layer)
         tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
         layers = {*chosen, *RELEVANCE_LAYERS, *INPUTS}
+        # (n,) for each visual token its place in the v * p patches; None where they are the same.
+        order = torch.tensor(grid.place) if isinstance(grid, MultiGrid) else None
         pixels = pixel_values.flatten(0, -4)
 
         def in_order(patches: Tensor) -> Tensor:
@@ -77,8 +76,8 @@ class ClipModel(Model):
         states = torch.cat([hidden[i] for i in chosen], dim=-1)
         reads: dict[str, Any] = {}
         classes = states[:, 0]
-        if order is not None:
-            reads["view"] = order // (states.shape[1] - 1)
+        if isinstance(grid, MultiGrid):
+            reads["view"] = torch.tensor(grid.view)
             classes = classes[reads["view"].unique()]  # a view may have lost all its tokens
         reads |= clip_reads(
             tower,

@@ -186,6 +186,7 @@ class Text:
         self.sent = ""
 
     def add(self, token: int) -> str:
+        """The next token; the piece of text that it completes, "" where none is sure yet."""
         self.ids.append(token)
         return self._send(self._decoded().rstrip("\N{REPLACEMENT CHARACTER}").rstrip())
 

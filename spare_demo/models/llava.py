@@ -49,7 +49,7 @@ class LlavaModel(ClipModel):
         """As `Model.look`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
         photo = open_picture(image)
         fitted, grid = fit(photo, self.size, self.patch, self.aspect(aspect), self._fill)  # type: ignore[arg-type]
-        return self._see(photo, self._normalise(fitted), grid, beside=beside)
+        return self._see(photo, self._normalise(fitted), grid, beside)
 
     def _normalise(self, fitted: Image.Image) -> Tensor:
         """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""

@@ -57,14 +57,13 @@ class LlavaNextModel(ClipModel):
         pixels = self.processor.image_processor(
             photo, image_grid_pinpoints=targets, return_tensors="pt"
         ).pixel_values
-        order = torch.tensor(grid.place)
         if fixed:
-            return self._see(photo, pixels, grid, order, beside)
+            return self._see(photo, pixels, grid, beside)
         base, *fine = grid.parts
         breaks = [base.n + (row + 1) * part.cols for part in fine for row in range(part.rows)]
         newline = self.hf.model.image_newline.detach().clone()
         return self._see(
-            photo, pixels, grid, order, beside, newline=newline, breaks=torch.tensor(breaks).long()
+            photo, pixels, grid, beside, newline=newline, breaks=torch.tensor(breaks).long()
         )
 
     def _check(self) -> None:

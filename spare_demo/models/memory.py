@@ -60,6 +60,7 @@ class Weights:
 
     @property
     def count(self) -> int:
+        """All of them."""
         return self.linear + self.others
 
     def bytes(self, dtype: torch.dtype, bits: int) -> int:

@@ -94,10 +94,12 @@ class Model(Answering):
 
     @property
     def device(self) -> torch.device:
+        """Where it runs; of a model spread over several GPUs, the first."""
         return self.hf.device
 
     @property
     def dtype(self) -> torch.dtype:
+        """Number format of the weights that are not quantised."""
         return self.hf.dtype
 
     @property

@@ -116,6 +116,7 @@ class Passes:
 
     @property
     def closed(self) -> bool:
+        """Whether there will be no pass any more."""
         return bool(self._closed)
 
     def close(self, why: str) -> None:

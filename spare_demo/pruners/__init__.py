@@ -43,11 +43,4 @@ PRUNERS: dict[str, Pruner] = {
     "dart": Dart(),
 }
 
-__all__ = ["PRUNERS", "LayerPlan", "LayerPruner", "Pruner", "get_pruner"]
-
-
-def get_pruner(name: str) -> Pruner:
-    """The ready-made method of that name; ValueError, listing the known names, for any other."""
-    if name not in PRUNERS:
-        raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(PRUNERS)}.")
-    return PRUNERS[name]
+__all__ = ["PRUNERS", "LayerPlan", "LayerPruner", "Pruner"]

@@ -4,12 +4,13 @@ from spare_demo.render.base import BLUE, VERMILION, Rendered
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.curves import kl_figure, reconstruction_figure
 from spare_demo.render.difference import difference
-from spare_demo.render.heatmap import heatmap, relevance_map
+from spare_demo.render.heatmap import heatmap
 from spare_demo.render.layers import layer_overlay
 from spare_demo.render.maps import (
     leftover_map,
     question_difference,
     relevance_change_map,
+    relevance_map,
     weight_map,
 )
 from spare_demo.render.merged import merged_overlay, selection_overlay, source_map

@@ -9,12 +9,11 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw
 
 from spare_demo.render.base import Colour, Rendered, hex_of
+from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.png import data_address
-from spare_demo.render.text import drawable, font, shorten
+from spare_demo.render.text import drawable, font, shorten, wrap
 
 _PAPER: Colour = (255, 255, 255)
-_INK: Colour = (32, 36, 42)
-_FAINT: Colour = (92, 98, 106)
 _RULE: Colour = (222, 225, 229)
 
 _PANEL = 640  # width of a column, in card pixels; half that on a README page
@@ -147,7 +146,7 @@ def _laid_out(question: str, panels: Sequence[Panel], footer: str) -> _Layout:
     asked = question.strip() or "(no question)"
     items: list[_Text | _Box | _Photo] = []
     y = _EDGE
-    y += _lines(items, _EDGE, y, wrap(asked, width - 2 * _EDGE, _LARGE, 3), _LARGE, _INK) + _GAP
+    y += _lines(items, _EDGE, y, wrap(asked, width - 2 * _EDGE, _LARGE, 3), _LARGE, INK) + _GAP
     for row in rows:
         y += _GAP + max(
             _column(items, _EDGE + index * (_PANEL + _GAP), y, panel)
@@ -155,25 +154,10 @@ def _laid_out(question: str, panels: Sequence[Panel], footer: str) -> _Layout:
         )
     items.append(_Box(_EDGE, y, width - 2 * _EDGE, 2, _RULE))
     line = shorten(footer, width - 2 * _EDGE, _SMALL)
-    _lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, _FAINT)
+    _lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, FAINT)
     height = y + round(_SMALL * 2.3) + _EDGE
     answers = " ".join(f"{panel.heading}: {panel.answer.strip() or '(empty)'}." for panel in panels)
     return _Layout(width, height, items, f"Asked: {asked} {answers} {footer}")
-
-
-def wrap(text: str, width: float, size: int, lines: int) -> list[str]:
-    """The text in at most `lines` lines of `width` card pixels, the last one cut with … ."""
-    words, wrapped = text.split(), [""]
-    for index, word in enumerate(words):
-        longer = f"{wrapped[-1]} {word}".strip()
-        if wrapped[-1] and font(size).getlength(drawable(longer)) > width:
-            if len(wrapped) == lines:
-                wrapped[-1] = " ".join([wrapped[-1], *words[index:]])
-                break
-            longer = word
-            wrapped.append("")
-        wrapped[-1] = longer
-    return [shorten(line, width, size) for line in wrapped]
 
 
 def _column(items: list[_Text | _Box | _Photo], x: int, top: int, panel: Panel) -> int:
@@ -183,15 +167,15 @@ def _column(items: list[_Text | _Box | _Photo], x: int, top: int, panel: Panel) 
         indent = 24
         items.append(_Box(x, y + 4, 10, _MIDDLE + 1, panel.colour))
     heading = shorten(panel.heading, _PANEL - indent, _MIDDLE)
-    items.append(_Text(x + indent, y + 4 + _MIDDLE // 2, heading, _MIDDLE, _INK))
+    items.append(_Text(x + indent, y + 4 + _MIDDLE // 2, heading, _MIDDLE, INK))
     y += round(_MIDDLE * 1.9)
     tall = max(1, round(panel.picture.height * _PANEL / panel.picture.width))
     items.append(_Photo(x, y, _PANEL, tall, panel.picture))
     y += tall + _GAP // 2
     answer = wrap(panel.answer.strip() or "(empty answer)", _PANEL, _LARGE, _ANSWER_LINES)
-    y += _lines(items, x, y, answer, _LARGE, panel.colour or _INK) + _GAP // 3
+    y += _lines(items, x, y, answer, _LARGE, panel.colour or INK) + _GAP // 3
     details = [shorten(line, _PANEL, _SMALL) for line in panel.details]
-    return y + _lines(items, x, y, details, _SMALL, _FAINT) - top
+    return y + _lines(items, x, y, details, _SMALL, FAINT) - top
 
 
 def _lines(

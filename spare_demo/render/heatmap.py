@@ -20,16 +20,17 @@ from spare_demo.render.legend import (
     strip_height,
     strip_width,
     text_size,
-    wrap,
 )
-from spare_demo.render.text import drawable, font
+from spare_demo.render.text import drawable, font, wrap
+
+Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
 
 OPACITY = 0.55  # of the colours; the grey photo stays readable under them
 
 
 def heatmap(
     canvas: Canvas,
-    values: Sequence[float] | NDArray[np.floating] | torch.Tensor,
+    values: Values,
     label: str,
     meaning: str,
     value_range: tuple[float, float] | None = None,
@@ -47,8 +48,7 @@ def heatmap(
     Raises:
         ValueError: another number of values, a value that is not finite, or one off the range.
     """
-    tensor = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
-    numbers = np.asarray(tensor, np.float64)
+    numbers = as_numbers(values)
     if numbers.shape != (canvas.grid.n,):
         raise ValueError(f"A map needs {canvas.grid.n} values, one per token.")
     if not np.isfinite(numbers).all():
@@ -75,16 +75,10 @@ def heatmap(
     return Rendered(below(picture, _bar(canvas, low, high, mean, f"{label}. {meaning}")), sentence)
 
 
-def relevance_map(
-    canvas: Canvas, values: Sequence[float] | NDArray[np.floating] | torch.Tensor
-) -> Rendered:
-    """The map of the raw cosine between each patch and the question, as page and files show it."""
-    return heatmap(
-        canvas,
-        values,
-        "Raw cosine between each patch and the question, in CLIP's space",
-        "High means similar. SPARE and CDPruner, as released, favour low.",
-    )
+def as_numbers(values: Values) -> NDArray[np.float64]:
+    """The values as an array, a tensor's from whatever device."""
+    plain = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
+    return np.asarray(plain, np.float64)
 
 
 def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Image.Image:

@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from spare_demo.render.base import Colour
 from spare_demo.render.canvas import LONGEST, Canvas, hatched
 from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
-from spare_demo.render.text import drawable, font, shorten
+from spare_demo.render.text import drawable, font, shorten, wrap
 
 PANEL: Colour = (250, 250, 250)
 INK: Colour = (32, 36, 42)
@@ -109,15 +109,3 @@ def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
         middle = pad + (row + 1 + index) * line + line // 2
         draw.text((pad, middle), words, fill=FAINT, font=font(size), anchor="lm")
     return strip
-
-
-def wrap(text: str, width: float, size: int) -> list[str]:
-    """Lines of at most `width` picture pixels; a single word that is wider is cut with …."""
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and font(size).getlength(longer) <= width:
-            lines[-1] = longer
-        else:
-            lines.append(shorten(word, width, size))
-    return lines

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
 from spare_demo.render.base import Rendered, Tokens, number, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.difference import difference
-from spare_demo.render.heatmap import heatmap
+from spare_demo.render.heatmap import Values, as_numbers, heatmap
 
 _FAVOURED = "The higher, the sooner it is picked, other things equal."
 
-Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
+
+def relevance_map(canvas: Canvas, values: Values) -> Rendered:
+    """The raw cosine between each patch and the question, as page and files show it.
+
+    values: (n,) raw cosines.
+    """
+    return heatmap(
+        canvas,
+        values,
+        "Raw cosine between each patch and the question, in CLIP's space",
+        "High means similar. SPARE and CDPruner, as released, favour low.",
+    )
 
 
 def leftover_map(
@@ -29,7 +36,7 @@ def leftover_map(
         kept: how many tokens it kept.
         highest: the end of the scale; pass one to the maps that are compared.
     """
-    shares = _plain(values)
+    shares = as_numbers(values)
     drawn = heatmap(
         canvas,
         shares,
@@ -49,7 +56,7 @@ def weight_map(canvas: Canvas, values: Values, label: str) -> Rendered:
         values: (n,) weights, >= 0.
         label: the method's name.
     """
-    weights = _plain(values)
+    weights = as_numbers(values)
     drawn = heatmap(canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED)
     place = canvas.where(int(weights.argmax()))
     return Rendered(drawn.image, f"{drawn.sentence} The highest is at {place}.")
@@ -60,7 +67,7 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Rendered:
 
     change: (n,) second minus first. The scale is as long below zero as above.
     """
-    values = _plain(change)
+    values = as_numbers(change)
     size = float(np.abs(values).max())
     drawn = heatmap(
         canvas,
@@ -99,8 +106,3 @@ def question_difference(
         f"{were} kept for the second too; {len(b - a)} came in their place. "
         f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f}).",
     )
-
-
-def _plain(values: Values) -> NDArray[np.float64]:
-    tensor = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
-    return np.asarray(tensor, np.float64)

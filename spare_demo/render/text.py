@@ -36,3 +36,20 @@ def shorten(text: str, width: float, size: int) -> str:
     while text and font(size).getlength(drawable(text) + "…") > width:
         text = text[:-1]
     return text.rstrip() + "…"
+
+
+def wrap(text: str, width: float, size: int, most: int | None = None) -> list[str]:
+    """Lines of at most `width` picture pixels: a word that is wider is cut with …, and so is the
+    last of `most` lines where more would be needed."""
+    lines: list[str] = []
+    words = text.split()
+    for index, word in enumerate(words):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and font(size).getlength(drawable(longer)) <= width:
+            lines[-1] = longer
+        elif lines and len(lines) == most:
+            lines[-1] = " ".join([lines[-1], *words[index:]])
+            break
+        else:
+            lines.append(word)
+    return [shorten(line, width, size) for line in lines]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spare_demo import PRUNERS, VisualTokens
-from spare_demo.pruners import LayerPruner, Pruner, get_pruner
+from spare_demo.pruners import LayerPruner, Pruner
 
 # Those inside the language model have no selection; test_plan.py holds them to their contract.
 METHODS = [method for method in PRUNERS.values() if not isinstance(method, LayerPruner)]
@@ -128,12 +128,6 @@ def test_the_table_is_the_one_of_the_design() -> None:
         "uniform",
     ]
     assert all(name == method.name for name, method in PRUNERS.items())
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    assert get_pruner("spare") is PRUNERS["spare"]
-    with pytest.raises(ValueError, match=r"no method 'spear'.*spare, .*uniform.*fastv"):
-        get_pruner("spear")
 
 
 @every_method
