@@ -184,6 +184,7 @@ def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:
     rows: (m,) indices. Blockwise modified Gram-Schmidt; directions by SVD, because kept rows
     may be copies of each other and a QR would then invent directions.
     """
+    rows = rows.to(x.device)  # a mask on the GPU picks from nothing on the CPU
     length = torch.linalg.vector_norm(x[rows], dim=1)
     block = residual[rows[length > 0]] / length[length > 0, None]
     if len(block) == 0:

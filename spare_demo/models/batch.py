@@ -145,5 +145,5 @@ class _Batch:
         there = (ids == self.hf.config.image_token_id).nonzero().flatten()
         first, last = int(there[0]), int(there[-1])
         embed = self.hf.get_input_embeddings()
-        visual = prompt.visual.to(self.hf.device, self.hf.dtype)
-        return torch.cat([embed(ids[:first]), visual]), embed(ids[last + 1 :])
+        before = embed(ids[:first])
+        return torch.cat([before, prompt.visual.to(before)]), embed(ids[last + 1 :])

@@ -126,7 +126,7 @@ class LayerwiseRun:
         """(axes, 1, r) positions -> rotary factors, each (1, r, h)."""
         ids = positions if len(positions) > 1 else positions[0]
         cos, sin = self._decoder.rotary_emb(hidden, position_ids=ids)
-        return cos, sin
+        return cos.to(hidden.device), sin.to(hidden.device)
 
     def _through(
         self, layer: Any, hidden: Tensor, turns: tuple[Tensor, Tensor], mask: Any
@@ -138,7 +138,7 @@ class LayerwiseRun:
             past_key_values=self.cache,
             use_cache=True,
         )
-        return out
+        return out.to(hidden.device)  # back from another GPU, so that all rows stay on one
 
 
 def reason_against(decoder: Any) -> str | None:
@@ -209,7 +209,7 @@ class LayerReading:
         self._decoder, self._index = decoder, index
         self._before, self._turns = before, turns
         layers: list[Any] = list(cache.layers)
-        self._cached: Tensor = layers[index - 1].keys
+        self._cached: Tensor = layers[index - 1].keys.to(hidden.device)
         self.hidden, self.visual = hidden[0], visual
         self.text = slice(text, hidden.shape[1])
         self.image_inputs, self.text_inputs = inputs
@@ -242,11 +242,11 @@ class LayerReading:
     def normed(self) -> Tensor:
         """(T, d), see `pruners.plan.Reading`."""
         states: Tensor = self._decoder.norm(self.hidden)
-        return states
+        return states.to(self.hidden.device)
 
     def _heads(self, attention: Any, projection: Any, states: Tensor) -> Tensor:
         """(1, r, d) -> (1, heads, r, h)"""
-        out: Tensor = projection(states)
+        out: Tensor = projection(states).to(self.hidden.device)
         return out.view(1, states.shape[1], -1, attention.head_dim).transpose(1, 2)
 
 

@@ -99,6 +99,6 @@ class Padded:
 
     def take(self, rows: Sequence[int]) -> None:
         """Go on with these rows; the same one may be taken more than once."""
-        index = torch.tensor(rows, dtype=torch.long, device=self._hf.device)
+        index = torch.tensor(rows)  # on the CPU: layers may lie on several GPUs
         self.cache.batch_select_indices(index)
         self.mask = self.mask[index]

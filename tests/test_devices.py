@@ -1,0 +1,99 @@
+"""Features on a GPU: nothing is computed with one tensor there and one on the CPU."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from elsewhere import ELSEWHERE, Far, there
+from PIL import Image
+from transformers import DynamicCache
+
+from spare_demo.explain import leftover, why
+from spare_demo.exploration import explore
+from spare_demo.models import Model
+from spare_demo.models.padded import Padded
+from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
+
+FIELDS = ("features", "clip_image", "clip_text", "states", "class_states")
+
+
+@pytest.fixture(autouse=True)
+def plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The greedy steps take the inner products from the device, as where there is no Triton."""
+    monkeypatch.setattr(
+        plain, "Cosines", lambda rows, takes: SimpleNamespace(row=_row(rows @ rows.mT))
+    )
+    assert greedy.plain is plain
+
+
+def _row(table: torch.Tensor) -> Any:
+    values = table.cpu().numpy()
+    return lambda pick, value, takes: values[pick]
+
+
+def test_the_stand_in_refuses_what_cuda_refuses() -> None:
+    with there():
+        x, here = torch.arange(6.0).view(2, 3).to(ELSEWHERE), torch.ones(3)
+        assert type(x) is Far and type(x.cpu()) is torch.Tensor and float(x.sum()) == 15
+        assert x[torch.tensor([1])].cpu().tolist() == [[3, 4, 5]]
+        assert type(torch.zeros(2, device=ELSEWHERE) + x[:, 0]) is Far
+        for mixed in (lambda: x + here, lambda: here[x[0].long()], lambda: torch.cat([x[0], here])):
+            with pytest.raises(RuntimeError, match="same device"):
+                mixed()
+
+
+@pytest.mark.parametrize("family", ["tiny_model", "tiny_next"])
+def test_methods_and_measures_take_features_of_a_gpu(
+    family: str, photo: Image.Image, request: pytest.FixtureRequest
+) -> None:
+    model: Model = request.getfixturevalue(family)
+    view = model.encode(photo, "What colour is the circle?")
+    tokens = view.tokens
+    names = [name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner)]
+    chosen: Any = {name: PRUNERS[name] for name in names}
+    here = explore(view, chosen)
+    with there():
+        moved = {name: getattr(tokens, name).to(ELSEWHERE) for name in FIELDS}
+        project, attention, keys = tokens.project, tokens.cls_attention, tokens.vision_keys
+        assert project and attention and keys
+        on_gpu = dataclasses.replace(
+            tokens,
+            **moved,
+            project=lambda rows: project(rows.cpu()).to(ELSEWHERE),
+            cls_attention=lambda *a, **k: attention(*a, **k).to(ELSEWHERE),
+            vision_keys=lambda block: keys(block).to(ELSEWHERE),
+        )
+        far = explore(dataclasses.replace(view, tokens=on_gpu), chosen)
+        for name in names:
+            ours, theirs = far.selections(5)[name], here.selections(5)[name]
+            assert ours.order.tolist() == theirs.order.tolist(), name
+            lost = next(i for i in range(far.n) if i not in ours.order.tolist())
+            for patch in (lost, int(ours.order[0])):
+                told, expected = why(far, name, patch, 5), why(here, name, patch, 5)
+                assert (told.rank, told.winner) == (expected.rank, expected.winner), name
+            if ours.features is None:
+                torch.testing.assert_close(leftover(on_gpu, ours), leftover(tokens, theirs))
+        for name, errors in far.curves.errors.items():
+            assert errors == pytest.approx(here.curves.errors[name], abs=1e-9), name
+        assert far.curves.bound.device.type == "cpu"
+
+
+def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
+    with there():
+        hf = SimpleNamespace(device=ELSEWHERE, config=None)
+        batch = Padded.__new__(Padded)
+        batch._hf, batch.cache = hf, DynamicCache()
+        batch.mask = torch.ones(3, 4, dtype=torch.long).to(ELSEWHERE)
+        states = torch.arange(3.0)[:, None, None, None].expand(3, 1, 4, 2)
+        for number in range(2):
+            batch.cache.update(states, states, number)
+        first = batch.cache.layers[0]
+        first.keys, first.values = first.keys.to(ELSEWHERE), first.values.to(ELSEWHERE)
+        batch.take([2, 0])
+        for layer in batch.cache.layers:
+            assert layer.keys[:, 0, 0, 0].cpu().tolist() == [2, 0]
+        assert batch.mask.shape == (2, 4)
