@@ -213,9 +213,14 @@ class Answering(ABC):
         """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
 
         Raises:
-            ModelError: the model is not on a CUDA device.
+            ModelError: the model is not on a CUDA device, or on several.
         """
         device = self.hf.device
+        if len(set(getattr(self.hf, "hf_device_map", {}).values())) > 1:
+            raise ModelError(
+                "A prefill is captured on one GPU only, and this model is spread over several. "
+                "Start without --capture-prefill."
+            )
         if device.type != "cuda":
             raise ModelError(
                 f"A prefill is captured on a CUDA device only, and this model is on {device}. "

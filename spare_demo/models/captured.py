@@ -11,6 +11,7 @@ The padded pass is the same without a GPU, only not captured, which is how it is
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -20,11 +21,16 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
+from spare_demo.models.passes import is_out_of_memory
+from spare_demo.pruners.capture import captured
+
 BUCKET = 64
 """Prompt lengths are rounded up to a multiple of this."""
 
-_KEPT = 8
-"""Captured lengths kept, the latest used; each holds the keys and values of its length."""
+_KEPT_BYTES = 2 * 1024**3
+"""What the keys and values of captured lengths may take together; the latest used stay."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -50,29 +56,55 @@ class CapturedPrefill:
         self._hf = hf
         self._passes: OrderedDict[int, _Pass] = OrderedDict()
         self._pool: Any = None
+        self._stream: Any = None
+        self._captures = True
         self._lock = threading.Lock()
+
+    def prepare(self, length: int, like: Tensor) -> None:
+        """Capture what a prompt of this length needs, so that its own pass takes no time for it.
+
+        like: (…, d), of the dtype of the embeddings to come and on their device.
+        """
+        with self._lock:
+            self._ready(length, like)
 
     def __call__(self, embeds: Tensor) -> Prefilled:
         """embeds: (1, L, d), L at least 1, on the model's device and in its dtype."""
         length = embeds.shape[1]
-        padded = -(-length // BUCKET) * BUCKET
         with self._lock:  # the buffers are everyone's
-            step = self._passes.pop(padded, None) or self._new(padded, embeds)
-            self._passes[padded] = step
-            if len(self._passes) > _KEPT:
-                self._passes.popitem(last=False)
+            step = self._ready(length, embeds)
             logits, layers = step(embeds)
             own = DynamicCache(config=self._hf.config)
             for i, (keys, values) in enumerate(layers):
                 own.update(keys[:, :, :length].clone(), values[:, :, :length].clone(), i)
-            allocated = sum(t.numel() * t.element_size() for layer in layers for t in layer)
-            return Prefilled(logits.clone(), own, allocated)
+            return Prefilled(logits.clone(), own, step.bytes)
+
+    def _ready(self, length: int, like: Tensor) -> _Pass:
+        padded = -(-length // BUCKET) * BUCKET
+        step = self._passes.pop(padded, None) or self._new(padded, like)
+        self._passes[padded] = step
+        while len(self._passes) > 1 and sum(p.bytes for p in self._passes.values()) > _KEPT_BYTES:
+            self._passes.popitem(last=False)
+        return step
 
     def _new(self, padded: int, like: Tensor) -> _Pass:
         made = _Pass(self._hf, padded, like)
-        if like.is_cuda:
-            self._pool = self._pool or torch.cuda.graph_pool_handle()
-            made.capture(self._pool)
+        if not (like.is_cuda and self._captures):
+            return made
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        self._stream = self._stream or torch.cuda.Stream(like.device)
+        try:
+            made.capture(self._pool, self._stream)
+        except Exception as error:
+            if is_out_of_memory(error):  # the next prompt finds what these held
+                self._passes.clear()
+                raise
+            # A layer that waits for the host, as those of 8-bit weights do.
+            _log.warning(
+                "This model's prefill cannot be captured; it runs as usual.", exc_info=True
+            )
+            self._captures = False
+            return _Pass(self._hf, padded, like)
         return made
 
 
@@ -84,6 +116,12 @@ class _Pass:
         self._graph: torch.cuda.CUDAGraph | None = None
         self._embeds = like.new_zeros(1, padded, like.shape[-1])
         self._last = torch.zeros(1, dtype=torch.long, device=like.device)
+        self._layers: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def bytes(self) -> int:
+        """What the keys and values that it leaves take, padding included."""
+        return sum(t.numel() * t.element_size() for layer in self._layers for t in layer)
 
     def __call__(self, embeds: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """-> logits (vocab,), and keys and values of each layer, padding included."""
@@ -97,17 +135,15 @@ class _Pass:
             self._graph.replay()
         return self._logits, self._layers
 
-    def capture(self, pool: Any) -> None:
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # what libraries set up at first use must not be captured
+    def capture(self, pool: Any, stream: Any) -> None:
+        device = self._embeds.device
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
             for _ in range(2):
                 self._run()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-            self._run()
-        self._graph = graph
+        torch.cuda.current_stream(device).wait_stream(stream)
+        self._layers = []  # of the warm-up, not to be kept beside the graph's
+        self._graph = captured(self._run, device, pool, stream)
 
     def _run(self) -> None:
         cache: Any = DynamicCache(config=self._hf.config)

@@ -69,6 +69,8 @@ def decode(
         tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
         decoder = hf.model.language_model
         layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
+    if positions is not None or layerwise is not None:
+        captured = None
     static = 0  # bytes that a captured prefill keeps to itself
     cache = DynamicCache(config=hf.config) if layerwise is None else layerwise.cache
 
@@ -91,7 +93,7 @@ def decode(
         ids = input_ids.to(device)
         before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
-        if captured is not None and positions is None and layerwise is None:
+        if captured is not None:
             nonlocal cache, static
             done = captured(embeds)
             cache, static = done.cache, done.allocated_bytes
@@ -116,6 +118,9 @@ def decode(
     log_probabilities: list[float] = []
 
     if stop is None or not stop.is_set():
+        if captured is not None:
+            ready = captured
+            passes.run(lambda: ready.prepare(prompt_tokens, embed.weight))
         (logits, token), prefill_seconds = passes.run(prefill)
         first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
         kv_bytes = cache_bytes(cache)

@@ -6,11 +6,13 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from spare_demo.pruners.capture import ALONE
 from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
@@ -63,6 +65,9 @@ class Passes:
     def __init__(self, device: torch.device):
         self._device = device
         self._lock = threading.Lock()
+        on_cuda = device.type == "cuda"
+        self._alone: AbstractContextManager[Any] = ALONE if on_cuda else nullcontext()
+        self._second: torch.cuda.Stream | None = None
         self._closed = ""
 
     def run(self, step: Callable[[], T], beside: Beside | None = None) -> tuple[T, float]:
@@ -80,7 +85,7 @@ class Passes:
             OutOfMemory: what was free did not suffice; everything the pass took is given back.
             Closed: there will be no pass any more.
         """
-        with self._lock, torch.inference_mode():
+        with self._lock, self._alone, torch.inference_mode():
             if self._closed:
                 raise Closed(self._closed)
             try:
@@ -104,7 +109,8 @@ class Passes:
         if self._device.type != "cuda":
             return step()
         main = torch.cuda.current_stream(self._device)
-        second = torch.cuda.Stream(self._device)
+        # One for all passes: cuBLAS keeps a workspace for each stream it ever ran on.
+        second = self._second = self._second or torch.cuda.Stream(self._device)
         second.wait_stream(main)
         result = step()  # the longer one first, so that the GPU has work while the other is told
         with torch.cuda.stream(second):
@@ -128,6 +134,7 @@ class Passes:
         """Give back what the device's allocator keeps for later."""
         gc.collect()
         if self._device.type == "cuda":
-            torch.cuda.empty_cache()
+            with self._alone:
+                torch.cuda.empty_cache()
         elif self._device.type == "mps":
             torch.mps.empty_cache()

@@ -59,8 +59,11 @@ def decode_together(
         for label, each in rows.items()
     }
     stopped = stop.is_set if stop is not None else lambda: False
+    weight = hf.get_input_embeddings().weight
     for label, each in writing.items():
         if not stopped():
+            if captured is not None:
+                passes.run(lambda e=each: captured.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
             _, each.prefill_seconds = passes.run(each.prefill)
             yield _said({label: each})
     for batch, cache in _batches(
@@ -152,6 +155,11 @@ class _Answering:
         self.logits = self.first_logits = torch.empty(0)
         self.log_probabilities: list[float] = []
 
+    @property
+    def prompt_tokens(self) -> int:
+        placeholders = int((self.input_ids == self.hf.config.image_token_id).sum())
+        return self.input_ids.shape[1] - placeholders + len(self.rows.values)
+
     def prefill(self) -> None:
         ids = self.input_ids[0].to(self.hf.device)
         there = (ids == self.hf.config.image_token_id).nonzero().flatten()
@@ -188,11 +196,10 @@ class _Answering:
         """What there is of it, when it is done."""
         self.done = True
         self.text.rest()
-        placeholders = int((self.input_ids == self.hf.config.image_token_id).sum())
         return Answer(
             text=self.text.sent,
             token_ids=tuple(self.text.ids),
-            prompt_tokens=self.input_ids.shape[1] - placeholders + len(self.rows.values),
+            prompt_tokens=self.prompt_tokens,
             visual_tokens=self.rows.visual,
             newline_tokens=len(self.rows.values) - self.rows.visual,
             prefill_seconds=self.prefill_seconds,

@@ -2,8 +2,9 @@
 
 A step of the plain loop is some twenty small kernels, and a GPU takes longer to be told of each
 than to run it. Here a step is one kernel, written in Triton: every program finds the pick by
-itself from all n values, then brings its own columns up to date. The k launches are captured once
-per shape into a CUDA graph, so that a selection is one launch, and nothing waits for the host.
+itself from all n values, then brings its own columns up to date. When a shape comes again, the k
+launches are captured into a CUDA graph, so that a selection is one launch, and nothing waits for
+the host.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ import logging
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
+
+from spare_demo.pruners.capture import captured
 
 try:
     import triton
@@ -25,12 +29,12 @@ except ImportError:  # torch brings it where it can be used
 _COLUMNS = 64
 """Columns that one program keeps up to date."""
 
-_SHAPES = 4
-"""Graphs kept, the latest used; each holds its own copy of the inner products."""
+_KEPT_BYTES = 2**28
+"""What graphs may hold on the device when they are not used; the latest used stay."""
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_graphs: OrderedDict[tuple, _Graph] = OrderedDict()
+_known: OrderedDict[tuple, _Steps] = OrderedDict()
 _failed = False
 
 
@@ -41,25 +45,31 @@ def steps(
 
     rows: (b, n, d); start: (b, n) their squared lengths; merit: (m, b, n); all float64 on one CUDA
     device. tie, dependent: in units of `start`.
-    Returns order, value, second, each (m, b, k); None where Triton cannot be used.
+    Returns order, value, second, each (m, b, k); None where Triton cannot be used, or where there
+    is no memory for it.
     """
     global _failed
     if triton is None or _failed:
         return None
     key = (rows.device, merit.shape, k, tie, dependent)
-    with _lock:
+    with _lock, torch.cuda.device(rows.device):
         try:
-            graph = _graphs.pop(key, None) or _Graph(rows, start, merit, k, tie, dependent)
+            made = _known.pop(key, None) or _Steps(merit, k, tie, dependent)
+            found = made.run(rows, start, merit)
+        except torch.OutOfMemoryError:  # now; it says nothing about the next time
+            _known.clear()
+            return None
         except Exception:  # no compiler on this machine, a driver too old, ...
             _log.warning(
                 "The fused selection cannot be used here; the plain loop is.", exc_info=True
             )
             _failed = True
+            _known.clear()
             return None
-        _graphs[key] = graph
-        if len(_graphs) > _SHAPES:
-            _graphs.popitem(last=False)
-        return graph.run(rows, start, merit)
+        _known[key] = made
+        while len(_known) > 1 and sum(each.bytes for each in _known.values()) > _KEPT_BYTES:
+            _known.popitem(last=False)
+        return found
 
 
 @dataclass(frozen=True)
@@ -76,10 +86,11 @@ class Buffers:
     second: Tensor  # (B, k)
 
     @classmethod
+    @torch.inference_mode(False)  # they are written to in whichever mode they are used next
     def like(cls, merit: Tensor, k: int) -> Buffers:
         """Empty ones for merit (m, b, n)."""
         m, b, n = merit.shape
-        rows, new = m * b, merit.new_empty
+        rows, new = m * b, partial(torch.empty, dtype=merit.dtype, device=merit.device)
         return cls(
             new(b, n, n),
             new(rows, n),
@@ -127,30 +138,40 @@ def launch(on: Buffers, tie: float, dependent: float) -> None:
         )
 
 
-class _Graph:
-    """The launches for one shape, captured, with the buffers they are bound to."""
+class _Steps:
+    """The launches for one shape and the buffers they are bound to; captured when it comes again.
 
-    def __init__(
-        self, rows: Tensor, start: Tensor, merit: Tensor, k: int, tie: float, dependent: float
-    ):
-        self._buffers, self._dependent = Buffers.like(merit, k), dependent
+    Shapes that come once, such as a remainder of picks, are not worth a capture.
+    """
+
+    def __init__(self, merit: Tensor, k: int, tie: float, dependent: float):
+        self._buffers, self._tie, self._dependent = Buffers.like(merit, k), tie, dependent
         self._shape = (*merit.shape[:2], k)
-        with torch.cuda.device(rows.device):
-            self._buffers.fill(rows, start, merit, dependent)
-            launch(self._buffers, tie, dependent)  # compiles, which a capture must not
-            torch.cuda.synchronize()
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                launch(self._buffers, tie, dependent)
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._ran = False
+
+    @property
+    def bytes(self) -> int:
+        """What the buffers take on the device."""
+        return sum(part.numel() * part.element_size() for part in vars(self._buffers).values())
 
     def run(self, rows: Tensor, start: Tensor, merit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         on = self._buffers
+        if self._ran and self._graph is None:
+            self._graph = captured(self._launch, rows.device)
         on.fill(rows, start, merit, self._dependent)
-        self._graph.replay()
+        if self._graph is None:
+            self._launch()
+        else:
+            self._graph.replay()
+        self._ran = True
         order, value, second = (
             part.view(self._shape).clone() for part in (on.order, on.value, on.second)
         )
         return order, value, second
+
+    def _launch(self) -> None:
+        launch(self._buffers, self._tie, self._dependent)
 
 
 if triton is not None:

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 from transformers import DynamicCache
 
-from spare_demo.models import LlavaModel, ModelError
+from spare_demo.models import LlavaModel, ModelError, captured
 from spare_demo.models.captured import BUCKET, CapturedPrefill
 from spare_demo.models.decoding import cache_bytes
 from spare_demo.tokens import Selection
@@ -83,6 +83,60 @@ def test_answers_are_the_same_with_either_prefill(
         assert padded.kv_cache_bytes == eager.kv_cache_bytes
         assert padded.prompt_tokens == eager.prompt_tokens
         torch.testing.assert_close(padded.first_logits, eager.first_logits, atol=1e-4, rtol=0)
+
+
+def test_lengths_are_made_ready_and_given_up(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefill = CapturedPrefill(tiny_model.hf)
+    with torch.inference_mode():
+        prefill.prepare(5, tiny_model.hf.get_input_embeddings().weight)
+        assert set(prefill._passes) == {BUCKET}
+        made = prefill._passes[BUCKET]
+        prefill(embeds_of(tiny_model, 5))
+        assert prefill._passes[BUCKET] is made
+        prefill(embeds_of(tiny_model, BUCKET + 1))
+        assert len(prefill._passes) == 2
+        monkeypatch.setattr(captured, "_KEPT_BYTES", 1)
+        prefill(embeds_of(tiny_model, 7))
+    assert list(prefill._passes) == [BUCKET]
+
+
+class OnGpu(torch.Tensor):
+    is_cuda = True
+
+
+def test_what_cannot_be_captured_runs_as_usual(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: object, pool: object, stream: object) -> None:
+        raise error
+
+    monkeypatch.setattr(captured._Pass, "capture", refuse)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: object())
+    prefill = CapturedPrefill(tiny_model.hf)
+    with torch.inference_mode():
+        embeds = embeds_of(tiny_model, 5).as_subclass(OnGpu)
+        prefill.prepare(BUCKET + 1, tiny_model.hf.get_input_embeddings().weight)
+        error: Exception = torch.OutOfMemoryError("full")
+        with pytest.raises(torch.OutOfMemoryError):
+            prefill(embeds)
+        assert not prefill._passes and prefill._captures  # their memory is free again
+        error = RuntimeError("operation not permitted when stream is capturing")
+        logits, _ = plain(tiny_model, embeds_of(tiny_model, 5))
+        torch.testing.assert_close(
+            prefill(embeds).logits.as_subclass(torch.Tensor), logits, atol=1e-4, rtol=0
+        )
+        assert not prefill._captures
+
+
+def test_a_model_on_several_gpus_is_not_captured(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_model.hf, "hf_device_map", {"model": 0, "lm_head": 1}, raising=False)
+    with pytest.raises(ModelError, match="spread over several"):
+        tiny_model.capture_prefill()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without CUDA")

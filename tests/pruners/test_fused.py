@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections import OrderedDict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -74,6 +77,65 @@ def test_a_thousand_runs_of_the_kernel_are_the_plain_loops() -> None:
     env = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, __file__], env=env, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "1014 runs agree\n"), done.stderr
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `steps` tells a GPU to do, where there is none."""
+    told: list[str] = []
+
+    def captured(run: object, device: object) -> SimpleNamespace:
+        told.append("capture")
+        return SimpleNamespace(replay=lambda: told.append("replay"))
+
+    monkeypatch.setattr(fused, "_known", OrderedDict())
+    monkeypatch.setattr(fused, "_failed", False)
+    monkeypatch.setattr(fused, "launch", lambda *_: told.append("launch"))
+    monkeypatch.setattr(fused, "captured", captured)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    return told
+
+
+def steps(n: int = 12, k: int = 4) -> object:
+    return fused.steps(*case(0, n, 5), k, greedy.TIE, DEPENDENT)
+
+
+def test_a_shape_is_captured_when_it_comes_again(told: list[str]) -> None:
+    for _ in range(3):
+        steps()
+    assert told == ["launch", "capture", "replay", "replay"]
+    steps(k=3)
+    assert told[4:] == ["launch"]
+
+
+def test_buffers_serve_in_and_out_of_inference_mode(told: list[str]) -> None:
+    with torch.inference_mode():
+        assert steps() is not None
+    assert steps() is not None and len(told) == 3
+
+
+def test_what_is_kept_is_bounded(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in (10, 11, 12):
+        steps(n)
+    assert len(fused._known) == 3
+    monkeypatch.setattr(fused, "_KEPT_BYTES", 1)
+    steps(13)
+    assert [key[1][-1] for key in fused._known] == [13]
+
+
+def test_a_full_gpu_is_no_reason_to_give_up_for_good(
+    told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(error: Exception) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fused, "launch", lambda *_: fail(torch.OutOfMemoryError("full")))
+        assert steps() is None and not fused._known
+    assert steps() is not None
+    monkeypatch.setattr(fused, "launch", lambda *_: fail(RuntimeError("no C compiler")))
+    assert steps(k=3) is None and fused._failed
+    assert steps() is None and told == ["launch"]
 
 
 @pytest.mark.gpu
