@@ -33,6 +33,8 @@ from spare_demo.models.base import ModelError
 CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
 
+_PART = "\ufffd"  # what a tokenizer makes of a part of a character
+
 
 class TextTower(nn.Module):
     """open_clip's text transformer with CLIP's final image norm and projection, float32.
@@ -177,7 +179,7 @@ class TextTower(nn.Module):
         ids = self._ids(text)
         _, states = self.text(self._stretches(ids))  # (M, 77, w), after ln_final
         words = states.flatten(0, 1)[1 : len(ids) - 1]
-        return words @ self.text.text_projection, [self._word(i) for i in ids[1:-1]]
+        return words @ self.text.text_projection, self._words(ids[1:-1])
 
     def _ids(self, text: str) -> list[int]:
         """BOS, the text's tokens, EOS; as open_clip's tokenizers do it, but never truncated."""
@@ -187,9 +189,20 @@ class TextTower(nn.Module):
             return list(tokenizer.tokenizer(clean, truncation=False, verbose=False).input_ids)
         return [tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id]
 
-    def _word(self, token: int) -> str:
-        inner = getattr(self._tokenizer, "tokenizer", self._tokenizer)
-        return inner.decode([token]).strip()
+    def _words(self, tokens: list[int]) -> list[str]:
+        """The tokens as text; parts of one character ("这") as "这 1/3", "这 2/3" and "这 3/3"."""
+        decode = getattr(self._tokenizer, "tokenizer", self._tokenizer).decode
+        words = [decode([token]).strip() for token in tokens]
+        for start in range(len(tokens)):
+            if _PART not in words[start]:
+                continue
+            for end in range(start + 2, min(start + 4, len(tokens)) + 1):
+                whole = decode(tokens[start:end]).strip()
+                if _PART not in whole:
+                    parts = range(1, end - start + 1)
+                    words[start:end] = [f"{whole} {i}/{end - start}" for i in parts]
+                    break
+        return words
 
     def _stretches(self, ids: Iterable[int]) -> Tensor:
         """Token ids -> (M, 77) on the tower's device, filled up with 0."""

@@ -155,6 +155,9 @@ def test_openais_tokenizer_and_pooling(tmp_path: Path, monkeypatch: pytest.Monke
     close(tower.encode_stretches(QUESTION), model.encode_text(open_clip.tokenize(QUESTION)))
     vectors, words = tower.encode_tokens("What colour?")
     assert words == ["what", "colour", "?"] and vectors.shape == (3, 12)
+    _, words = tower.encode_tokens("这 🟢 naïve?")
+    assert not any("\ufffd" in word for word in words)
+    assert "这 1/3" in words or "这" in words
     ids = tower._ids(LONG)
     rows = torch.nn.functional.pad(torch.tensor(ids), (0, -len(ids) % 77)).view(-1, 77)
     assert len(rows) > 1 and ids.count(49406) == ids.count(49407) == 1
