@@ -106,7 +106,7 @@ def test_the_kl_curve_draws_and_says_its_numbers() -> None:
     assert list(traces["SPARE"].y) == [2.0, 0.5, 0.0]
     assert list(traces["SPARE"].x) == [1, 4, 16]
     assert traces["CDPruner"].line.color == "rgb(213,94,0)"
-    assert drawn.image.layout.yaxis.title.text == "KL to the unpruned model (nats)"
+    assert drawn.image.layout.yaxis.title.text == "KL (nats)"
     assert drawn.sentence == (
         "KL of the first word to the unpruned model, in nats, with 4 tokens: SPARE 0.500, CDPruner "
         "0.250, random picks 1.00 (0.500 to 1.50). 0 means that nothing changed."

@@ -67,7 +67,7 @@ def kl_figure(
     check_curves(budgets, series, random_band)
     at = _nearest(budgets, budget)
     return Rendered(
-        _figure(budgets, series, random_band, budget, "KL to the unpruned model (nats)"),
+        _figure(budgets, series, random_band, budget, "KL (nats)"),
         "KL of the first word to the unpruned model, in nats, with "
         f"{tokens_word(int(budgets[at]))}: {_at(at, series, random_band)}. 0 means that nothing "
         "changed.",

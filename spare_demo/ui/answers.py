@@ -65,15 +65,17 @@ def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
         )
         rows += f"<tr><th scope='row'>{escape(candidate.text)}</th><td>{tracks}</td></tr>"
     best = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0))
+    short = {UNPRUNED: "all tokens"}
     told = ", ".join(
-        f"{names[label]} {_share_text(share)}" for label, share in best.probabilities.items()
+        f"{_share_text(share)} from {short.get(label, label)}"
+        for label, share in best.probabilities.items()
     )
     return (
         "<div class='first-words'><h3>Probability of the first word</h3>"
         f"<table><tbody>{rows}</tbody></table>"
         '<p class="axis" aria-hidden="true"><span>0</span><span>½</span><span>1</span></p>'
-        f"<p class='words'>First word “{escape(best.text)}”: {escape(told)}. From top to bottom: "
-        "all tokens, A, B; every bar on the same axis from 0 to 1.</p></div>"
+        f"<p class='words'>“{escape(best.text)}” as the first word: {escape(told)}; bars from top "
+        "to bottom in this order, all on one axis from 0 to 1.</p></div>"
     )
 
 
@@ -101,11 +103,16 @@ def _card(label: str, name: str, visit: Visit) -> str:
     whole = visit.answers.get(UNPRUNED)
     if answer is not None and whole is not None and label != UNPRUNED:
         verdict = f'<span class="verdict">{escape(_verdict(answer.text, whole.text))}</span>'
-    said = _marked(words, whole.text if verdict and whole else words) or "&nbsp;"
+    said = _marked(words, whole.text if verdict and whole else words) or _no_words(answer)
     return (
         f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="said">{said}</p>'
         f'<p class="figures">{escape(figures)}</p>{verdict}</section>'
     )
+
+
+def _no_words(answer: Answer | None) -> str:
+    """For the place of an answer that has not begun, or ended before its first word."""
+    return "&nbsp;" if answer is None else '<em class="figures">no words</em>'
 
 
 def _refusal(visit: Visit, slot: str) -> str:
@@ -162,12 +169,14 @@ def own_html(
             f"“{escape(word.strip())}” {_share_text(now)} (was {_share_text(before)})"
             for word, before, now in zip(moved.words, moved.whole, moved.pruned, strict=True)
         )
+        by_word = f"; word by word: {pieces}" if len(moved.words) > 1 else ""
         change = (
             f'<p class="figures">KL of the first token: {moved.kl:.3g} nats. Probability of the '
             f"unpruned answer: {_share_text(moved.probability)} (was "
-            f"{_share_text(moved.whole_probability)}); word by word: {pieces}.</p>"
+            f"{_share_text(moved.whole_probability)}){by_word}.</p>"
         )
+    said = said or _no_words(answer)
     return (
-        f'<section class="card own"><h3>Your set · {kept}</h3><p class="said">{said or "&nbsp;"}'
-        f'</p><p class="figures">{escape(figures)}</p>{change}{verdict}</section>'
+        f'<section class="card own"><h3>Your set · {kept}</h3><p class="said">{said}</p>'
+        f'<p class="figures">{escape(figures)}</p>{change}{verdict}</section>'
     )

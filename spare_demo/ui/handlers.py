@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +51,16 @@ Shown = dict[str, Any]
 _looks = itertools.count()
 
 
-def guarded(handler: Callable[..., Iterator[Shown]]) -> Callable[..., Iterator[Shown]]:
-    """What goes wrong becomes a sentence on the page; the rest of the page stays as it is."""
+def guarded(
+    handler: Callable[..., Iterator[Shown]], place: str = "message"
+) -> Callable[..., Iterator[Shown]]:
+    """What goes wrong becomes a sentence in a place on the page; the rest stays as it is."""
 
     def run(*inputs: Any) -> Iterator[Shown]:
         try:
             yield from handler(*inputs)
         except Exception as error:
-            yield {"message": panels.message_html(sentence(error))}
+            yield {place: panels.message_html(sentence(error))}
 
     return run
 
@@ -124,8 +126,12 @@ class Handlers:
         strange = self.model.name == "built-in" and not visit.drawn
         about = self.model.description if strange else ""
         ordered = {label: visit.answers[label] for label in LABELS if label in visit.answers}
-        candidates = first_words(ordered, self.model.tokenizer.decode)
-        return answers_html(visit, budget, about, candidates)
+        tokenizer = self.model.tokenizer
+
+        def word(tokens: Sequence[int]) -> str:
+            return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
+
+        return answers_html(visit, budget, about, first_words(ordered, word))
 
     def curve(self, visit: Visit, budget: int) -> Shown:
         exploration, curves = visit.exploration, visit.exploration.curves
@@ -284,8 +290,8 @@ class Handlers:
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
         try:
             data = cite(comparison_of(visit, self.model, self.settings), chosen, link)
-        except ValueError as error:
-            yield {"mail": refusal_mail(str(error))}
+        except Exception as error:  # beside its button, which waits for a word
+            yield {"mail": refusal_mail(sentence(error))}
             return
         yield {"mail": zip_mail(data)}
 

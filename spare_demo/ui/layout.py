@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import gradio as gr
+from gradio.data_classes import ImageData
 from gradio.utils import get_upload_folder, is_in_or_equal
 
 from spare_demo.models import Model
@@ -22,6 +23,19 @@ PERCENTS = (5, 10, 20, 50)
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
 
+class _SentPicture(ImageData):
+    """A picture as a program sends it. Those who send a name alone learn how it is done."""
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
+        if isinstance(obj, str):
+            raise gr.Error(
+                "Send the picture as a file: in Python image=handle_file('photo.png'), with "
+                "handle_file from gradio_client."
+            )
+        return super().model_validate(obj, **options)
+
+
 def photo_input(**options: Any) -> gr.Image:
     """Gradio's picture input, handing over the file as it was uploaded.
 
@@ -29,6 +43,7 @@ def photo_input(**options: Any) -> gr.Image:
     that `pictures.open_picture` can read. (A subclass would make Gradio write a file beside it.)
     """
     image = gr.Image(type="filepath", **options)
+    image.data_model = _SentPicture
     image.preprocess = lambda payload: payload.path if payload else None  # type: ignore[method-assign]
     keep = image.async_move_resource_to_block_cache
 
@@ -97,6 +112,7 @@ class Parts:
     curve_words: gr.HTML
     cost: gr.HTML
     find_enough: gr.Button
+    by_hand: gr.Button
     enough: gr.HTML
     measure: gr.Button
     kl: gr.Plot
@@ -133,17 +149,13 @@ def lay_out(
         with gr.Column(scale=6, min_width=320, elem_id="kept"):
             parts |= _kept(model, settings, tokens, shown)
         with gr.Column(scale=4, min_width=300, elem_id="answered"):
+            parts["own_answer"] = gr.HTML(elem_id="own-answer")
             parts["answers"] = gr.HTML(
                 shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers"
             )
             parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
             parts["why"] = scripted("why", "reason")
-    with gr.Row(elem_id="change"):
-        with gr.Column(scale=2, min_width=320):
-            parts["own"] = scripted("edit", "edit")
-        with gr.Column(scale=1, min_width=300):
-            parts["own_answer"] = gr.HTML(elem_id="own-answer")
-            parts["cite"] = scripted("cite", "cite")
+    parts["cite"] = scripted("cite", "cite")
     with gr.Row(elem_id="why"):
         with gr.Column(min_width=300):
             gr.HTML("<h2>What is lost: reconstruction error against k</h2>")
@@ -241,6 +253,7 @@ def _asked(
 def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     parts["stage"] = scripted("viewer", "stage", shown["stage"])
+    parts["own"] = scripted("edit", "edit")  # in the budget's place, while "Yours" is looked at
     parts["mail"] = scripted("mail", "mail")
     parts["budget"] = number_as_sent(
         gr.Slider(
@@ -265,5 +278,6 @@ def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) 
         parts["find_enough"] = gr.Button(
             "How few are enough?", size="sm", min_width=150, elem_id="find-enough"
         )
+        parts["by_hand"] = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
     parts["enough"] = gr.HTML(elem_id="enough")
     return parts

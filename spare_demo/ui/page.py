@@ -41,6 +41,7 @@ _ON_LOAD = """() => {
   });
 }"""
 
+_BY_HAND = "() => { SPARE.editByHand() }"
 _TELL = "(budget) => { SPARE.tellBudget?.(budget) }"
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
@@ -138,11 +139,11 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     def put(values: Shown) -> dict:
         return {getattr(parts, name): value for name, value in values.items()}
 
-    def stream(handler: Callable[..., Iterator[Shown]]) -> Callable:
+    def stream(handler: Callable[..., Iterator[Shown]], place: str) -> Callable:
         """The handler as Gradio calls it for a run that Stop can end."""
 
         def run(*inputs: Any) -> Iterator[dict]:
-            steps = guarded(handler)(*inputs)
+            steps = guarded(handler, place)(*inputs)
             yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl")))
 
         return run
@@ -161,12 +162,17 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     running = []
     p = parts
 
-    def answering(event: Any, handler: Callable, inputs: list, mode: str = "once") -> None:
-        """After the event Ask becomes Stop at once, and the handler streams when its turn comes."""
+    def answering(
+        event: Any, handler: Callable, inputs: list, mode: str = "once", place: str = "message"
+    ) -> None:
+        """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
+
+        place: where a visitor who pressed something far from Ask reads what went wrong.
+        """
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
         begun = event(lambda: put(busy), None, [p.ask, p.stop], queue=False, **options)
         shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
-        run = begun.then(stream(handler), inputs, outputs, **_ANSWERING, **(options | shown))
+        run = begun.then(stream(handler, place), inputs, outputs, **_ANSWERING, **(options | shown))
         running.append(run)
 
     asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
@@ -193,11 +199,12 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     redrawn = [p.budget, p.visit]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
     p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
+    p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
     studies = handlers.studies
-    answering(p.find_enough.click, studies.enough, [p.visit])
-    answering(p.measure.click, studies.measure, redrawn)
+    answering(p.find_enough.click, studies.enough, [p.visit], place="enough")
+    answering(p.measure.click, studies.measure, redrawn, place="kl_words")
     for event in (p.compare_questions.click, p.other.submit):
-        answering(event, studies.second, [p.other, p.budget, p.visit])
+        answering(event, studies.second, [p.other, p.budget, p.visit], place="second")
     # js/core.js asks them one after the other.
     mailed: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = _of_event(once(studies.words))
@@ -210,7 +217,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     linked = p.stage.reopen(_of_event(once(handlers.reopen)), p.visit, controls, **_QUIET)
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
-    answering(p.own.ask_own, handlers.ask_own, [p.own, p.visit])
+    answering(p.own.ask_own, handlers.ask_own, [p.own, p.visit], place="own_answer")
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         to = functools.partial(handlers.marked, mark)

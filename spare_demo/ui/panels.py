@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
+import numpy as np
+
 from spare_demo.cost import (
     UNPRUNED,
     cache_text,
@@ -17,6 +19,8 @@ from spare_demo.cost import (
     tokens_text,
 )
 from spare_demo.models import Answer, Model
+from spare_demo.render.base import number
+from spare_demo.render.colours import cividis
 from spare_demo.sufficiency import Sufficiency
 from spare_demo.ui.visit import SLOTS, Visit
 
@@ -172,17 +176,35 @@ def enough_html(visit: Visit, found: Mapping[str, Sufficiency]) -> str:
     return "".join(parts)
 
 
-def figures_html(figures: Sequence[tuple[str, str]], words: str = "") -> str:
+def figures_html(figures: Sequence[tuple[str, str, str]], words: str = "") -> str:
     """Pictures side by side, each with its sentence as caption and alternative text.
 
-    figures: (address, sentence) of each. words: a sentence about all of them.
+    figures: (address, sentence, key as HTML) of each. words: a sentence about all of them.
     """
     shown = "".join(
-        f'<figure><img src="{address}" alt="{escape(words)}"><figcaption>{escape(words)}'
+        f'<figure><img src="{address}" alt="{escape(words)}">{key}<figcaption>{escape(words)}'
         "</figcaption></figure>"
-        for address, words in figures
+        for address, words, key in figures
     )
     return f'<div class="figures-row">{shown}</div>{words_html(words) if words else ""}'
+
+
+def questions_key_html(padding: bool) -> str:
+    """What the marks mean in a picture of two questions' picks; the sentence has the counts."""
+    keys = {"both": "kept for both", "a": "only for the first", "b": "only for the second"}
+    keys |= {"none": "for neither"} | ({"padding": "padding"} if padding else {})
+    return "".join(f'<span class="key {kind}">{words}</span>' for kind, words in keys.items())
+
+
+def change_key_html(size: float) -> str:
+    """The colours of the map of a change, from -size to +size."""
+    colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
+    end = number(size, scale=size)
+    return (
+        f'<span class="bar"><b>-{end}: more like the first</b>'
+        f'<span style="background:linear-gradient(to right,{colours})"></span>'
+        f"<b>+{end}: more like the second</b></span>"
+    )
 
 
 KL_WORDS = words_html(

@@ -88,9 +88,10 @@ class Studies:
         view = self.model.ask(visit.picture, asked, visit.choices.relevance, visit.choices.together)
         other = explore(view, visit.exploration.methods)
         moved = against(visit.exploration, other, k)
-        drawn = []
+        drawn, keys = [], []
         if moved.relevance is not None:
             drawn.append(relevance_change_map(visit.canvas, moved.relevance))
+            keys.append(panels.change_key_html(float(moved.relevance.abs().max())))
         one, two = (e.selections(k) for e in (visit.exploration, other))
         for slot in [slot for slot in SLOTS if slot in moved.picks]:
             picks, title = moved.picks[slot], f"{slot} {visit.titles[slot]}"
@@ -104,7 +105,13 @@ class Studies:
                     picks.chance,
                 )
             )
-        figures = [(data_address(image, compress_level=3), sentence) for image, sentence in drawn]
+            keys.append(panels.questions_key_html(bool(visit.canvas.grid.padding.any())))
+        # Their own legends, made for paper, would be too small to read here.
+        bare = [picture.crop((0, 0, *visit.canvas.size)) for picture, _ in drawn]
+        figures = [
+            (data_address(picture, compress_level=3), sentence, key)
+            for picture, (_, sentence), key in zip(bare, drawn, keys, strict=True)
+        ]
         correlation = moved.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
         yield {"second": panels.figures_html(figures, words)}

@@ -35,12 +35,13 @@ def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> N
     )
     page = context.new_page()
     visitor = browsing.Visitor(page).open(f"{served.url}/?__theme={theme}")
+    visitor.layer("own")
     visitor.find("[data-start=a]").click()
     visitor.point(100)
     visitor.find("#settings button").first.click()
     # Until its library is there, Gradio's plot is an empty box that axe does not like.
     browsing.expect(visitor.find("#curve .main-svg").first).to_be_visible(timeout=browsing.PATIENCE)
-    for layer in ("difference", "relevance", "order", "all"):
+    for layer in ("difference", "relevance", "order", "all", "own"):
         visitor.layer(layer)
         assert grave(page) == []
     context.close()
@@ -49,9 +50,10 @@ def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> N
 @pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_nothing_scrolls_sideways_whatever_is_open(visitor, width: int) -> None:
     visitor.page.set_viewport_size({"width": width, "height": 844})
+    visitor.layer("own")
     visitor.find("[data-start=both]").click()
     visitor.point(40)
-    for layer in ("order", "relevance", "all"):
+    for layer in ("order", "relevance", "all", "own"):
         visitor.layer(layer)
         assert visitor.wide() == (width, width)
     assert visitor.find("#stage").bounding_box()["width"] >= 320

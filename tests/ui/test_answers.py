@@ -55,6 +55,14 @@ def test_each_pruned_answer_is_compared_with_the_whole(visit, text: str, verdict
     assert "verdict" not in cards(html)[0]
 
 
+def test_an_answer_without_words_is_no_blank(visit) -> None:
+    silent = said(visit, unpruned="", A="", B="two")
+    whole, a, b = cards(answers_html(silent, 5))
+    assert "no words" in whole and "no words" in a and "no words" not in b
+    begun = dataclasses.replace(visit, answers={}, writing={"unpruned": ""})
+    assert "no words" not in answers_html(begun, 5)
+
+
 def test_answers_say_which_budget_they_are_for(visit) -> None:
     html = answers_html(visit, 7)
     assert 'class="answers stale"' in html

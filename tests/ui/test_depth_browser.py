@@ -115,6 +115,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     lost = next(i for i in range(576) if i not in set(answer.set_at(2).kept.tolist()))
     visitor.point(lost)
     expect(visitor.find(".reason.a")).to_contain_text(re.compile(r"left before layer \d of 5"))
+    visitor.layer("own")
     visitor.find("[data-start=a]").click()
     expect(visitor.find(".edit .count")).to_have_text(f"{len(mine)} tokens of 576 kept")
 

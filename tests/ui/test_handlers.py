@@ -57,6 +57,16 @@ def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
     assert shown["cost"].count("<tr>") == 4
 
 
+def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, photo_file) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    whole = visit.answers["unpruned"]
+    logits = torch.zeros_like(whole.first_logits)
+    logits[handlers.model.tokenizer.eos_token_id] = 9
+    answers = {"unpruned": dataclasses.replace(whole, first_logits=logits)}
+    html = handlers.answers(dataclasses.replace(visit, answers=answers), 5)
+    assert "<th scope='row'>(end)</th>" in html
+
+
 def test_old_costs_go_when_another_question_is_asked(handlers, photo_file) -> None:
     before = merged(ask(handlers, photo_file))["visit"]
     first = ask(handlers, photo_file, "Is it green?", before=before)[0]

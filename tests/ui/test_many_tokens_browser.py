@@ -124,6 +124,7 @@ def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit
 
 def test_an_own_set_of_many_is_asked_with(page, visit: Visit) -> None:
     to_budget(page, 64)
+    page.layer("own")
     page.find("[data-start=neither]").click()
     chosen = visit.exploration.selections(64)
     count = 2880 - len(set(chosen["A"].kept.tolist()) | set(chosen["B"].kept.tolist()))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
+from PIL import Image
 
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers, guarded
@@ -100,6 +102,12 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
     html = merged(handlers.studies.second("Is it <red>?", 5, visit))["second"]
     assert html.count("<img") == html.count("<figcaption>") == 3
     assert "correlate with" in html
+    assert html.count("only for the second") == 2 and html.count("more like the first") == 1
+    drawn = [
+        Image.open(io.BytesIO(base64.b64decode(data)))
+        for data in re.findall(r'src="data:image/png;base64,([^"]+)"', html)
+    ]
+    assert [picture.size for picture in drawn] == [visit.canvas.size] * 3
     (step,) = guarded(handlers.studies.second)(" ", 5, visit)
     assert "Two questions are compared" in step["message"]
 

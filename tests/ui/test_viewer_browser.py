@@ -234,6 +234,7 @@ def test_play_walks_through_the_picks(visitor) -> None:
 
 def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit) -> None:
     count = visitor.find(".edit .count")
+    visitor.layer("own")
     visitor.find("[data-start=a]").click()
     expect(count).to_have_text("64 tokens of 576 kept")
     kept = set(opened.exploration.full["A"].order[:64].tolist())
@@ -263,6 +264,7 @@ def test_a_rectangle_and_the_classes_of_the_difference(visitor, opened: Visit) -
     chosen = opened.exploration.selections(64)
     a, b = (set(chosen[slot].order.tolist()) for slot in "AB")
     count = visitor.find(".edit .count")
+    visitor.layer("own")
     for kind, size in (("only-a", len(a - b)), ("both", len(a & b)), ("neither", 576 - len(a | b))):
         visitor.find(f"[data-start={kind}]").click()
         expect(count).to_have_text(re.compile(rf"^{size} token"))
@@ -275,19 +277,62 @@ def test_a_rectangle_and_the_classes_of_the_difference(visitor, opened: Visit) -
     expect(count).to_have_text("12 tokens of 576 kept")
 
 
+@pytest.mark.parametrize("size", [(1440, 900), (1024, 768), (390, 844)])
+def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, int]) -> None:
+    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
+    expect(visitor.find("#edit")).not_to_be_visible()
+    visitor.find("#by-hand").click()
+    expect(visitor.find("#edit [data-start=a]")).to_be_focused()
+    assert "empty" in visitor.sentence()
+    visitor.point(300)
+    assert visitor.page.evaluate("SPARE.state.lines") == []  # they would hide what is drawn
+    visitor.page.mouse.down()  # no set was started from: it begins with this patch
+    visitor.page.mouse.up()
+    expect(visitor.find("#edit .count")).to_have_text("1 token of 576 kept")
+    again = visitor.find("#edit .again")
+    again.scroll_into_view_if_needed()
+    expect(visitor.find("#stage canvas").first).to_be_in_viewport()
+    expect(again).to_be_in_viewport(ratio=1)
+    again.click()
+    expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
+    expect(visitor.find("#own-answer")).to_be_in_viewport(ratio=1)
+    expect(again).to_be_in_viewport()
+    visitor.layer("difference")
+    expect(visitor.find("#edit")).not_to_be_visible()
+    expect(visitor.find("#budget")).to_be_visible()
+    expect(visitor.find("#own-answer h3")).to_have_text("Your set · 1")
+
+
+def test_what_a_study_refuses_is_said_beside_its_button(visitor) -> None:
+    visitor.find("#compare-questions").click()
+    message = visitor.find("#second .message")
+    expect(message).to_contain_text("type the other here")
+    expect(message).to_be_in_viewport()
+    expect(visitor.find("#message p")).to_have_count(0)
+
+
 def test_an_empty_set_asks_for_a_token_and_a_bad_list_says_what_is_wrong(visitor) -> None:
+    visitor.layer("own")
     visitor.find("[data-start=none]").click()
     visitor.find(".again").click()
     message = visitor.find(".edit .message")
     expect(message).to_contain_text("Keep at least one visual token")
-    for words, sentence in (("3, x", "whole numbers"), ("[3, 576]", "numbered 0 to 575")):
+    for words, sentence in (
+        ("3, x", "whole numbers"), ("", "whole numbers"), ("[3, 576]", "numbered 0 to 575"),
+    ):  # fmt: skip
         visitor.find(".list").fill(words)
         visitor.find(".take").click()
         expect(message).to_contain_text(sentence)
-    visitor.find(".list").fill("3, 17 240")
+    expect(visitor.find(".edit .count")).to_have_text("0 tokens of 576 kept")
+    visitor.find(".list").fill("3, 17 240,")
     visitor.find(".take").click()
     expect(visitor.find(".edit .count")).to_have_text("3 tokens of 576 kept")
     expect(message).to_have_count(0)
+    lists = {"selections": {"spare": {"order": [5, 6]}, "cdpruner": {"order": [7]}}}
+    file = {"name": "result.json", "mimeType": "application/json"}
+    visitor.find("#edit .file").set_input_files(file | {"buffer": json.dumps(lists).encode()})
+    expect(visitor.find(".edit .count")).to_have_text("2 tokens of 576 kept")
+    expect(visitor.find("#edit .message-place")).to_contain_text("“spare”, the first, was taken")
 
 
 def test_what_is_sent_beside_the_picture_is_small(served) -> None:

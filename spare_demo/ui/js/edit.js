@@ -8,8 +8,9 @@ SPARE.edit = (element, props, trigger) => {
 
   SPARE.layers.extra = {own: (data) => {
     const own = state.own;
-    return SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.css(SPARE.colours.named.H),
+    const drawn = SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.css(SPARE.colours.named.H),
       (i) => own[i] === 1, count());
+    return count() ? drawn : {...drawn, sentence: 'Your set is empty. Start from one of those below, or draw on the picture.'};
   }};
 
   const count = () => state.own?.reduce((sum, flag) => sum + flag, 0) ?? 0;
@@ -40,12 +41,6 @@ SPARE.edit = (element, props, trigger) => {
     tell();
   }
 
-  function enter() {
-    state.mode = 'edit';
-    document.body.classList.add('editing');
-    SPARE.emit('layer', 'own');
-  }
-
   // The classes of the difference picture, and either method's picks.
   const starts = {
     a: (a) => a, b: (a, b) => b, 'only-a': (a, b) => a && !b, 'only-b': (a, b) => b && !a,
@@ -58,11 +53,10 @@ SPARE.edit = (element, props, trigger) => {
     if (!a || !b) return say('The picks of this budget are still on their way. Try again.');
     const chosen = starts[kind];
     replace(Uint8Array.from({length: data.n}, (_, i) => chosen(a.kept[i], b.kept[i])));
-    enter();
   }
 
   const chosen = (name) => $(`input[name="${name}"]:checked`).value;
-  const editing = () => state.mode === 'edit' && state.layer === 'own' && state.own;
+  const editing = () => state.layer === 'own' && state.own;
 
   function aim(token) {  // what the stroke does to the patches it meets
     const how = chosen('effect');
@@ -140,6 +134,12 @@ SPARE.edit = (element, props, trigger) => {
     say();
     props.value = JSON.stringify(tokens());
     trigger('ask_own');
+    // Its answer comes above the others: beside the picture, on narrow pages below this.
+    const place = document.querySelector('#own-answer');
+    new MutationObserver((_, once) => {
+      once.disconnect();
+      place.scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+    }).observe(place, {childList: true, subtree: true});
   });
 
   $('.export').addEventListener('click', () => {
@@ -147,16 +147,21 @@ SPARE.edit = (element, props, trigger) => {
     SPARE.save(new Blob([JSON.stringify({mine: tokens()})], {type: 'application/json'}), 'picks.json');
   });
 
-  // A list, {label: list}, a whole result.json, or just numbers -> indices; throws a sentence.
+  // A list, {label: list}, a whole result.json, or just numbers -> the indices and, of several
+  // lists, a word on which was taken; throws a sentence.
   function read(text) {
-    let found;
+    let found, note = '';
     try {
       found = JSON.parse(text);
     } catch {
-      found = text.trim().split(/[\s,;]+/).map(Number);
+      found = text.split(/[\s,;]+/).filter(Boolean).map(Number);
     }
     if (found?.selections) found = found.selections;
-    if (found && typeof found === 'object' && !Array.isArray(found)) [found] = Object.values(found);
+    if (found && typeof found === 'object' && !Array.isArray(found)) {
+      const names = Object.keys(found);
+      if (names.length > 1) note = `There are ${names.length} lists in it; “${names[0]}”, the first, was taken.`;
+      [found] = Object.values(found);
+    }
     found = found?.order ?? found;
     const n = state.data.n;
     if (!Array.isArray(found) || !found.length || !found.every(Number.isInteger)) {
@@ -165,15 +170,16 @@ SPARE.edit = (element, props, trigger) => {
     if (found.some((token) => token < 0 || token >= n)) {
       throw new Error(`This picture has ${n} visual tokens, numbered 0 to ${n - 1}. Use indices made for it.`);
     }
-    return found;
+    return {list: found, note};
   }
 
   function take(text) {
     try {
       const flags = new Uint8Array(state.data.n);
-      for (const token of read(text)) flags[token] = 1;
+      const {list, note} = read(text);
+      for (const token of list) flags[token] = 1;
       replace(flags);
-      enter();
+      if (note) message.innerHTML = `<p class="note" role="status">${escape(note)}</p>`;
     } catch (error) {
       say(error.message);
     }
@@ -184,6 +190,11 @@ SPARE.edit = (element, props, trigger) => {
     if (file) take(await file.text());
     event.target.value = '';
   });
+
+  SPARE.editByHand = () => {
+    SPARE.emit('layer', 'own');
+    $('[data-start]').focus();  // the button that was pressed is gone
+  };
 
   SPARE.on('data', (data) => {
     if (picture !== data.key || state.own?.length !== data.n) state.own = null;

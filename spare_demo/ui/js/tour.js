@@ -14,7 +14,7 @@ SPARE.tour = (() => {
      'From all tokens, from those A kept and from those B kept, with the first word that differs marked.'],
     ['#reason', 'Why this patch',
      'Point at a patch, or use the arrow keys on the picture: why each method kept or lost it. ' +
-     'Below you can change the kept set by hand and ask again.'],
+     '“Change by hand”, below the budget, makes a set of your own to ask again with.'],
   ];
 
   function seen() {

@@ -1,7 +1,7 @@
 // The patch viewer: draws the layers, follows pointer, keys and the budget slider. No round trip.
 'use strict';
 SPARE.state = {data: null, k: 1, cursor: null, depth: null, layer: 'difference',
-               slot: 'A', mode: 'look'};
+               slot: 'A'};
 
 SPARE.viewer = (element, props, trigger, watch) => {
   const {state} = SPARE;
@@ -116,7 +116,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       const token = at(event);
       if (token === null) return;
       moveTo(token);
-      if (state.mode === 'edit') {
+      if (state.layer === 'own') {
         over.setPointerCapture(event.pointerId);
         event.preventDefault();
         board.focus({preventScroll: true});
@@ -148,6 +148,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   function choose() {
     state.layer = $('.layers input:checked').value;
     state.slot = $('.of input:checked').value;
+    document.body.classList.toggle('editing', state.layer === 'own');
     $('.of').hidden = !ofSlot.includes(state.layer);
     words.show(state.layer === 'relevance');
     soon();

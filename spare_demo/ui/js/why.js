@@ -147,7 +147,7 @@ SPARE.why = (element, trigger) => {
   // were mixed into its own, or share its merged row in the layer looked at.
   function marks() {
     const {data, k, cursor, layer, slot} = state, lines = [], tints = [];
-    const shown = {A: ['A'], B: ['B'], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
+    const shown = {A: ['A'], B: ['B'], own: [], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
     for (const of of shown) {
       const colour = SPARE.colours.css(SPARE.colours.named[of]);
       const row = data.slots[of].inside && data.mergedRow(of, k, depthOf(data), cursor);
