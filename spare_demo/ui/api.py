@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
+from gradio.utils import get_function_description
 
 from spare_demo.change import change, word_maps
 from spare_demo.chosen import choose, read_budget
@@ -55,7 +56,7 @@ class Api:
         The same as `spare_demo.compare`; the result is what the command line writes to result.json.
 
         Args:
-            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
+            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
             question: what to ask about it; empty for none.
             method_a: a pruning method, as `python -m spare_demo methods` lists them.
             method_b: another, or the same.
@@ -85,7 +86,7 @@ class Api:
         """Which visual tokens a pruning method keeps. The language model does not run.
 
         Args:
-            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
+            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
             question: the text that guides the choice; empty for none.
             method: a pruning method, as `python -m spare_demo methods` lists them.
             budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
@@ -125,7 +126,7 @@ class Api:
         """How like the question each patch is: raw cosine in CLIP's space, high means similar.
 
         Args:
-            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
+            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
             question: the text to compare with.
             words: whether to give a map for every word of the question as well.
 
@@ -162,7 +163,7 @@ class Api:
         """The model's answer from chosen visual tokens, and how far it is from the unpruned one.
 
         Args:
-            image: the picture: an uploaded file, or all of it as data:image/png;base64,… (or jpeg).
+            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
             question: what to ask.
             tokens: patch indices to keep as a JSON list, such as "[3, 17, 240]"; empty for all.
 
@@ -230,7 +231,11 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
         return component
 
     def picture() -> gr.Image:
-        return photo_input(label="image", visible=False)
+        component = photo_input(label="image", visible=False)
+        # Gradio's own example lies at an address, from which this page fetches nothing.
+        example = {"path": "photo.png", "meta": {"_type": "gradio.FileData"}}
+        component.example_inputs = lambda: example  # type: ignore[method-assign]
+        return component
 
     inputs: dict[str, list[Any]] = {
         "compare": [
@@ -258,4 +263,14 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
     for name, components in inputs.items():
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
+        _, words, returns = get_function_description(getattr(api, name))
+        for component in components:
+            _describe(component, additional_description=words[component.label])
+        _describe(result, description=", ".join(returns))
         button.click(getattr(api, name), components, result, api_name=name, **answering)
+
+
+def _describe(component: Any, **words: str) -> None:
+    """Puts words of the docstring into what the API page and `view_api` say of a component."""
+    schema = component.api_info() | words
+    component.api_info = lambda: schema

@@ -96,6 +96,18 @@ def test_four_endpoints_are_public_with_their_inputs(client) -> None:
     assert not listed["unnamed_endpoints"]
 
 
+def test_a_stranger_reads_what_goes_in_and_comes_out(client) -> None:
+    listed = client.view_api(return_format="dict", print_info=False)["named_endpoints"]
+    for endpoint in listed.values():
+        given = {one["parameter_name"]: one for one in endpoint["parameters"]}
+        assert all(one["python_type"]["description"] for one in given.values())
+        assert "URL" not in given["image"]["python_type"]["description"]  # none is fetched
+        assert "http" not in str(given["image"]["example_input"])
+        (result,) = endpoint["returns"]
+        assert "any valid json" not in result["python_type"]["description"]
+    assert "or null" in listed["/select"]["returns"][0]["python_type"]["description"]
+
+
 def test_select_gives_the_picks_and_where_they_lie(served, client, pictures) -> None:
     told = client.predict(handle_file(pictures[0]), QUESTION, "cdpruner", 20, api_name="/select")
     view = served.model.encode(pictures[0], QUESTION)
@@ -259,6 +271,12 @@ def test_a_bad_value_gets_a_sentence(client, pictures, arguments: dict, sentence
 def test_no_picture_gets_a_sentence(client) -> None:
     with pytest.raises(Exception, match="There is no picture"):
         client.predict(None, QUESTION, api_name="/compare")
+
+
+def test_a_picture_by_its_name_alone_is_told_how_it_is_sent(client, pictures) -> None:
+    for sent in (pictures[0], "https://example.org/photo.png"):
+        with pytest.raises(AppError, match="handle_file"):
+            client.predict(sent, QUESTION, api_name="/compare")
 
 
 def test_a_file_over_the_limit_is_not_taken_in(client, served, tmp_path: Path) -> None:
