@@ -4,6 +4,10 @@
 # with a GPU: docker run --gpus all …
 FROM python:3.11-slim
 
+# Triton builds what starts the fused selection with a C compiler, on the machine with the GPU.
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+
 RUN useradd --create-home --uid 1000 user
 USER user
 WORKDIR /home/user/app

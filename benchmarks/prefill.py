@@ -70,6 +70,7 @@ def random_model(shape: str, layers: int | None, device: torch.device, dtype: to
 def free_bytes(device: torch.device) -> int:
     """Memory that could still be taken."""
     if device.type == "cuda":
+        torch.cuda.empty_cache()  # what the shape before left
         return torch.cuda.mem_get_info(device)[0]
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(r.split()[1]) for r in lines if r.startswith("MemAvailable")) * 1024

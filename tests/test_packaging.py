@@ -128,3 +128,8 @@ def test_every_path_of_the_readme_is_there() -> None:
 def test_the_flags_of_the_readme_are_known() -> None:
     assert parse(["--model", "llava-1.5-7b", "--max-pixels", "9"], {}).max_pixels == 9
     assert parse([], {"SPARE_MAX_PIXELS": "9"}) == Settings(max_pixels=9)
+
+
+def test_the_image_has_the_c_compiler_that_triton_needs_on_a_gpu() -> None:
+    installed = re.search(r"apt-get install [^&]*", DOCKERFILE)
+    assert installed and {"gcc", "libc6-dev"} <= set(shlex.split(installed[0]))

@@ -213,13 +213,19 @@ class Answering(ABC):
         """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
 
         Raises:
-            ModelError: the model is not on a CUDA device, or on several.
+            ModelError: the model is not on a CUDA device, or on several, or has 8-bit weights.
         """
         device = self.hf.device
         if len(set(getattr(self.hf, "hf_device_map", {}).values())) > 1:
             raise ModelError(
                 "A prefill is captured on one GPU only, and this model is spread over several. "
                 "Start without --capture-prefill."
+            )
+        # Their layers wait for the CPU, and a capture that fails leaves torch's allocator harmed.
+        if getattr(self.hf, "is_loaded_in_8bit", False):
+            raise ModelError(
+                "A prefill with 8-bit weights cannot be captured. Start without --capture-prefill, "
+                "or with --bits 4 or 16."
             )
         if device.type != "cuda":
             raise ModelError(

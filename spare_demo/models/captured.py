@@ -99,7 +99,7 @@ class CapturedPrefill:
             if is_out_of_memory(error):  # the next prompt finds what these held
                 self._passes.clear()
                 raise
-            # A layer that waits for the host, as those of 8-bit weights do.
+            # Some layer of another model waits for the CPU.
             _log.warning(
                 "This model's prefill cannot be captured; it runs as usual.", exc_info=True
             )

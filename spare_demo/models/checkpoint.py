@@ -74,6 +74,10 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Mode
     except Exception as error:
         raise _refusal(label, local, "its weights", error) from error
     hf, report = loaded
+    # Parts that accelerate could not place are left on the CPU without a word.
+    places = set(map(str, getattr(hf, "hf_device_map", {}).values()))
+    if spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
+        raise ModelError(f"{label} does not fit on all GPUs together. {TAKE_LESS}")
     missing = sorted([*report["missing_keys"], *(str(k) for k in report["mismatched_keys"])])
     if missing:
         raise ModelError(

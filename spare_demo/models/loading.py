@@ -36,6 +36,8 @@ from spare_demo.models.model import Model
 from spare_demo.models.passes import OutOfMemory
 from spare_demo.models.text_tower import TextTower
 
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+
 
 def choose(device: str = "auto") -> tuple[str, str]:
     """What "auto" stands for on this machine.
@@ -47,7 +49,8 @@ def choose(device: str = "auto") -> tuple[str, str]:
     if wanted.type != "cuda":
         return (
             BUILT_IN.name,
-            f"{BUILT_IN.title}: LLaVA-1.5-7B needs a CUDA GPU, and none is in use.",
+            f"{BUILT_IN.title}: LLaVA-1.5-7B needs a CUDA GPU, and none is in use."
+            + (_unusable_gpu() if device == "auto" else ""),
         )
     free, _ = torch.cuda.mem_get_info(wanted)
     room = (
@@ -203,6 +206,18 @@ def _revision(source: Path | str, hf: Any, bits: int) -> str:
     return revision_of(found, bits)
 
 
+def _unusable_gpu() -> str:
+    """A sentence about an NVIDIA GPU that this torch cannot use, or ""."""
+    if torch.cuda.is_available() or not _NVIDIA_DRIVER.is_file():
+        return ""
+    cuda = torch.version.cuda
+    built = f"needs a driver for CUDA {cuda}" if cuda else "is built without CUDA"
+    return (
+        f" There is an NVIDIA driver, but the PyTorch installed here {built}: update the driver, "
+        "or install PyTorch for the CUDA version that nvidia-smi names."
+    )
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -211,7 +226,9 @@ def _device(name: str) -> torch.device:
     except RuntimeError as error:
         raise ModelError(f"There is no device '{name}'. Choose auto, cpu, cuda or mps.") from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise ModelError(f"This machine has no CUDA GPU '{name}'. Choose --device cpu.")
+        raise ModelError(
+            f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
+        )
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
     if device.type not in ("cpu", "cuda", "mps"):

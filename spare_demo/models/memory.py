@@ -114,7 +114,7 @@ def needed_bytes(
 def free_bytes(device: torch.device) -> int:
     """Memory that is free on a device now; on the CPU, also within this container's limit."""
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        return _free_on(device)
     if device.type == "mps":
         used = torch.mps.current_allocated_memory()
         return int(torch.mps.recommended_max_memory() - used)
@@ -123,7 +123,13 @@ def free_bytes(device: torch.device) -> int:
 
 def free_bytes_together() -> int:
     """Memory that is free on all CUDA GPUs together."""
-    return sum(int(torch.cuda.mem_get_info(i)[0]) for i in range(torch.cuda.device_count()))
+    return sum(_free_on(i) for i in range(torch.cuda.device_count()))
+
+
+def _free_on(gpu: torch.device | int) -> int:
+    """What nobody has, and what torch keeps for later allocations of this program."""
+    kept = torch.cuda.memory_reserved(gpu) - torch.cuda.memory_allocated(gpu)
+    return int(torch.cuda.mem_get_info(gpu)[0]) + kept
 
 
 def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[torch.dtype, bool]:

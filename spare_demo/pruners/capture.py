@@ -31,6 +31,7 @@ def captured(
     with (
         ALONE,
         torch.cuda.device(device),
+        torch.cuda.stream(stream),  # a capture that fails leaves its stream the current one
         torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),
     ):
         run()

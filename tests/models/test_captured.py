@@ -131,11 +131,15 @@ def test_what_cannot_be_captured_runs_as_usual(
         assert not prefill._captures
 
 
-def test_a_model_on_several_gpus_is_not_captured(
+def test_models_that_cannot_be_captured_are_refused(
     tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiny_model.hf, "hf_device_map", {"model": 0, "lm_head": 1}, raising=False)
     with pytest.raises(ModelError, match="spread over several"):
+        tiny_model.capture_prefill()
+    monkeypatch.setattr(tiny_model.hf, "hf_device_map", {"": 0})
+    monkeypatch.setattr(tiny_model.hf, "is_loaded_in_8bit", True, raising=False)
+    with pytest.raises(ModelError, match="--bits 4"):
         tiny_model.capture_prefill()
 
 

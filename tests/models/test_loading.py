@@ -178,6 +178,21 @@ def test_a_gpu_that_is_not_there(tiny_folder: Path) -> None:
     refused(tiny_folder, "no CUDA GPU", device=f"cuda:{torch.cuda.device_count()}")
 
 
+@pytest.mark.parametrize(("cuda", "said"), [("13.0", "driver for CUDA 13.0"), (None, "built with")])
+def test_a_gpu_that_this_torch_cannot_use(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda: str | None, said: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    assert "There is an NVIDIA driver" not in choose()[1]
+    driver = tmp_path / "version"
+    driver.write_text("NVRM version: NVIDIA 550.54")
+    monkeypatch.setattr(loading, "_NVIDIA_DRIVER", driver)
+    assert said in choose()[1] and "There is an NVIDIA driver" not in choose("cpu")[1]
+    refused(tiny_folder, said, device="cuda")
+
+
 def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     refused(tiny_folder, "no Apple GPU that torch can use", device="mps")

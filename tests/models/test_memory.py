@@ -186,6 +186,32 @@ def test_a_model_may_be_placed_by_accelerate(
     assert spread.answer(view, max_new_tokens=4).text == tiny_next.answer(whole, None, 4).text
 
 
+def test_a_model_partly_left_on_the_cpu_is_refused(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = transformers.LlavaForConditionalGeneration
+    load = kind.from_pretrained
+
+    def placed(*args: Any, **options: Any) -> Any:
+        hf, report = load(*args, **options)
+        hf.hf_device_map = {"model": 0, "lm_head": "cpu"}
+        return hf, report
+
+    monkeypatch.setattr(kind, "from_pretrained", placed)
+    monkeypatch.setattr(reading, "find_room", lambda *_: (torch.float32, True))
+    with pytest.raises(ModelError, match="does not fit on all GPUs together"):
+        reading.read_checkpoint(tiny_folder, "Mine", Fit(CUDA))
+
+
+def test_what_torch_keeps_for_itself_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (5, 24))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 10)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda gpu: 7)
+    assert module.free_bytes(CUDA) == 8
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert module.free_bytes_together() == 16
+
+
 # --- quantised weights ---
 
 
