@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -116,17 +116,39 @@ def _shares(rows: Sequence[Sequence[Sequence[float]]], n: int) -> Tensor:
     return sources
 
 
+def _of(*kinds: type) -> Callable[[Any], Any]:
+    """Reads a value as it is, if it is of one of these kinds."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise TypeError
+        return value
+
+    return read
+
+
+# How the fields of an `Answer` are read, by their annotations.
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "str": _of(str),
+    "int": _of(int),
+    "float": _of(int, float),
+    "tuple[int, ...]": lambda values: tuple(map(_of(int), values)),
+    "tuple[float, ...]": lambda values: tuple(map(_of(int, float), values)),
+}
+
+
 def answer_of(item: Mapping[str, Any], sets: Sequence[Mapping[str, Any]], n: int) -> Answer:
     """The fields that this version has and the file knows; logits were never in it.
 
     sets: the tokens of each layer, of a method inside the language model.
     """
-    known = {field.name for field in dataclasses.fields(Answer)}
     values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in item.items()
-        if name in known
+        field.name: _KINDS.get(str(field.type), lambda value: value)(item[field.name])
+        for field in dataclasses.fields(Answer)
+        if field.name in item
     }
+    if not values["kept_per_layer"]:
+        raise ValueError
     layer_sets = tuple(_layer_set(found, n) for found in sets)
     return Answer(**values, first_logits=torch.empty(0), layer_sets=layer_sets)
 

@@ -39,6 +39,12 @@ from spare_demo.tokens import VisualTokens
 
 _GREY = (160, 160, 160)
 
+# What reading a part raises that is missing, of another kind, or beyond any number.
+_DAMAGE = (
+    *(AttributeError, LookupError, TypeError, ValueError),
+    *(ArithmeticError, RuntimeError, OSError),
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Reopened:
@@ -76,9 +82,12 @@ def reopen(text: str, photo: Image.Image | None = None) -> Reopened:
         return _rebuilt(data, photo, notes)
     except Refused as error:
         raise ValueError(str(error)) from None
-    except (AttributeError, KeyError, IndexError, TypeError, ValueError, RuntimeError, OSError):
-        newer = data.get("format") != FORMAT
-        raise ValueError(" ".join(notes)) if newer and notes else _unreadable() from None
+    except _DAMAGE:
+        if data.get("format") == FORMAT:
+            raise _unreadable() from None
+        raise ValueError(
+            f"{_other_format(data)}, and this one cannot read it. Use the version that made it."
+        ) from None
 
 
 def _rebuilt(data: Mapping[str, Any], photo: Image.Image | None, notes: list[str]) -> Reopened:
@@ -155,13 +164,9 @@ def _rebuilt(data: Mapping[str, Any], photo: Image.Image | None, notes: list[str
 
 def _differences(data: Mapping[str, Any]) -> list[str]:
     """What another version made otherwise, in sentences."""
-    notes, found = [], data.get("format")
-    if found != FORMAT:
-        age = "a newer" if isinstance(found, int) and found > FORMAT else "an older"
-        notes.append(
-            f"This result was made by {age} version of the program (format {found!r}, here "
-            f"{FORMAT}); what both know is shown."
-        )
+    notes = []
+    if data.get("format") != FORMAT:
+        notes.append(f"{_other_format(data)}; what both know is shown.")
     made, here = data.get("versions"), versions()
     if isinstance(made, Mapping):
         other = [
@@ -175,6 +180,16 @@ def _differences(data: Mapping[str, Any]) -> list[str]:
                 "single pixels, and answers in their words."
             )
     return notes
+
+
+def _other_format(data: Mapping[str, Any]) -> str:
+    """The beginning of a sentence about a file of another format."""
+    told = data.get("format")
+    age = "a newer" if isinstance(told, int) and told > FORMAT else "an older"
+    return (
+        f"This result was made by {age} version of the program (format {str(told)[:40]}, here "
+        f"{FORMAT})"
+    )
 
 
 def _photo(told: Mapping[str, Any], photo: Image.Image | None, notes: list[str]) -> Image.Image:

@@ -141,6 +141,7 @@ def changed(data: Any, path: str, value: Any) -> str:
     [
         ("visual_tokens", 17),
         ("visual_tokens", "many"),
+        ("visual_tokens", float("inf")),
         ("settings", None),
         ("selections/spare/order", [1, 1]),
         ("selections/spare/order", [99]),
@@ -148,6 +149,10 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("selections/spare", 3),
         ("answers", {}),
         ("answers/spare", {"text": "x"}),
+        ("answers/spare/text", 3),
+        ("answers/spare/prefill_seconds", "x"),
+        ("answers/spare/token_ids", [None]),
+        ("answers/uniform/kept_per_layer", []),
         ("relevance", ["a"]),
         ("reconstruction/random", {}),
         ("picture/png", "no base64!"),
@@ -170,7 +175,7 @@ def test_no_result_at_all_is_refused(text: str) -> None:
 def test_a_newer_file_that_cannot_be_opened_says_so(data: Any) -> None:
     data["format"] = 3
     del data["settings"]
-    with pytest.raises(ValueError, match="newer version"):
+    with pytest.raises(ValueError, match=r"newer version.*cannot read it"):
         reopen(json.dumps(data))
 
 
