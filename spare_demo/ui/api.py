@@ -233,7 +233,8 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
     def picture() -> gr.Image:
         component = photo_input(label="image", visible=False)
         # Gradio's own example lies at an address, from which this page fetches nothing.
-        example = {"path": "photo.png", "meta": {"_type": "gradio.FileData"}}
+        file = {"path": "photo.png", "url": "photo.png", "orig_name": "photo.png"}
+        example = file | {"meta": {"_type": "gradio.FileData"}}
         component.example_inputs = lambda: example  # type: ignore[method-assign]
         return component
 

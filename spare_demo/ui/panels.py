@@ -201,9 +201,9 @@ def change_key_html(size: float) -> str:
     colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
     end = number(size, scale=size)
     return (
-        f'<span class="bar"><b>-{end}: more like the first</b>'
+        f'<span class="bar"><b>-{end}: nearer the first</b>'
         f'<span style="background:linear-gradient(to right,{colours})"></span>'
-        f"<b>+{end}: more like the second</b></span>"
+        f"<b>+{end}: nearer the second</b></span>"
     )
 
 

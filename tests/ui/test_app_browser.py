@@ -194,6 +194,13 @@ def test_on_a_phone_the_visit_reads_from_top_to_bottom(visitor) -> None:
     assert tops == sorted(tops)
 
 
+def test_the_api_page_shows_how_a_picture_is_sent(visitor) -> None:
+    visitor.page.get_by_role("button", name="Use via API").click()
+    shown = visitor.page.get_by_text("handle_file('photo.png')")
+    expect(shown.first).to_be_visible()
+    visitor.errors.clear()  # Gradio's own documentation asks for what this page does not offer
+
+
 def test_every_picture_on_the_stage_has_a_sentence(visitor) -> None:
     visitor.layer("all")
     names = visitor.find("#stage canvas[role=img]").evaluate_all(

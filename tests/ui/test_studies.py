@@ -102,7 +102,7 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
     html = merged(handlers.studies.second("Is it <red>?", 5, visit))["second"]
     assert html.count("<img") == html.count("<figcaption>") == 3
     assert "correlate with" in html
-    assert html.count("only for the second") == 2 and html.count("more like the first") == 1
+    assert html.count("only for the second") == 2 and html.count("nearer the first") == 1
     drawn = [
         Image.open(io.BytesIO(base64.b64decode(data)))
         for data in re.findall(r'src="data:image/png;base64,([^"]+)"', html)
