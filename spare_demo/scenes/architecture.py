@@ -31,6 +31,7 @@ GRID = SIDE // PATCH
 MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD
 
 _VOCABULARY = 640  # 256 bytes, so that any question can be spelt, and the world's own words
+_SCENES = 3000  # whose captions, questions and answers the tokenizers are made of
 _PROMPT = "USER: <image>\n{question} ASSISTANT:"
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -60,9 +61,9 @@ LANGUAGE: dict[str, Any] = {
 }
 
 
-def _corpus(scenes: int = 3000) -> list[str]:
+def _corpus() -> list[str]:
     lines = []
-    for seed in range(scenes):
+    for seed in range(_SCENES):
         rng = rng_of("train", seed)
         scene = sample_scene(World(), rng)
         lines.append(captions.caption(scene, rng))

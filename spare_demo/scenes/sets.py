@@ -25,7 +25,7 @@ class Sample:
     questions: tuple[Question, ...]
 
 
-def samples(which: str, count: int, per_scene: int = _PER_SCENE) -> Iterator[Sample]:
+def samples(which: str, count: int) -> Iterator[Sample]:
     """The first ``count`` questions of a set, scene by scene; always the same ones.
 
     Raises:
@@ -33,13 +33,13 @@ def samples(which: str, count: int, per_scene: int = _PER_SCENE) -> Iterator[Sam
     """
     if which not in SETS:
         raise ValueError(f"There is no set '{which}'. Choose one of: {', '.join(SETS)}.")
-    if count < 1 or per_scene < 1:
+    if count < 1:
         raise ValueError("Ask for at least one question.")
     world, seed = World(pairs=SETS[which]), 0
     while count:
         rng = rng_of(which, seed)
         scene = sample_scene(world, rng)
-        questions = tuple(ask(scene, rng, min(per_scene, count)))
+        questions = tuple(ask(scene, rng, min(_PER_SCENE, count)))
         if questions:
             yield Sample(seed, scene, questions)
         count -= len(questions)
