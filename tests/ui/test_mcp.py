@@ -22,7 +22,6 @@ from spare_demo.ui import build, launch_options, mcp
 @pytest.fixture(scope="module")
 def address(tiny_model: LlavaModel) -> Iterator[str]:
     """Where the app with the tiny model offers its tools."""
-    pytest.importorskip("mcp", reason="gradio[mcp] is not installed; the app runs without it")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
