@@ -136,13 +136,14 @@ class Lab:
         yield self.finished(bench)
 
     def finished(self, bench: Bench | None) -> Shown:
-        """The end of a run, by itself or by Stop: the rows as a file."""
+        """The end of a run, by itself or by Stop: the rows as a file, and what it can be asked."""
         if bench is None or not bench.rows:
             return {"progress": _progress(bench, ended=True) if bench else ""}
         file = self.folder / f"lab-{next(self._numbers)}.csv"
         file.write_bytes(csv_text(bench.rows).encode())
         self._tidy()
-        return {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
+        told = {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
+        return told | self._pickers(bench)
 
     def skills(self, bench: Bench | None, budget: object) -> str:
         """The table of skills at one budget, as HTML."""

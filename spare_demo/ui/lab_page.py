@@ -165,36 +165,44 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             "skills": lab.skills(bench, at),
         }
 
+    def offer(shown: Shown) -> tuple[str, str, object]:
+        """What can be looked into is what the run has; A, B and the budget to begin with."""
+        names, (offered, at) = shown.pop("compared"), shown.pop("at")
+        a, b = names[0][1], names[1 if len(names) > 1 else 0][1]
+        shown["a"], shown["b"] = (gr.update(choices=names, value=v) for v in (a, b))
+        shown["at"] = gr.update(choices=list(offered), value=at)
+        return a, b, at
+
+    def ended(shown: Shown) -> None:
+        # The menus once more: the page may have lost what they were given at the start (steps.py).
+        a, b, at = offer(shown)
+        shown["download"] = gr.update(value=shown["download"], interactive=True)
+        shown |= looked_into(shown["bench"], a, b, at)
+
     def measure(
         methods: list[str], budgets: list[int], scenes: object, which: str, seed: object
     ) -> Iterator[Shown]:
-        a = b = ""
         at: object = None
         for shown in lab.measure(methods, budgets, scenes, which, seed):
-            if "compared" in shown:  # the run begins: what can be looked into is its own
-                names, (offered, at) = shown.pop("compared"), shown.pop("at")
-                a, b = names[0][1], names[1 if len(names) > 1 else 0][1]
-                shown["a"], shown["b"] = (gr.update(choices=names, value=v) for v in (a, b))
-                shown["at"] = gr.update(choices=list(offered), value=at)
+            if "download" in shown:
+                ended(shown)
+            elif "compared" in shown:  # the run begins
+                a, b, at = offer(shown)
                 shown |= {"curve": None, "curve_words": "", "download": _NO_FILE}
                 shown |= looked_into(None, a, b, at)
             elif "curve" in shown:
                 shown["curve_words"] = panels.words_html(shown["curve_words"])
                 shown["skills"] = lab.skills(shown["bench"], at)
-            if "download" in shown and isinstance(shown["download"], str):
-                shown["download"] = gr.update(value=shown["download"], interactive=True)
-                shown |= looked_into(shown["bench"], a, b, at)
             yield shown
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = guarded(measure)(*inputs)
         yield from map(put, in_steps(steps, busy, idle, again=("curve", "cases", "download")))
 
-    def stopped(bench: Bench | None, a: str, b: str, at: object) -> dict:
+    def stopped(bench: Bench | None) -> dict:
         shown = lab.finished(bench)
         if "download" in shown:
-            shown["download"] = gr.update(value=shown["download"], interactive=True)
-            shown |= looked_into(bench, a, b, at)
+            ended(shown)
         return put(shown | idle)
 
     def looked(bench: Bench | None, a: str, b: str, at: object) -> dict:
@@ -227,9 +235,9 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
     run = p.run.click(running, inputs, outputs, **_RUNNING, **_QUIET)
-    ended = p.stop.click(None, None, None, cancels=[run], queue=False, **_QUIET)
+    cancelled = p.stop.click(None, None, None, cancels=[run], queue=False, **_QUIET)
+    cancelled.then(stopped, [p.bench], outputs, queue=False, **_QUIET)
     compared = [p.bench, p.a, p.b, p.at]
-    ended.then(stopped, compared, outputs, queue=False, **_QUIET)
     for choice in (p.a, p.b, p.at):
         choice.input(looked, compared, outputs, trigger_mode="always_last", **_QUIET)
     chosen = p.cases.select(

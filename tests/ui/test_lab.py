@@ -14,6 +14,7 @@ from spare_demo.evaluation.sheets import drawn
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
+from spare_demo.ui import build
 from spare_demo.ui.lab import Bench, Lab
 from spare_demo.ui.visit import digest
 
@@ -52,7 +53,20 @@ def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
     shown = lab.finished(bench)
     assert "Stopped: 1 of 50 scenes" in shown["progress"]
     assert Path(shown["download"]).exists()
+    assert shown["compared"] == [("Uniform grid", "uniform"), ("All tokens", "unpruned")]
+    assert shown["at"] == ((4,), 4)
     assert lab.finished(None) == {"progress": ""}
+
+
+def test_stop_does_not_hang_on_menus_that_the_page_may_have_lost(tiny_model: Model) -> None:
+    """What a menu on the page still holds from before the run would be refused."""
+    told = build(tiny_model, Settings()).config
+    names = {part["id"]: part["props"].get("elem_id") for part in told["components"]}
+    events = told["dependencies"]
+    stops = {e["id"] for e in events if "lab-stop" in {names.get(p) for p, _ in e["targets"]}}
+    (after,) = [event for event in events if event["trigger_after"] in stops]
+    assert {names[part] for part in after["outputs"]} >= {"lab-a", "lab-b", "lab-at", "lab-run"}
+    assert not {names[part] for part in after["inputs"]} & {"lab-a", "lab-b", "lab-at"}
 
 
 @pytest.fixture
