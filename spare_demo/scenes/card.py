@@ -41,18 +41,20 @@ alone ({captions} steps of {batch} pictures); {language_steps} steps for project
 with the tower frozen. The phases are in `spare_demo/scenes/tower.py` and `language.py`. All
 data is drawn by `spare_demo/scenes`; there are no outside data or weights.
 
-Training scenes also hold things without a name, which the measured scenes do not: colours far
-from the eight that have one, and lumps. They are seen, counted and read like others but never
-named, so that a colour says little about a shape. Colours, numbers and shapes that the second
-held-out set pairs are never shown together. Where an answer would make such a pair, the decoder's
-loss leaves that answer out: it learns neither that such things are nor that they are not.
+Training scenes also hold things without a name, which the measured scenes do not: colours far from
+the eight that have one, lumps, and shapes half way between two that have a name. They are seen,
+counted and read like others but never named, so that a colour says little about a shape. Colours,
+numbers and shapes that the second held-out set pairs are never shown together. Where an answer
+would make such a pair, the decoder's loss leaves that answer out: it learns neither that such
+things are nor that they are not. In that set a colour comes mostly with one shape, so that a scene
+holds many twins, alike in both; towards its end training shows more twins than chance would.
 
 These weights were trained in pieces, while the world, the losses and the phases were still being
 changed: the first 2300 steps of the CLIP and 2540 of the decoder knew no loss on places, and
-smaller phases, the first 4320 and 5300 no things without a name, and the first 7900 of the decoder
-also a loss against the pairs that are kept back. From its step 5300 on the decoder was trained on
-the finished CLIP, before that on earlier states of it. Running the recipe from the start takes
-today's phases throughout and has not been done.
+smaller phases, the first 4320 and 5300 no things without a name, the first 7900 of the decoder also
+a loss against the pairs that are kept back, and the first 10000 no shapes between two. From its
+step 5300 on the decoder was trained on the finished CLIP, before that on earlier states of it.
+Running the recipe from the start takes today's phases throughout and has not been done.
 
 ## How often it is right
 

@@ -14,7 +14,10 @@ Ink = int | tuple[int, int, int]  # of a grey or of an RGB picture
 _SCALE = 2  # drawn at twice the size and reduced, so that edges are smooth
 
 
-def _polygon(shape: str) -> list[tuple[float, float]] | None:
+_Corners = list[tuple[float, float]]
+
+
+def _polygon(shape: str) -> _Corners | None:
     """Corners in the unit square from -1 to 1, or None for what is not a polygon."""
     if shape == "square":
         return [(-0.86, -0.86), (0.86, -0.86), (0.86, 0.86), (-0.86, 0.86)]
@@ -48,7 +51,7 @@ def _polygon(shape: str) -> list[tuple[float, float]] | None:
     return None
 
 
-def _blob(seed: int) -> list[tuple[float, float]]:
+def _lump(seed: int) -> _Corners:
     """Corners of a lump with a few bulges, like no shape that has a name."""
     rng = np.random.default_rng(seed)
     turns = np.linspace(0, 2 * np.pi, 48, endpoint=False)
@@ -61,6 +64,42 @@ def _blob(seed: int) -> list[tuple[float, float]]:
     return list(
         zip((radii * np.cos(turns)).tolist(), (radii * np.sin(turns)).tolist(), strict=True)
     )
+
+
+_RAYS = np.linspace(0, 2 * np.pi, 96, endpoint=False)
+
+
+@cache
+def _reach(shape: str) -> np.ndarray:
+    """How far the outline lies from the centre, in each direction of ``_RAYS``."""
+    corners = _polygon(shape)
+    if corners is None:
+        return np.ones(len(_RAYS))
+    # What is filled of the unit square says so: a shape need not be convex.
+    side = 400
+    plan = Image.new("1", (side, side))
+    ImageDraw.Draw(plan).polygon([((x + 1) * side / 2, (y + 1) * side / 2) for x, y in corners], 1)
+    filled = np.asarray(plan)
+    far = np.linspace(0, 1.4, 281)
+    x, y = np.cos(_RAYS)[:, None] * far, np.sin(_RAYS)[:, None] * far
+    column, row = (((at + 1) * side / 2).astype(int) for at in (x, y))
+    inside = (np.abs(x) < 1) & (np.abs(y) < 1)
+    hit = inside & filled[row.clip(0, side - 1), column.clip(0, side - 1)]
+    return np.where(hit, far, 0).max(1)
+
+
+def _between(one: str, other: str) -> _Corners:
+    """Corners of the shape half way between two."""
+    reach = (_reach(one) + _reach(other)) / 2
+    return list(
+        zip((reach * np.cos(_RAYS)).tolist(), (reach * np.sin(_RAYS)).tolist(), strict=True)
+    )
+
+
+def _corners(thing: Thing) -> _Corners | None:
+    if thing.blob is None:
+        return _polygon(thing.shape)
+    return _lump(thing.blob) if isinstance(thing.blob, int) else _between(*thing.blob)
 
 
 @cache
@@ -76,7 +115,7 @@ def _fill_shape(
     pen: ImageDraw.ImageDraw, thing: Thing, scale: int, fill: Ink, edge: Ink | None = None
 ) -> None:
     half, x, y = thing.size / 2 * scale, thing.x * scale, thing.y * scale
-    corners = _polygon(thing.shape) if thing.blob is None else _blob(thing.blob)
+    corners = _corners(thing)
     if corners is None:
         pen.ellipse((x - half, y - half, x + half, y + half), fill, edge, scale)
     else:

@@ -44,8 +44,10 @@ PHASES = (
     Phase("pictures", 250, 16, GRID, World(things=(6, 14)), 1.0),
     Phase("captions", 120, 64, GRID, World(), 0.0),
     # What has no name teaches to see a shape whatever its colour, and print whatever it is on.
-    Phase("windows, some nameless", 780, 64, 12, replace(CROWDED, nameless_share=0.4), 1.0),
-    Phase("captions again", 100, 64, GRID, World(nameless_share=0.2), 0.0),
+    Phase(
+        "windows, some nameless", 780, 64, 12, replace(CROWDED, tint_share=0.4, blob_share=0.2), 1.0
+    ),
+    Phase("captions again", 100, 64, GRID, World(tint_share=0.2, blob_share=0.1), 0.0),
 )
 
 _SIZES = 4

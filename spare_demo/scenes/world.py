@@ -39,6 +39,9 @@ BACKGROUNDS = ("plain", "gradient", "noise", "stripes", "checks", "dots")
 HELD_OUT_COLOUR_SHAPE = frozenset(zip(COLOURS, SHAPES, strict=True))
 HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d in range(10))
 
+_LARGE = 40.0  # pixels from which a shape half way between two is told from both
+# Half way to a circle a shape is only softened, and is still itself.
+OUTSTANDING = [shape for shape in SHAPES if shape != "circle"]
 _FAR = 90.0  # in RGB; a colour with a name is drawn within 25 of it
 
 Pairs = Literal["seen", "unseen"]
@@ -62,7 +65,8 @@ class Thing:
     number: str | None = None
     word: str | None = None
     tint: tuple[int, int, int] | None = None  # the colour that has no name
-    blob: int | None = None  # the seed of the shape that has no name
+    # The shape that has no name: the seed of a lump, or two shapes that it lies half way between.
+    blob: int | tuple[str, str] | None = None
 
     @property
     def print(self) -> str | None:
@@ -95,9 +99,12 @@ class World:
     number_share: float = 0.45
     word_share: float = 0.2
     same_share: float = 0.35  # how often a thing repeats the colour or shape of one before it
-    # How often a colour, and half as often a shape, is one without a name: practice in seeing each
-    # property apart from the others, in training only.
-    nameless_share: float = 0.0
+    twin_share: float = 0.0  # how often it repeats both, in training only
+    # How often a colour, else a shape, is one without a name: practice in seeing each property
+    # apart from the others, in training only.
+    tint_share: float = 0.0
+    blob_share: float = 0.0
+    between: bool = False  # whether half of the larger shapes without a name lie between two named
     pairs: Pairs = "seen"
     print_pixels: float = 13.0  # the smallest font used, so that every print can be read
 
@@ -141,7 +148,10 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
                 colour = other.colour or colour
             else:
                 shape = other.shape or shape
-        tint, blob = _nameless(world, rng) if world.nameless_share else (None, None)
+        if others and world.twin_share and rng.random() < world.twin_share:
+            other = others[rng.integers(len(others))]
+            colour, shape = other.colour or colour, other.shape or shape
+        tint, blob = _nameless(world, rng, size)
         colour, shape = "" if tint else colour, shape if blob is None else ""
         number = word = None
         roll = rng.random()
@@ -155,16 +165,22 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
 
 
 def _nameless(
-    world: World, rng: np.random.Generator
-) -> tuple[tuple[int, int, int] | None, int | None]:
-    """A colour far from those with a name, or a shape like none with a name, or mostly neither."""
-    tint = blob = None
-    if rng.random() < world.nameless_share:
+    world: World, rng: np.random.Generator, size: float
+) -> tuple[tuple[int, int, int] | None, int | tuple[str, str] | None]:
+    """A colour far from those with a name, or a shape like none with a name, or neither."""
+    tint: tuple[int, int, int] | None = None
+    blob: int | tuple[str, str] | None = None
+    if not world.tint_share:
+        return tint, blob
+    if rng.random() < world.tint_share:
         rgb = rng.integers(20, 250, 3)
         if all(np.linalg.norm(rgb - other) > _FAR for other in COLOURS.values()):
             tint = (int(rgb[0]), int(rgb[1]), int(rgb[2]))
-    elif rng.random() < world.nameless_share / 2:
+    elif rng.random() < world.blob_share:
         blob = int(rng.integers(2**31))
+        if world.between and size >= _LARGE and rng.random() < 0.5:
+            one, other = rng.choice(OUTSTANDING, 2, replace=False)
+            blob = (str(one), str(other))
     return tint, blob
 
 

@@ -316,7 +316,7 @@ def test_nothing_without_a_name_is_named_or_asked_for() -> None:
     asked_about, nameless = 0, 0
     for seed in range(150):
         rng = rng_of("train", seed)
-        scene = sample_scene(World(nameless_share=0.4), rng)
+        scene = sample_scene(World(tint_share=0.4, blob_share=0.2), rng)
         for question in ask(scene, rng, 18, training=True):
             assert "  " not in question.text and question.answer, question
             assert "the  " not in question.text.replace("the object", ""), question

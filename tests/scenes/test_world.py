@@ -11,6 +11,7 @@ from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
     HELD_OUT_NUMBER_SHAPE,
+    OUTSTANDING,
     SETS,
     World,
     font_pixels,
@@ -71,7 +72,7 @@ def test_a_set_that_is_not_there_is_refused() -> None:
 def test_only_training_worlds_hold_what_has_no_name() -> None:
     plain = [t for s in range(100) for t in sample_scene(World(), rng_of("held-out", s)).things]
     assert all(t.colour and t.shape and t.tint is None and t.blob is None for t in plain)
-    strange = World(nameless_share=0.4)
+    strange = World(tint_share=0.4, blob_share=0.2)
     things = [t for s in range(100) for t in sample_scene(strange, rng_of("train", s)).things]
     assert any(not t.colour for t in things) and any(not t.shape for t in things)
     for thing in things:
@@ -82,6 +83,28 @@ def test_only_training_worlds_hold_what_has_no_name() -> None:
             assert min(gaps) > 90  # none could be taken for one with a name
     shown = unseen_pairs(strange, "train", range(200))
     assert not any(shown)
+
+
+def test_half_of_the_larger_shapes_without_a_name_lie_between_two() -> None:
+    world = World(tint_share=0.2, blob_share=0.4, between=True)
+    things = [t for s in range(300) for t in sample_scene(world, rng_of("train", s)).things]
+    between = [t for t in things if isinstance(t.blob, tuple)]
+    assert all(t.size >= 40 for t in between)
+    assert {shape for t in between for shape in t.blob or ()} == set(OUTSTANDING)
+    large = [t for t in things if t.blob is not None and t.size >= 40]
+    assert 0.4 < len(between) / len(large) < 0.6
+
+
+def test_twins_share_colour_and_shape_and_are_no_held_out_pair() -> None:
+    def share(world: World) -> float:
+        scenes = [sample_scene(world, rng_of("train", seed)) for seed in range(300)]
+        looks = [[(t.colour, t.shape) for t in scene.things] for scene in scenes]
+        repeats = sum(len(scene) - len(set(scene)) for scene in looks)
+        return repeats / sum(len(scene) - 1 for scene in looks)
+
+    often = World(twin_share=0.5)
+    assert share(World()) < 0.15 and share(often) > 0.45
+    assert not any(unseen_pairs(often, "train", range(200)))
 
 
 @given(seed=st.integers(0, 10**12))
