@@ -49,30 +49,23 @@ class Phase:
 WINDOW = 12
 _CROWD: dict[str, Any] = {"things": (2, 8), "sizes": (24.0, 64.0)}
 _STRANGE: dict[str, Any] = {"tint_share": 0.35, "blob_share": 0.3, "between": True}
+
+
+def _nameless(share: float) -> dict[str, Any]:
+    """So many colours without a name, and half as many shapes."""
+    return {"tint_share": share, "blob_share": share / 2}
+
+
 PHASES = (
     # A picture costs three windows, so most steps see windows. What counts all there is in a
     # window does not count in a picture, where four times as much is looked through.
     Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
     Phase("crowded windows", 3900, 32, WINDOW, 16, World(**_CROWD)),
     Phase("pictures", 700, 16, GRID, 24, World()),
-    Phase(
-        "windows, some nameless",
-        500,
-        32,
-        WINDOW,
-        16,
-        World(**_CROWD, tint_share=0.2, blob_share=0.1),
-    ),
-    Phase("pictures, some nameless", 2100, 16, GRID, 24, World(tint_share=0.15, blob_share=0.075)),
-    Phase(
-        "windows, half nameless",
-        800,
-        32,
-        WINDOW,
-        16,
-        World(**_CROWD, tint_share=0.5, blob_share=0.25),
-    ),
-    Phase("pictures, half nameless", 1300, 16, GRID, 24, World(tint_share=0.4, blob_share=0.2)),
+    Phase("windows, some nameless", 500, 32, WINDOW, 16, World(**_CROWD, **_nameless(0.2))),
+    Phase("pictures, some nameless", 2100, 16, GRID, 24, World(**_nameless(0.15))),
+    Phase("windows, half nameless", 800, 32, WINDOW, 16, World(**_CROWD, **_nameless(0.5))),
+    Phase("pictures, half nameless", 1300, 16, GRID, 24, World(**_nameless(0.4))),
     Phase("windows, some twins", 500, 32, WINDOW, 16, World(**_CROWD, **_STRANGE, twin_share=0.3)),
     Phase("pictures, some twins", 1600, 16, GRID, 24, World(**_STRANGE, twin_share=0.2)),
 )

@@ -170,8 +170,8 @@ def _nameless(
     """A colour far from those with a name, or a shape like none with a name, or neither."""
     tint: tuple[int, int, int] | None = None
     blob: int | tuple[str, str] | None = None
-    if not world.tint_share:
-        return tint, blob
+    if not (world.tint_share or world.blob_share):
+        return tint, blob  # the scenes that are measured draw no number for it
     if rng.random() < world.tint_share:
         rgb = rng.integers(20, 250, 3)
         if all(np.linalg.norm(rgb - other) > _FAR for other in COLOURS.values()):
