@@ -39,11 +39,14 @@ def leftover_share(features: Tensor, kept: Indices) -> Tensor:
     """(n,) share of each token's squared norm that the kept tokens cannot reconstruct, 0 to 1.
 
     This is also the novelty u of the greedy methods: the squared sine of the angle between the
-    token and the span of `kept`. Nothing kept: 1. A zero token has nothing left over: 0.
+    token and the span of `kept`. Nothing kept: 1. A zero token and a kept one have nothing left
+    over: 0, whatever rounding leaves of it.
     """
     x = compact(features)
+    kept = _checked(kept, len(x))
     total = x.square().sum(dim=1)
-    left = _deflate(x, x, _checked(kept, len(x))).square().sum(dim=1)
+    left = _deflate(x, x, kept).square().sum(dim=1)
+    left[kept] = 0
     return torch.where(total > 0, left / total.masked_fill(total == 0, 1.0), 0.0).clamp(0, 1)
 
 

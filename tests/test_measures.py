@@ -68,6 +68,7 @@ def test_error_is_that_of_least_squares(n: int, d: int, seed: int, data: st.Data
     share = leftover_share(x, kept)
     left = (share * x.square().sum(dim=1)).sum().sqrt()
     assert float(left) == pytest.approx(expected, abs=1e-9)
+    assert not share[kept].any()  # exactly: a patch that was kept is not lost by rounding
 
 
 def test_copies_and_zero_tokens_add_no_direction() -> None:

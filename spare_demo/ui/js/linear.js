@@ -68,7 +68,7 @@ SPARE.Residuals = class {
     const pick = this.order[this.steps], width = this.width, left = this.left;
     const from = pick * width;
     if (!(Math.sqrt(this.squares[pick]) > this.dependent)) {  // nothing new in it
-      this.shares.push(this.shares[this.steps]);
+      this.#share(this.steps + 1);
       return;
     }
     const q = left.slice(from, from + width);
@@ -94,7 +94,14 @@ SPARE.Residuals = class {
     }
     this.used.push(this.steps);
     this.basis.push(q);
-    this.shares.push(Float32Array.from(this.squares));
+    this.#share(this.steps + 1);
+  }
+
+  // What is left over after so many picks, of which nothing is, whatever rounding leaves of them.
+  #share(count) {
+    const shares = Float32Array.from(this.squares);
+    for (let step = 0; step < count; step++) shares[this.order[step]] = 0;
+    this.shares.push(shares);
   }
 };
 
