@@ -19,6 +19,7 @@ from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from . import architecture, draw, packed, questions
 from .architecture import GRID, PATCH, SIDE
+from .question import Question
 from .tower import normalise, places_in_grid, random_corner, vision_states, window_at
 from .world import World, rng_of, sample_scene
 
@@ -72,7 +73,7 @@ PHASES = (
 
 
 def _sequence(
-    asked: list[questions.Question], patches: list[int], tokenizer: Any
+    asked: list[Question], patches: list[int], tokenizer: Any
 ) -> dict[str, list[Any]]:
     """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
 

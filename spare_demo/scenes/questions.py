@@ -7,13 +7,13 @@ nothing that it compares is nearly equal.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from .counting import add_up, count_alike, count_beyond, count_on_side
+from .question import Question, ordered
 from .references import (
     CLEAR,
-    COUNTING,
     OCR,
     RECOGNITION,
     SIDES,
@@ -36,27 +36,7 @@ from .world import (
     place_of,
 )
 
-SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
-
-
-@dataclass(frozen=True)
-class Question:
-    """``things`` are the indices in ``scene.things`` of what the question is about."""
-
-    text: str
-    answer: str
-    skills: tuple[str, ...]
-    things: tuple[int, ...] = ()
-    anchor: int | None = None  # the thing that is named outright and has to be found first
-    # Answers that no training scene can have here, for the pairs that are kept back from it.
-    kept_back: tuple[str, ...] = ()
-
-
 Maker = Callable[[Scene, Rng], "Question | None"]
-
-
-def _ordered(skills: frozenset[str] | set[str]) -> tuple[str, ...]:
-    return tuple(skill for skill in SKILLS if skill in skills)
 
 
 def _kept_back(thing: Thing, asked: str) -> tuple[str, ...]:
@@ -89,7 +69,7 @@ def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
     if chosen is None:
         return None
     text, asked, skill = chosen
-    skills = _ordered(reference.skills | {skill})
+    skills = ordered(reference.skills | {skill})
     anchor = None if SPATIAL in reference.skills else reference.index
     about, answer = (reference.index,), getattr(thing, asked)
     return Question(text, answer, skills, about, anchor, _kept_back(thing, asked))
@@ -137,7 +117,7 @@ def _side_of(scene: Scene, rng: Rng) -> Question | None:
         return None
     answer = (first if SIDES[first](one, two) else second).replace(" of", "")
     text = f"Is {a.words} {first.replace(' of', '')} or {second} {b.words}?"
-    skills = _ordered(a.skills | b.skills | {SPATIAL})
+    skills = ordered(a.skills | b.skills | {SPATIAL})
     return Question(text, answer, skills, (a.index, b.index), a.index)
 
 
@@ -146,7 +126,7 @@ def _where(scene: Scene, rng: Rng) -> Question | None:
     reference = pick(rng, plain_references(scene))
     if reference is None:
         return None
-    thing, skills = scene.things[reference.index], _ordered(reference.skills | {SPATIAL})
+    thing, skills = scene.things[reference.index], ordered(reference.skills | {SPATIAL})
     if rng.random() < 0.5:
         place = place_of(thing, scene.side, CLEAR)
         if place is None:
@@ -161,23 +141,11 @@ def _grid_place(scene: Scene, rng: Rng) -> Question | None:
     reference = pick(rng, plain_references(scene))
     if reference is None:
         return None
-    thing, skills = scene.things[reference.index], _ordered(reference.skills | {SPATIAL})
+    thing, skills = scene.things[reference.index], ordered(reference.skills | {SPATIAL})
     way, at = ("column", thing.x) if rng.random() < 0.6 else ("row", thing.y)
     text = f"Which {way} is {reference.words} in?"
     answer = str(int(24 * at / scene.side))
     return Question(text, answer, skills, (reference.index,), reference.index)
-
-
-def _count_beyond(scene: Scene, rng: Rng) -> Question | None:
-    """How many lie on a side of a row or column, of twenty-four: practice in counting a part."""
-    side, at = pick(rng, list(SIDES)), int(rng.integers(4, 20))
-    across = side in ("left of", "right of")
-    line = Thing("", "", (at + 0.5) * scene.side / 24, (at + 0.5) * scene.side / 24, 0.0)
-    if not all(is_clear(side, thing, line) for thing in scene.things):
-        return None
-    about = tuple(i for i, thing in enumerate(scene.things) if SIDES[side](thing, line))
-    text = f"How many objects are {side} {'column' if across else 'row'} {at}?"
-    return Question(text, str(len(about)), (SPATIAL, COUNTING), about)
 
 
 def _which_half(
@@ -257,73 +225,6 @@ def _print_exists(scene: Scene, rng: Rng) -> Question | None:
     return Question(f"Is there a number {number}?", answer, (OCR,), about)
 
 
-def _count(scene: Scene, rng: Rng) -> Question | None:
-    things = scene.things
-    kind = pick(rng, ("all", "shape", "shape", "colour", "colour", "numbers"))
-    if kind == "all":
-        every = tuple(range(len(things)))
-        return Question("How many objects are there?", str(len(things)), (COUNTING,), every)
-    if kind == "numbers":
-        about = tuple(i for i, t in enumerate(things) if t.number)
-        return Question("How many numbers are there?", str(len(about)), (OCR, COUNTING), about)
-    # Mostly what is there, and what is there more than once more often than not.
-    value = getattr(pick(rng, things), kind)
-    if not value:
-        return None
-    about = tuple(i for i, t in enumerate(things) if getattr(t, kind) == value)
-    if len(about) == 1 and rng.random() < 0.5:
-        return None
-    text = (
-        f"How many {value}s are there?"
-        if kind == "shape"
-        else f"How many {value} objects are there?"
-    )
-    return Question(
-        text.replace("crosss", "crosses"), str(len(about)), (RECOGNITION, COUNTING), about
-    )
-
-
-def _count_side(scene: Scene, rng: Rng) -> Question | None:
-    reference = pick(rng, plain_references(scene))
-    if reference is None:
-        return None
-    side = pick(rng, list(SIDES))
-    other = scene.things[reference.index]
-    rest = [i for i in range(len(scene.things)) if i != reference.index]
-    if not all(is_clear(side, scene.things[i], other) for i in rest):
-        return None
-    about = tuple(i for i in rest if SIDES[side](scene.things[i], other))
-    text = f"How many objects are {side} {reference.words}?"
-    skills = _ordered(reference.skills | {SPATIAL, COUNTING})
-    about = (reference.index, *about)
-    return Question(text, str(len(about) - 1), skills, about, reference.index)
-
-
-def _sum(scene: Scene, rng: Rng) -> Question | None:
-    """Numbers added or compared: all there are, or the two that are named."""
-    numbered = [i for i, t in enumerate(scene.things) if t.number]
-    if len(numbered) < 2:
-        return None
-    values = [int(scene.things[i].number or 0) for i in numbered]
-    if rng.random() < 0.4:
-        word = pick(rng, ("largest", "smallest"))
-        answer = max(values) if word == "largest" else min(values)
-        text = f"What is the {word} number?"
-        return Question(text, str(answer), (OCR, COUNTING), tuple(numbered))
-    if len(numbered) == 2 and rng.random() < 0.5:
-        text = "What is the sum of the numbers?"
-        return Question(text, str(sum(values)), (OCR, COUNTING), tuple(numbered))
-    named = [r for r in plain_references(scene) if r.index in numbered and "number" not in r.gives]
-    a = pick(rng, named)
-    b = pick(rng, [r for r in named if a and r.index != a.index])
-    if not a or not b:
-        return None
-    total = sum(int(scene.things[r.index].number or 0) for r in (a, b))
-    text = f"What is the number on {a.words} plus the number on {b.words}?"
-    skills = (RECOGNITION, OCR, COUNTING)
-    return Question(text, str(total), skills, (a.index, b.index), a.index)
-
-
 # Each with its share of the questions, and with its share in training, which practises most what
 # is learnt last, and two things that are never asked but that much else builds on.
 _MAKERS: tuple[tuple[Maker, float, float], ...] = (
@@ -337,10 +238,10 @@ _MAKERS: tuple[tuple[Maker, float, float], ...] = (
     (_extreme, 0.1, 0.08),
     (_read, 0.05, 0.02),
     (_print_exists, 0.04, 0.03),
-    (_count, 0.1, 0.18),
-    (_count_side, 0.05, 0.18),
-    (_count_beyond, 0.0, 0.1),
-    (_sum, 0.05, 0.1),
+    (count_alike, 0.1, 0.18),
+    (count_on_side, 0.05, 0.18),
+    (count_beyond, 0.0, 0.1),
+    (add_up, 0.05, 0.1),
 )
 
 

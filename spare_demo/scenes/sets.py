@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .questions import Question, ask
+from .question import Question
+from .questions import ask
 from .world import Pairs, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {"held-out": "seen", "unseen-pairs": "unseen"}

@@ -29,6 +29,8 @@ OPENED = (
 )
 """The parts of the comparison that a case sets, by their names there."""
 
+# What a run shows once more at its end, should the page have lost it (steps.py).
+_AGAIN = ("curve", "cases", "download", "a", "b", "at")
 _NO_FILE: Any = gr.update(value=None, interactive=False)
 
 _INTRO = (
@@ -197,7 +199,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
 
     def running(*inputs: Any) -> Iterator[dict]:
         steps = guarded(measure)(*inputs)
-        yield from map(put, in_steps(steps, busy, idle, again=("curve", "cases", "download")))
+        yield from map(put, in_steps(steps, busy, idle, again=_AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
         shown = lab.finished(bench)

@@ -16,7 +16,8 @@ from spare_demo.models.prompt import build_prompt
 from spare_demo.scenes import architecture, language
 from spare_demo.scenes.architecture import GRID, PATCH
 from spare_demo.scenes.draw import draw
-from spare_demo.scenes.questions import Question, ask
+from spare_demo.scenes.question import Question
+from spare_demo.scenes.questions import ask
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 WHOLE = language.Phase("pictures", 1, 2, GRID, 5, World())
