@@ -18,6 +18,7 @@ SPARE.Comparison = class {
     this.hasPadding = this.padding.includes(1);
     this.cropped = canvas.cropped;
     this.relevance = unpack(sent.cosine);
+    this.maps = new Map();  // layers that no budget changes, by name
     this.squares = unpack(sent.squared_norms);
     this.slots = {};
     for (const [name, method] of Object.entries(sent.methods)) this.slots[name] = this.#slot(method);

@@ -69,6 +69,7 @@ SPARE.Painter = class {
     this.canvas = canvas;
     this.ctx = canvas.getContext('2d');
     this.shown = null;
+    this.painted = null;  // the very layer that is on the canvas
   }
 
   set(ground) {
@@ -76,11 +77,13 @@ SPARE.Painter = class {
     this.grid = ground.grid;
     Object.assign(this.canvas, {width: ground.grid.width, height: ground.grid.height});
     this.keys = new Float64Array(ground.grid.tokens.filter((token) => token >= 0).length).fill(NaN);
-    this.shown = null;
+    this.shown = this.painted = null;
     this.line = Math.max(this.grid.patch < 12 ? 1 : 2, Math.round(this.grid.patch / 13));
   }
 
   paint(layer) {
+    if (this.painted === layer) return;
+    this.painted = layer;
     if (this.shown !== layer.name) {
       this.ctx.drawImage(this.ground[layer.base], 0, 0);
       this.keys.fill(NaN);

@@ -233,6 +233,12 @@ SPARE.layers = (() => {
     };
   }
 
+  // A map that no budget changes is made once for a comparison.
+  function once(data, name, make) {
+    if (!data.maps.has(name)) data.maps.set(name, make());
+    return data.maps.get(name);
+  }
+
   const nothing = (sentence) => (
     {name: 'photo', base: 'photo', key: () => 0, cell: () => {}, legend: '', sentence});
 
@@ -242,23 +248,26 @@ SPARE.layers = (() => {
     }
     const word = data.words?.chosen ?? -1;
     if (word >= 0) {
-      const {names, values, range} = data.words;
-      return map(data, `relevance ${word}`, values.subarray(word * data.n, (word + 1) * data.n),
+      const {names, values, range} = data.words, name = `relevance ${word}`;
+      return once(data, name, () => map(data, name,
+        values.subarray(word * data.n, (word + 1) * data.n),
         `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
-        'High means similar.', range, `All ${names.length} words share this scale.`);
+        'High means similar.', range, `All ${names.length} words share this scale.`));
     }
-    return map(data, 'relevance', data.relevance,
+    return once(data, 'relevance', () => map(data, 'relevance', data.relevance,
       "Raw cosine between each patch and the question, in CLIP's space",
-      'High means similar. SPARE and CDPruner, as released, favour low.');
+      'High means similar. SPARE and CDPruner, as released, favour low.'));
   }
 
   function weight(data, k, slot) {
     const {label, weight: values} = data.slots[slot];
     if (!values) return nothing(`${label} uses no text weight.`);
-    const top = data.where(values.reduce((best, v, i) => (v > values[best] ? i : best), 0));
-    return map(data, `weight ${slot}`, values, `Text weight that ${label} gave each patch`,
-      'The higher, the sooner it is picked, other things equal.', null,
-      `The highest is at ${top}.`);
+    return once(data, `weight ${slot}`, () => {
+      const top = values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
+      return map(data, `weight ${slot}`, values, `Text weight that ${label} gave each patch`,
+        'The higher, the sooner it is picked, other things equal.', null,
+        `The highest is at ${data.where(top)}.`);
+    });
   }
 
   function leftover(data, k, slot) {
