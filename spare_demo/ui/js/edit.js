@@ -129,17 +129,19 @@ SPARE.edit = (element, props, trigger) => {
     button.addEventListener('click', () => start(button.dataset.start));
   }
 
+  // The answer comes above the others: beside the picture, on narrow pages below this.
+  const place = () => document.querySelector('#own-answer');
+  const arrived = new MutationObserver(() => {
+    arrived.disconnect();
+    place().scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+  });
+
   $('.again').addEventListener('click', () => {
     if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
     say();
     props.value = JSON.stringify(tokens());
     trigger('ask_own');
-    // Its answer comes above the others: beside the picture, on narrow pages below this.
-    const place = document.querySelector('#own-answer');
-    new MutationObserver((_, once) => {
-      once.disconnect();
-      place.scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
-    }).observe(place, {childList: true, subtree: true});
+    arrived.observe(place(), {childList: true, subtree: true});
   });
 
   $('.export').addEventListener('click', () => {
