@@ -45,15 +45,21 @@ Training scenes also hold things without a name, which the measured scenes do no
 the eight that have one, lumps, and shapes half way between two that have a name. They are seen,
 counted and read like others but never named, so that a colour says little about a shape. Colours,
 numbers and shapes that the second held-out set pairs are never shown together. Where an answer
-would make such a pair, the decoder's loss leaves that answer out: it learns neither that such
-things are nor that they are not. In that set a colour comes mostly with one shape, so that a scene
+would make such a pair, both losses leave that answer out: neither CLIP nor decoder learns that such
+things are, nor that they are not. In that set a colour comes mostly with one shape, so that a scene
 holds many twins, alike in both; towards its end training shows more twins than chance would.
+
+Beside its answers the decoder is asked for colour, shape and print at every patch, each by itself,
+and the projector to keep what the tower tells apart: else they read things as wholes, and misread
+what they never saw together.
 
 These weights were trained in pieces, while the world, the losses and the phases were still being
 changed: the first 2300 steps of the CLIP and 2540 of the decoder knew no loss on places, and
-smaller phases, the first 4320 and 5300 no things without a name, the first 7900 of the decoder also
-a loss against the pairs that are kept back, and the first 10000 no shapes between two. From its
-step 5300 on the decoder was trained on the finished CLIP, before that on earlier states of it.
+smaller phases, the first 4320 and 5300 no things without a name, the first 5200 and 7900 also a
+loss against the pairs that are kept back, the first 10000 of the decoder no shapes between two, and
+the first 12100 no other loss on patches than their places, the first 12570 none on the projector.
+The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
+the decoder was trained on the finished CLIP, before that on earlier states of it.
 Running the recipe from the start takes today's phases throughout and has not been done.
 
 ## How often it is right

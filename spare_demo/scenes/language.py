@@ -17,14 +17,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from . import architecture, draw, packed, questions
+from . import architecture, draw, packed, patches, questions
 from .architecture import GRID, PATCH, SIDE
 from .question import Question
-from .tower import normalise, places_in_grid, random_corner, vision_states, window_at
+from .tower import normalise, random_corner, vision_states, window_at
 from .world import World, rng_of, sample_scene
 
 IGNORED = -100
-_PLACE_LAYER = 2  # where the decoder's tokens of patches are asked where they lie
+_PATCH_LAYER = 2  # where the decoder's tokens of patches are asked what lies there
+PATCH_WEIGHT = 0.5
 ANCHOR_WEIGHT = 0.5
 _ANCHOR_LAYER = 3  # and a question's last token where the thing lies that it names
 _MOST_KEPT_BACK = 3  # a shape has a colour and one or two numbers that it is never seen with
@@ -69,16 +70,16 @@ PHASES = (
     Phase("pictures, half nameless", 1300, 16, GRID, 24, World(**_nameless(0.4))),
     Phase("windows, some twins", 500, 32, WINDOW, 16, World(**_CROWD, **_STRANGE, twin_share=0.3)),
     Phase("pictures, some twins", 1600, 16, GRID, 24, World(**_STRANGE, twin_share=0.2)),
+    Phase("windows, on patches", 1200, 32, WINDOW, 16, World(**_CROWD, **_STRANGE, twin_share=0.2)),
+    Phase("pictures, on patches", 1000, 16, GRID, 24, World(**_STRANGE, twin_share=0.2)),
 )
 
 
-def _sequence(
-    asked: list[Question], patches: list[int], tokenizer: Any
-) -> dict[str, list[Any]]:
+def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict[str, list[Any]]:
     """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
 
     And, at the last token before an answer, the patch of the thing that the question names, of
-    ``patches``, where each thing's centre lies in the whole picture, and the tokens of answers that
+    ``centres``, where each thing's centre lies in the whole picture, and the tokens of answers that
     training never shows.
     """
     rows: dict[str, list[Any]] = {key: [] for key in _FILL}
@@ -95,7 +96,7 @@ def _sequence(
         rows["kept_back"] += [_NOTHING] * len(ids)
         last = len(prompt) - 1 - len(ids)
         if question.anchor is not None:
-            rows["anchors"][last] = patches[question.anchor]
+            rows["anchors"][last] = centres[question.anchor]
         firsts = [
             tokenizer.encode(f" {a}", add_special_tokens=False)[0] for a in question.kept_back
         ]
@@ -105,7 +106,7 @@ def _sequence(
 
 def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
     """The training batch of a step, always the same one."""
-    pictures, windows, rows = [], [], []
+    pictures, windows, rows, targets = [], [], [], []
     world = replace(phase.world, side=phase.cells * PATCH)
     for index in range(phase.batch):
         rng = rng_of("train", 10**9 + step * 1000 + index)
@@ -116,8 +117,9 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
         asked = questions.ask(whole, rng, phase.questions, training=True)
-        patches = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
-        rows.append(_sequence(asked, patches, tokenizer))
+        centres = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
+        rows.append(_sequence(asked, centres, tokenizer))
+        targets.append(patches.patch_targets(scene))
     longest = max(len(row["ids"]) for row in rows)
     data = {
         key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])
@@ -125,6 +127,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     }
     data["pixels"] = torch.from_numpy(np.stack(pictures))
     data["windows"] = torch.from_numpy(np.stack(windows))
+    data["targets"] = torch.from_numpy(np.stack(targets))
     return data
 
 
@@ -149,12 +152,15 @@ class LanguageTraining(nn.Module):
         self.llava = llava
         # In a list, so that it is no part of the checkpoint.
         self._visual = [visual.requires_grad_(False).eval()]
-        # Thrown away after training, like the tower's heads, and for the same reason as there: left
-        # to itself the decoder finds which things lie above others, by the order of its tokens, and
-        # takes very long to find which lie to the left.
-        self.place = nn.Linear(architecture.LANGUAGE["hidden_size"], 2)
-        # The same for what a question names: to be found first, before what is asked of it.
+        # Thrown away after training, like the tower's heads. Left to itself the decoder reads a
+        # thing's colour, shape and print as one, and misreads what it never saw together; and it
+        # takes very long to find which things lie to the left.
+        self.asked = patches.PatchHeads(architecture.LANGUAGE["hidden_size"])
+        # Where the thing lies that a question names: to be found first, before what is asked of it.
         self.anchor = nn.Linear(architecture.LANGUAGE["hidden_size"], 2)
+        # What the tower tells apart has to be told apart by the same lines after the projector: a
+        # crooked one serves what training shows and scrambles what it does not.
+        self.back = nn.Linear(architecture.LANGUAGE["hidden_size"], architecture.VISION["width"])
         self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
 
     def matrices(self) -> Iterator[nn.Parameter]:
@@ -171,6 +177,7 @@ class LanguageTraining(nn.Module):
                 self._visual[0].to(device), normalise(data["pixels"]), data["windows"]
             )
         seen = model.multi_modal_projector(states[:, 1:])
+        bent = _unexplained(self.back, seen, states[:, 1:], data["targets"][..., 0] != 0)
         embed = self.llava.get_input_embeddings()
         prefix = embed(torch.tensor(self.prefix, device=device)).expand(len(seen), -1, -1)
         inputs = torch.cat([prefix, seen.to(prefix.dtype), embed(data["ids"])], 1)
@@ -191,17 +198,20 @@ class LanguageTraining(nn.Module):
         logits = self.llava.lm_head(out.last_hidden_state[:, before:][asked]).float()
         logits = _without(logits, data["kept_back"][asked])
         labels = data["labels"][asked]
-        patches = out.hidden_states[_PLACE_LAYER][:, start:before]
-        off = _off(self.place, patches, data["windows"])
+        inside = out.hidden_states[_PATCH_LAYER][:, start:before]
+        patch_loss, shares = self.asked(inside, data["targets"], data["windows"])
         named = data["anchors"] >= 0
         ends = out.hidden_states[_ANCHOR_LAYER][:, before:][named]
         lost = _off(self.anchor, ends, data["anchors"][named])
         said = {
             "right": _share_right(logits.argmax(-1) == labels, asked, data["owner"]),
-            "off": off.item() * GRID / 2,  # in patches
-            "lost": lost.item() * GRID / 2,
+            "lost": lost.item() * GRID / 2,  # in patches
+            "patches": patch_loss.item(),
+            "bent": bent.item(),
+            **shares,
         }
-        return F.cross_entropy(logits, labels) + off + ANCHOR_WEIGHT * lost, said
+        loss = F.cross_entropy(logits, labels) + bent
+        return loss + PATCH_WEIGHT * patch_loss + ANCHOR_WEIGHT * lost, said
 
 
 def _without(logits: Tensor, tokens: Tensor) -> Tensor:
@@ -213,11 +223,19 @@ def _without(logits: Tensor, tokens: Tensor) -> Tensor:
     return logits.index_put((rows, tokens[rows, columns]), logits.new_tensor(-torch.inf))
 
 
-def _off(head: nn.Linear, states: Tensor, patches: Tensor) -> Tensor:
-    """How far ``head`` is off the places of those patches, from states (…, w); 0 with none."""
+def _off(head: nn.Linear, states: Tensor, at: Tensor) -> Tensor:
+    """How far ``head`` is off the places of the patches ``at``, from states (…, w); 0 with none."""
     states = states.float()
     told = head(F.layer_norm(states, states.shape[-1:])).float()
-    return (told - places_in_grid(patches)).abs().sum() / max(told.numel(), 1)
+    return (told - patches.places_in_grid(at)).abs().sum() / max(told.numel(), 1)
+
+
+def _unexplained(back: nn.Linear, seen: Tensor, states: Tensor, covered: Tensor) -> Tensor:
+    """The share of the tower's states (B, n, v) of covered patches that ``back`` does not get from
+    what the projector made of them (B, n, w); 0 without a covered patch."""
+    told = back(F.layer_norm(seen.float(), seen.shape[-1:])).float()
+    missed = (told - F.layer_norm(states.float(), states.shape[-1:])).square().mean(-1)
+    return (missed * covered).sum() / covered.sum().clamp_min(1)
 
 
 def _share_right(hit: Tensor, asked: Tensor, owner: Tensor) -> float:

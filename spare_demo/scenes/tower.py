@@ -19,11 +19,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
-from . import captions, draw
+from . import captions, draw, patches
 from .architecture import GRID, PATCH, SIDE, VISION
-from .world import COLOURS, SHAPES, WORDS, Scene, World, rng_of, sample_scene
-
-_NAMELESS = -100  # a class that is not asked for
+from .world import World, rng_of, sample_scene
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,10 @@ class Phase:
 
 
 CROWDED = World(things=(6, 12), sizes=(24.0, 72.0))
+_PRINTED: dict[str, Any] = {
+    **{"tint_share": 0.3, "blob_share": 0.5, "between": True},
+    **{"number_share": 0.75, "word_share": 0.1},
+}
 PHASES = (
     Phase("windows", 3950, 64, 12, CROWDED, 1.0),
     Phase("pictures", 250, 16, GRID, World(things=(6, 14)), 1.0),
@@ -48,39 +50,10 @@ PHASES = (
         "windows, some nameless", 780, 64, 12, replace(CROWDED, tint_share=0.4, blob_share=0.2), 1.0
     ),
     Phase("captions again", 100, 64, GRID, World(tint_share=0.2, blob_share=0.1), 0.0),
+    # Print on what is not quite any shape: a digit is the same digit whatever it is on.
+    Phase("windows, print on anything", 1160, 64, 12, replace(CROWDED, **_PRINTED), 1.0),
+    Phase("captions a third time", 100, 64, GRID, World(tint_share=0.2, blob_share=0.1), 0.0),
 )
-
-_SIZES = 4
-_PLACE_WEIGHT = 4.0
-# The classes that a patch is asked about; class 0 of each is "nothing".
-PATCH_CLASSES = {
-    "colour": 1 + len(COLOURS),
-    "shape": 1 + len(SHAPES),
-    "print": 1 + 10 + len(WORDS),
-    "size": 1 + _SIZES,
-    "centre": 2,  # whether the middle of what is seen there lies in this very patch
-}
-
-
-def _patch_targets(scene: Scene) -> np.ndarray:
-    """(cells², 5) classes, ordered as ``PATCH_CLASSES``, of what lies at each patch's centre."""
-    seen = draw.thing_at_each_pixel(scene)[PATCH // 2 :: PATCH, PATCH // 2 :: PATCH]
-    rows = [(0, 0, 0, 0, 0)]
-    for thing in scene.things:
-        printed = 0
-        if thing.number:
-            printed = 1 + int(thing.number)
-        elif thing.word:
-            printed = 11 + WORDS.index(thing.word)
-        size = 1 + min(_SIZES - 1, int(thing.size // 24))
-        colour = 1 + list(COLOURS).index(thing.colour) if thing.colour else _NAMELESS
-        shape = 1 + SHAPES.index(thing.shape) if thing.shape else _NAMELESS
-        rows.append((colour, shape, printed, size, 0))
-    targets = np.array(rows, np.int64)[seen]
-    for index, thing in enumerate(scene.things, 1):
-        at = int(thing.y // PATCH), int(thing.x // PATCH)
-        targets[at][-1] = seen[at] == index
-    return targets.reshape(-1, len(PATCH_CLASSES))
 
 
 def random_corner(cells: int, rng: np.random.Generator) -> tuple[int, int]:
@@ -105,7 +78,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         row, column = random_corner(phase.cells, rng)
         pictures.append(np.asarray(draw.draw(scene)))
         texts.append(captions.caption(scene.inside(SIDE, column * PATCH, row * PATCH), rng))
-        targets.append(_patch_targets(scene))
+        targets.append(patches.patch_targets(scene))
         windows.append(window_at((row, column), phase.cells))
     encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
     return {
@@ -114,11 +87,6 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         "targets": torch.from_numpy(np.stack(targets)),
         "windows": torch.from_numpy(np.stack(windows)),
     }
-
-
-def places_in_grid(windows: Tensor) -> Tensor:
-    """(B, n) raster indices to (B, n, 2): row and column from -1 to 1."""
-    return torch.stack([windows // GRID, windows % GRID], -1) / (GRID / 2) - 1
 
 
 def normalise(pixels: Tensor) -> Tensor:
@@ -158,9 +126,7 @@ class TowerTraining(nn.Module):
     def __init__(self, clip: open_clip.CLIP) -> None:
         super().__init__()
         self.clip = clip
-        self.norm = nn.LayerNorm(VISION["width"])
-        self.heads = nn.Linear(VISION["width"], sum(PATCH_CLASSES.values()))
-        self.place = nn.Linear(VISION["width"], 2)
+        self.asked = patches.PatchHeads(VISION["width"])
 
     def matrices(self) -> Iterator[nn.Parameter]:
         """What Muon trains: the matrices of both transformers."""
@@ -181,22 +147,5 @@ class TowerTraining(nn.Module):
         }
         if not phase.patch_loss:
             return contrast, said
-        states = self.norm(before[:, 1:])
-        answers = self.heads(states).float().split(list(PATCH_CLASSES.values()), -1)
-        covered = data["targets"][..., 0] != 0
-        weight = torch.where(covered, 1.0, 0.05)
-        per_patch = torch.zeros_like(weight)
-        for column, (name, answer) in enumerate(zip(PATCH_CLASSES, answers, strict=True)):
-            target = data["targets"][..., column]
-            per_patch = per_patch + F.cross_entropy(
-                answer.transpose(1, 2), target, reduction="none"
-            )
-            asked = covered & (target > 0)
-            said[name] = (answer.argmax(-1) == target)[asked].float().mean().item()
-        # Where in the picture a patch lies: without this the tower forgets it, and a decoder that
-        # cannot tell places finds "left of" out of reach.
-        off = (self.place(states).float() - places_in_grid(data["windows"])).abs().mean(-1)
-        said["off"] = off[covered].mean().item() * GRID / 2  # in patches
-        per_patch = per_patch + _PLACE_WEIGHT * off
-        loss = contrast + phase.patch_loss * (per_patch * weight).sum() / weight.sum()
-        return loss, said
+        loss, shares = self.asked(before[:, 1:], data["targets"], data["windows"])
+        return contrast + phase.patch_loss * loss, said | shares

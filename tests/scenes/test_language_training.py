@@ -59,8 +59,9 @@ def packed_logits(
     finally:
         hook.remove()
     assert len(kept) == 1
-    hints = said["off"] + language.ANCHOR_WEIGHT * said["lost"]
-    return kept[0], loss.item() - hints * 2 / GRID
+    lost = said["lost"] * 2 / GRID
+    hints = language.PATCH_WEIGHT * said["patches"] + language.ANCHOR_WEIGHT * lost
+    return kept[0], loss.item() - hints - said["bent"]
 
 
 @torch.no_grad()
@@ -137,7 +138,7 @@ def test_a_question_knows_nothing_of_the_others(
             own = ("ids", "labels", "places", "anchors", "kept_back")
             alone = {key: data[key][row, mine][None] for key in own}
             alone |= {"owner": torch.zeros_like(alone["ids"])}
-            alone |= {key: data[key][row][None] for key in ("pixels", "windows")}
+            alone |= {key: data[key][row][None] for key in ("pixels", "windows", "targets")}
             logits, _ = packed_logits(training, alone)
             here = (owners == index) & (rows == row)
             torch.testing.assert_close(logits, together[here], atol=2e-4, rtol=1e-4)
@@ -215,3 +216,20 @@ def test_questions_about_a_window_mean_places_in_the_whole_picture(
                 parts = re.split(rf"in the {first} or the \w+ half\? ASSISTANT: ", text)
                 answers |= {re.split(r"[\n<]", part)[0] for part in parts[1:]}
     assert said == {"left": {"left"}, "top": {"bottom"}}
+
+
+@torch.no_grad()
+def test_the_projector_is_asked_for_what_the_tower_says_where_things_lie() -> None:
+    """All of the tower's variance where nothing is got back, none of it where all is."""
+    states = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(0))
+    covered = torch.tensor([[True, False, True, False, False], [False, True, False, False, True]])
+    back = torch.nn.Linear(16, 16)
+    torch.nn.init.zeros_(back.weight)
+    torch.nn.init.zeros_(back.bias)
+    nothing = language._unexplained(back, states, states, covered)
+    assert nothing.item() == pytest.approx(1.0, abs=1e-3)
+    torch.nn.init.eye_(back.weight)
+    turned = torch.where(covered[..., None], states, -states)  # wrong, but on plain ground only
+    assert language._unexplained(back, turned, states, covered).item() == pytest.approx(0, abs=1e-6)
+    assert language._unexplained(back, turned, states, ~covered) > 1
+    assert language._unexplained(back, turned, states, covered & False) == 0

@@ -14,17 +14,8 @@ from transformers import CLIPImageProcessor, PreTrainedTokenizerFast
 from spare_demo.models.convert import clip_vision_from_open_clip
 from spare_demo.scenes import tower
 from spare_demo.scenes.architecture import GRID, MEAN, PATCH, SIDE, STD
-from spare_demo.scenes.draw import draw, thing_at_each_pixel
-from spare_demo.scenes.world import (
-    COLOURS,
-    SHAPES,
-    WORDS,
-    Scene,
-    Thing,
-    World,
-    rng_of,
-    sample_scene,
-)
+from spare_demo.scenes.draw import draw
+from spare_demo.scenes.world import World, rng_of, sample_scene
 
 WHOLE = tower.Phase("pictures", 1, 2, GRID, World(), 1.0)
 WINDOWS = tower.Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3)), 1.0)
@@ -120,35 +111,6 @@ def test_batches_follow_from_their_step(text_tokenizer: PreTrainedTokenizerFast)
     assert one["targets"].shape == (4, 36, 5)
 
 
-def test_targets_say_what_lies_at_each_patch_centre() -> None:
-    colours, shapes = list(COLOURS), list(SHAPES)
-    for seed in range(12):
-        scene = sample_scene(World(), rng_of("train", seed))
-        targets = tower._patch_targets(scene).reshape(GRID, GRID, 5)
-        seen = thing_at_each_pixel(scene)
-        for row in range(GRID):
-            for column in range(GRID):
-                place = int(seen[row * PATCH + PATCH // 2, column * PATCH + PATCH // 2])
-                colour, shape, printed, size, centre = targets[row, column].tolist()
-                if place == 0:
-                    assert targets[row, column].tolist() == [0, 0, 0, 0, 0]
-                    continue
-                thing = scene.things[place - 1]
-                assert (colours[colour - 1], shapes[shape - 1]) == (thing.colour, thing.shape)
-                prints = [None, *map(str, range(10)), *WORDS]
-                assert prints[printed] == thing.print
-                assert 1 <= size < tower.PATCH_CLASSES["size"]
-                middle = int(thing.y) // PATCH == row and int(thing.x) // PATCH == column
-                assert centre == middle
-
-
-def test_what_has_no_name_is_asked_for_everything_but_its_name() -> None:
-    lump = Thing("", "", 100, 100, 60, number="3", tint=(240, 120, 200), blob=5)
-    targets = tower._patch_targets(Scene(336, "plain", 0, (lump,)))
-    middle = targets[7 * GRID + 7].tolist()
-    assert middle == [-100, -100, 4, 3, 1]
-
-
 def test_captions_alone_leave_the_patch_heads_untouched(
     clip: open_clip.CLIP, text_tokenizer: PreTrainedTokenizerFast
 ) -> None:
@@ -159,8 +121,8 @@ def test_captions_alone_leave_the_patch_heads_untouched(
         loss, said = training(data, dataclasses.replace(WINDOWS, patch_loss=weight))
         loss.backward()
         assert torch.isfinite(loss)
-        assert (training.heads.weight.grad is not None) == (weight > 0)
-        assert (training.place.weight.grad is not None) == (weight > 0)
+        assert (training.asked.heads.weight.grad is not None) == (weight > 0)
+        assert (training.asked.place.weight.grad is not None) == (weight > 0)
         assert training.clip.visual.conv1.weight.grad.abs().sum() > 0
         assert ("colour" in said) == (weight > 0)
     assert loss.item() == pytest.approx(said["contrast"])
