@@ -37,7 +37,7 @@ SPARE.Comparison = class {
       ...sent, order, sets: new Map(), mixtures: new Map(), gain: unpack(sent.gain), weight: unpack(sent.weight),
       factors: sent.factors && {magnitude: sent.factors.magnitude ? this.squares : null,
                                 text: unpack(sent.factors.text)},
-      rank: sent.nested ? this.#ranks(order) : null, layers: new Map(),
+      layers: new Map(),
     };
     if (sent.per_layer) slot.layers.set(sent.per_layer.budget, this.#perLayer(sent.per_layer));
     if (!sent.nested && !sent.inside) {
@@ -63,12 +63,6 @@ SPARE.Comparison = class {
     return {n, width, rows, error: sent.row_error};
   }
 
-  #ranks(order) {
-    const rank = new Int32Array(this.n).fill(-1);
-    order.forEach((token, turn) => { rank[token] = turn; });
-    return rank;
-  }
-
   // The cell a token is drawn in.
   place(token) {
     const cell = this.grid.cells ? this.grid.cells[token] : token;
@@ -89,22 +83,28 @@ SPARE.Comparison = class {
     return this.parts.length === 1 ? words : `${words} of the ${index ? 'tiles' : 'base view'}`;
   }
 
-  // What a slot keeps at budget k: {order, rank (n, -1: not), count}; null until the server said.
+  // What a slot keeps at budget k: {order, rank (n, -1: not), kept (n, 0 or 1), count}; null until
+  // the server said.
   picks(name, k) {
     const slot = this.slots[name];
     if (slot.nested) {
-      if (slot.cut?.count !== k) {
-        const rank = slot.rank.map((turn) => (turn < k ? turn : -1));
-        slot.cut = {order: slot.order.subarray(0, k), rank, count: Math.min(k, slot.order.length)};
-      }
+      if (slot.cut?.count !== k) slot.cut = this.#cut(slot.order.subarray(0, k));
       return slot.cut;
     }
     const order = slot.sets.get(k);
     if (!order) return null;
-    if (slot.cut?.order !== order) {
-      slot.cut = {order, rank: this.#ranks(order), count: order.length};
-    }
+    if (slot.cut?.order !== order) slot.cut = this.#cut(order);
     return slot.cut;
+  }
+
+  // Scrubbing makes one per slot and frame: plain loops, which cost least.
+  #cut(order) {
+    const rank = new Int32Array(this.n).fill(-1), kept = new Uint8Array(this.n);
+    for (let turn = 0; turn < order.length; turn++) {
+      rank[order[turn]] = turn;
+      kept[order[turn]] = 1;
+    }
+    return {order, rank, kept, count: order.length};
   }
 
   // The server's answer for a method that is not nested.
@@ -205,9 +205,7 @@ SPARE.Comparison = class {
     if (this.slots[name].inside) {
       return this.perLayer(name, k)?.sets.findLast((set) => set.layer <= layer) ?? null;
     }
-    const picks = this.picks(name, k);
-    return picks && {kept: Uint8Array.from(picks.rank, (rank) => (rank >= 0 ? 1 : 0)),
-                     count: picks.count};
+    return this.picks(name, k);
   }
 
   // What is left of every token outside the span of a slot's first picks; null where the
