@@ -232,18 +232,22 @@ SPARE.Pane = class {
   // The cursor's frame and the lines to those who stand in for its patch.
   mark({data, cursor}) {
     const {grid} = data, ctx = this.over.getContext('2d');
+    const bare = cursor === null, {tints = [], lines = []} = bare ? {} : SPARE.state;
     if (this.over.width !== grid.width || this.over.height !== grid.height) {
       Object.assign(this.over, {width: grid.width, height: grid.height});
     }
+    // A canvas that is cleared is composed anew, though it showed nothing.
+    if (bare && this.bare) return;
+    this.bare = bare;
     ctx.clearRect(0, 0, grid.width, grid.height);
-    for (const {token, share, colour} of SPARE.state.tints ?? []) {
+    for (const {token, share, colour} of tints) {
       ctx.globalAlpha = 0.2 + 0.6 * share;
       ctx.fillStyle = colour;
       ctx.fillRect(...this.painter.corner(token), grid.patch, grid.patch);
     }
     ctx.globalAlpha = 1;
     const middle = (token) => this.painter.corner(token).map((c) => c + grid.patch / 2);
-    for (const {from, to, width, colour} of SPARE.state.lines ?? []) {
+    for (const {from, to, width, colour} of lines) {
       for (const [style, wide] of [['#fff', width + 3], [colour, width]]) {
         ctx.strokeStyle = style;
         ctx.lineWidth = wide;
@@ -258,20 +262,13 @@ SPARE.Pane = class {
       ctx.arc(...middle(to), 2 + width, 0, 7);
       ctx.fill();
     }
-    if (cursor !== null) {
+    if (!bare) {
       const [x, y] = this.painter.corner(cursor);
       for (const [style, wide] of [['#000', 6], ['#ffd400', 3]]) {
         ctx.strokeStyle = style;
         ctx.lineWidth = wide;
         ctx.strokeRect(x - 1, y - 1, grid.patch + 2, grid.patch + 2);
       }
-    }
-    for (const [x0, y0, x1, y1] of SPARE.state.frame ?? []) {
-      ctx.setLineDash([8, 6]);
-      ctx.strokeStyle = '#ffd400';
-      ctx.lineWidth = 3;
-      ctx.strokeRect(x0, y0, x1 - x0, y1 - y0);
-      ctx.setLineDash([]);
     }
   }
 };
