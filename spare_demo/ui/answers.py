@@ -112,7 +112,7 @@ def _card(label: str, name: str, visit: Visit) -> str:
 
 def _no_words(answer: Answer | None) -> str:
     """For the place of an answer that has not begun, or ended before its first word."""
-    return "&nbsp;" if answer is None else '<em class="figures">no words</em>'
+    return "&nbsp;" if answer is None else '<em class="no-words">no words</em>'
 
 
 def _refusal(visit: Visit, slot: str) -> str:

@@ -91,7 +91,7 @@ class Visitor:
         expect(self.find("#answers .card h3")).to_have_text(
             [re.compile(rf"\b{k}\b") for k in budgets]
         )
-        expect(self.find("#answers p.figures")).to_have_text([re.compile("^prefill")] * 3)
+        expect(self.find("#answers .figures")).to_have_text([re.compile("^prefill")] * 3)
         expect(heads.first).to_be_visible()
         expect(self.find("#ask")).to_be_visible()
 

@@ -59,6 +59,7 @@ def test_an_answer_without_words_is_no_blank(visit) -> None:
     silent = said(visit, unpruned="", A="", B="two")
     whole, a, b = cards(answers_html(silent, 5))
     assert "no words" in whole and "no words" in a and "no words" not in b
+    assert all(card.count('class="figures"') == 1 for card in (whole, a, b))
     begun = dataclasses.replace(visit, answers={}, writing={"unpruned": ""})
     assert "no words" not in answers_html(begun, 5)
 

@@ -168,7 +168,7 @@ def test_stop_gives_ask_back_and_keeps_the_words(visitor, served, monkeypatch) -
     expect(visitor.find("#answers .said").first).to_contain_text("word3")
     visitor.find("#stop").click()
     expect(visitor.find("#ask")).to_be_visible()
-    expect(visitor.find("#answers p.figures")).to_have_text(["stopped"] * 3)
+    expect(visitor.find("#answers .figures")).to_have_text(["stopped"] * 3)
     expect(visitor.find("#answers .said").first).to_contain_text("word3")
     monkeypatch.setattr(served.model, "stream", real)
     visitor.find("#ask").click()
