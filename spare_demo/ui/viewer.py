@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "words", "viewer", "scrub"),
-    *("depth", "menus", "why", "edit", "answers", "link", "tour", "cite"),
+    *("depth", "menus", "messages", "why", "edit", "answers", "link", "tour", "cite"),
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"

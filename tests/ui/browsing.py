@@ -70,6 +70,7 @@ class Visitor:
         return Image.open(io.BytesIO(base64.b64decode(data.split(",", 1)[1]))).convert("RGB")
 
     def sentence(self, pane: int = 0) -> str:
+        self.page.wait_for_timeout(120)  # the words change at most ten times a second
         return self.find("#stage figcaption").nth(pane).inner_text()
 
     def point(self, token: int) -> None:

@@ -232,6 +232,22 @@ def test_play_walks_through_the_picks(visitor) -> None:
     expect(visitor.find("#stage figcaption").first).to_contain_text("kept 576 of 576")
 
 
+def test_words_change_ten_times_a_second_and_end_with_the_last_budget(visitor) -> None:
+    visitor.layer("difference")
+    said = visitor.page.evaluate("""async () => {
+        const words = document.querySelector('#stage figcaption'), said = [];
+        new MutationObserver(() => said.push(words.textContent)).observe(
+            words, {childList: true, characterData: true, subtree: true});
+        const frame = () => new Promise(requestAnimationFrame), begin = performance.now();
+        for (let k = 1; k <= 60; k++) { SPARE.emit('budget', k); await frame(); }
+        const seconds = (performance.now() - begin) / 1000;
+        await new Promise(done => setTimeout(done, 250));
+        return {said, seconds};
+    }""")
+    assert "kept 60 of 576" in said["said"][-1]
+    assert 1 < len(said["said"]) <= 10 * said["seconds"] + 3
+
+
 def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit) -> None:
     count = visitor.find(".edit .count")
     visitor.layer("own")

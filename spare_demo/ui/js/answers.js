@@ -1,6 +1,6 @@
 // The answers say for which budget they are as soon as the slider leaves it.
 'use strict';
-SPARE.on('budget', (k) => {
+SPARE.on('budget', SPARE.unhurried((k) => {
   const answers = document.querySelector('#answers .answers');
   const note = document.querySelector('#answers .stale-note');
   if (!answers || !note) return;
@@ -8,7 +8,7 @@ SPARE.on('budget', (k) => {
   answers.classList.toggle('stale', old);
   note.hidden = !old;
   note.querySelector('b').textContent = k;
-});
+}));
 
 SPARE.answers = (element, trigger) => {
   element.addEventListener('click', (event) => {

@@ -91,8 +91,21 @@ window.SPARE = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   }
 
+  // For words, which nobody reads 60 times a second, and which move what lies below them: at once,
+  // then at most ten times a second, the last of them always.
+  function unhurried(tell) {
+    let timer = 0, last = null;
+    return function told(...what) {
+      last = what;
+      if (timer) return;
+      tell(...what);
+      last = null;
+      timer = setTimeout(() => { timer = 0; if (last) told(...last); }, 100);
+    };
+  }
+
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
   return {on, emit, hear, ask, unpack, number, percent, tokensWord, escape,
-          expectedJaccard, save, calm};
+          expectedJaccard, save, unhurried, calm};
 })();

@@ -63,7 +63,8 @@ SPARE.Ground = class {
 };
 
 // Paints layers on one canvas. A layer is {base, name, key(token) -> number, cell(paint, token)}:
-// the key says all that the token's pixels depend on, so that only what changed is painted again.
+// the key says all that the token's pixels depend on, so that only what changed is painted again;
+// it is 0 where they are those of the base.
 SPARE.Painter = class {
   constructor(canvas) {
     this.canvas = canvas;
@@ -76,7 +77,8 @@ SPARE.Painter = class {
     this.ground = ground;
     this.grid = ground.grid;
     Object.assign(this.canvas, {width: ground.grid.width, height: ground.grid.height});
-    this.keys = new Float64Array(ground.grid.tokens.filter((token) => token >= 0).length).fill(NaN);
+    this.keys = new Float64Array(ground.grid.tokens.filter((token) => token >= 0).length);
+    this.next = new Float64Array(this.keys.length);
     this.shown = this.painted = null;
     this.line = Math.max(this.grid.patch < 12 ? 1 : 2, Math.round(this.grid.patch / 13));
   }
@@ -84,15 +86,20 @@ SPARE.Painter = class {
   paint(layer) {
     if (this.painted === layer) return;
     this.painted = layer;
-    if (this.shown !== layer.name) {
+    const n = this.keys.length;
+    let bare = 0;  // cells that are to show the base again
+    for (let token = 0; token < n; token++) {
+      this.next[token] = layer.key(token);
+      if (!this.next[token] && this.keys[token]) bare++;
+    }
+    if (this.shown !== layer.name || bare > n / 8) {  // all at once costs less than so many
       this.ctx.drawImage(this.ground[layer.base], 0, 0);
-      this.keys.fill(NaN);
+      this.keys.fill(0);
       this.shown = layer.name;
     }
-    for (let token = 0; token < this.keys.length; token++) {
-      const key = layer.key(token);
-      if (key === this.keys[token]) continue;
-      this.keys[token] = key;
+    for (let token = 0; token < n; token++) {
+      if (this.next[token] === this.keys[token]) continue;
+      this.keys[token] = this.next[token];
       layer.cell(this, token);
     }
   }

@@ -11,7 +11,8 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const ofSlot = ['order', 'weight', 'leftover'];
   const grounds = new Map();  // the pictures of the last comparisons, by key
   const words = SPARE.words($('.words-of'), trigger);
-  let frame = 0, asked = '', layers = null;
+  const RESTS = 100;  // milliseconds without a new picture, after which the slider rests
+  let frame = 0, asked = '', layers = null, paintedAt = 0;
 
   async function show(sent) {
     if (!sent?.key) return;
@@ -40,10 +41,11 @@ SPARE.viewer = (element, props, trigger, watch) => {
     ahead();
   }
 
-  // Leftovers of later budgets, while nobody waits.
+  // Leftovers of later budgets, while nobody waits and nothing moves.
   function ahead() {
     const {data, k} = state;
     if (!data?.directions || state.layer !== 'leftover') return;
+    if (performance.now() - paintedAt < RESTS) { setTimeout(ahead, RESTS); return; }
     const residual = data.residual(state.slot, k);
     if (residual && !residual.ahead(6)) setTimeout(ahead, 12);
   }
@@ -72,6 +74,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       }
     });
     mark();
+    paintedAt = performance.now();
     state.painted = true;
     SPARE.emit('painted', k);
   }
@@ -206,10 +209,18 @@ SPARE.Pane = class {
     this.legend = figure.querySelector('.legend');
     this.words = figure.querySelector('figcaption');
     this.painter = new SPARE.Painter(this.canvas);
+    this.tellSoon = SPARE.unhurried(() => this.#tell());
   }
 
   show(layer) {
     this.painter.paint(layer);
+    const another = this.layer?.name !== layer.name;
+    this.layer = layer;
+    if (another) this.#tell(); else this.tellSoon();
+  }
+
+  #tell() {
+    const {layer} = this;
     if (this.words.textContent !== layer.sentence) {
       this.words.textContent = layer.sentence;
       this.canvas.setAttribute('aria-label', layer.sentence);

@@ -193,7 +193,7 @@ SPARE.why = (element, trigger) => {
     }, 150);
   }
 
-  const soon = () => { frame ||= requestAnimationFrame(draw); };
+  const soon = () => { if (state.cursor !== null) frame ||= requestAnimationFrame(draw); };
   for (const event of ['cursor', 'budget', 'repaint']) SPARE.on(event, soon);
   SPARE.on('data', () => { told = new Map(); soon(); });
   SPARE.on('painted', () => soon());
