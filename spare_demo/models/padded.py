@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from spare_demo.models.decoding import cache_bytes
 
@@ -25,6 +25,42 @@ def room(hf: Any) -> int:
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     per_position = 2 * text.num_hidden_layers * text.num_key_value_heads * width * hf.dtype.itemsize
     return int(_CACHE_BYTES // per_position)
+
+
+class _Roomy(DynamicLayer):
+    """Keys and values with room for those to come: a step writes its own and copies no others."""
+
+    def __init__(self, rows: Sequence[Any], longest: int, more: int) -> None:
+        """One layer of caches of one row each, padded on the left to ``longest``."""
+        super().__init__()
+        one = rows[0].keys
+        self.lazy_initialization(one, rows[0].values)
+        self._room = one.new_zeros(2, len(rows), one.shape[1], longest + more, one.shape[3])
+        for i, row in enumerate(rows):
+            self._room[0, i, :, longest - row.keys.shape[2] : longest] = row.keys[0]
+            self._room[1, i, :, longest - row.values.shape[2] : longest] = row.values[0]
+        self._show(longest)
+
+    def _show(self, length: int) -> None:
+        self.keys, self.values = self._room[:, :, :, :length]
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        start = self.keys.shape[2]
+        end = start + key_states.shape[2]
+        self._room[0, :, :, start:end] = key_states
+        self._room[1, :, :, start:end] = value_states
+        self._show(end)
+        return self.keys, self.values
+
+    def batch_select_indices(self, indices: Tensor) -> None:
+        self._room = self._room[:, indices]
+        self._show(self.keys.shape[2])
+
+    @property
+    def bytes(self) -> int:
+        return self._room.numel() * self._room.element_size()
 
 
 class Padded:
@@ -42,8 +78,11 @@ class Padded:
         self.mask = torch.zeros(rows, 0, dtype=torch.long, device=hf.device)
 
     @classmethod
-    def joined(cls, hf: Any, caches: Sequence[Any]) -> Padded:
-        """Caches of one row each, all of them without padding, as the rows of one."""
+    def joined(cls, hf: Any, caches: Sequence[Any], more: int) -> Padded:
+        """Caches of one row each, all of them without padding, as the rows of one.
+
+        more: how many positions are going to be added.
+        """
         made = cls(hf, len(caches))
         lengths = torch.tensor([cache.get_seq_length() for cache in caches])
         longest = int(lengths.max())
@@ -51,24 +90,17 @@ class Padded:
         if len(caches) == 1:
             made.cache = caches[0]
             return made
-        for layer in range(len(caches[0].layers)):
-            keys, values = (
-                torch.cat(
-                    [
-                        pad(part, (0, 0, longest - part.shape[2], 0))
-                        for cache in caches
-                        for part in [getattr(cache.layers[layer], name)]
-                    ]
-                )
-                for name in ("keys", "values")
-            )
-            made.cache.update(keys, values, layer)
+        made.cache.layers = [
+            _Roomy([cache.layers[layer] for cache in caches], longest, more)
+            for layer in range(len(caches[0].layers))
+        ]
         return made
 
     @property
     def bytes(self) -> int:
-        """What it takes, padding included."""
-        return cache_bytes(self.cache)
+        """What it takes, padding and the room for what is to come included."""
+        roomy = [layer.bytes for layer in self.cache.layers if isinstance(layer, _Roomy)]
+        return sum(roomy) or cache_bytes(self.cache)
 
     def forward(self, rows: Sequence[Tensor], logits: bool = True) -> Tensor:
         """One pass over the next (t_i, d) of every row -> (b, vocab) float32 at their ends, or the

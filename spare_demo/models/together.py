@@ -112,7 +112,8 @@ def _batches(
     parts = [open_] if most * len(every) <= room(hf) else alone
 
     def join(part: dict[Label, _Answering]) -> Padded:
-        joined = passes.run(lambda: Padded.joined(hf, [e.cache for e in part.values()]))[0]
+        caches, more = [e.cache for e in part.values()], max(e.longest for e in part.values())
+        joined = passes.run(lambda: Padded.joined(hf, caches, more))[0]
         for each in part.values():
             each.allocated_bytes = each.static + joined.bytes // len(part)
             each.cache = None  # the batch has it now

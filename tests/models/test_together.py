@@ -95,9 +95,29 @@ def test_an_answer_that_ends_leaves_the_others_going(
 def test_the_padded_cache_is_told_apart(tiny_model: LlavaModel, photo: Image.Image) -> None:
     view = tiny_model.encode(photo, "What colour is the circle?")
     together = answer(tiny_model, view, PICKS, 4)
-    largest = max(each.kv_cache_bytes for each in together)
-    assert [each.allocated_bytes for each in together] == [largest] * 4
+    largest = max(together, key=lambda each: each.kv_cache_bytes)
+    a_position = largest.kv_cache_bytes // largest.prompt_tokens
+    room = largest.kv_cache_bytes + 4 * a_position  # and what is still to come
+    assert [each.allocated_bytes for each in together] == [room] * 4
     assert len({each.kv_cache_bytes for each in together}) == 4
+
+
+def test_a_step_copies_nothing_of_what_is_cached(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A growing cache would be copied whole at every step, at three times the size of one."""
+    view, step = tiny_model.encode(photo, "What colour is the circle?"), Padded.step
+    places: list[tuple[int, int]] = []
+
+    def watched(self: Padded, tokens: Sequence[int]) -> torch.Tensor:
+        logits = step(self, tokens)
+        places.append((len(tokens), self.cache.layers[0].keys.data_ptr()))
+        return logits
+
+    monkeypatch.setattr(Padded, "step", watched)
+    monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", None)
+    answer(tiny_model, view, PICKS, 8)
+    assert len(places) == 7 and len(set(places)) == 1
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -109,10 +129,10 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
     if full:  # more than was thought is taken
         joined = Padded.joined
 
-        def refuse(hf: object, caches: Sequence[object]) -> Padded:
+        def refuse(hf: object, caches: Sequence[object], more: int) -> Padded:
             if len(caches) > 1:
                 raise OutOfMemory("no room")
-            return joined(hf, caches)
+            return joined(hf, caches, more)
 
         monkeypatch.setattr(Padded, "joined", refuse)
     else:
