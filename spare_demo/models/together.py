@@ -5,9 +5,9 @@ than for one: so on a GPU the answers with all tokens and with each method's are
 The prefills stay apart, for they are what pruning changes: each is timed alone, and its own cache
 is measured before the caches become the rows of one (padded.py).
 
-A CPU computes what it reads: for the built-in model there, three together took 0.94 to 1.00 of the
-CPU time of one after the other, and the unpruned answer waits for the others. There each is a batch
-of its own, a token of each in turn (`in_step`). `benchmarks/decode.py` compares the two.
+A CPU computes what it reads: for the built-in model there, three together take far longer than the
+slowest of them alone, and all wait for it. There each is a batch of its own, a token of each in
+turn (`in_step`). `benchmarks/decode.py` compares the two.
 """
 
 from __future__ import annotations

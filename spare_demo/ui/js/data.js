@@ -83,28 +83,35 @@ SPARE.Comparison = class {
     return this.parts.length === 1 ? words : `${words} of the ${index ? 'tiles' : 'base view'}`;
   }
 
-  // What a slot keeps at budget k: {order, rank (n, -1: not), kept (n, 0 or 1), count}; null until
-  // the server said.
+  // What a slot keeps at budget k: {order, rank (n, -1: not), kept (n, 0 or 1), count}, good until
+  // another k is asked for; null until the server said.
   picks(name, k) {
     const slot = this.slots[name];
-    if (slot.nested) {
-      if (slot.cut?.count !== k) slot.cut = this.#cut(slot.order.subarray(0, k));
-      return slot.cut;
-    }
-    const order = slot.sets.get(k);
+    const order = slot.nested ? slot.order : slot.sets.get(k);
     if (!order) return null;
-    if (slot.cut?.order !== order) slot.cut = this.#cut(order);
+    if (slot.cut?.of !== order) {
+      slot.cut = {of: order, order: order.subarray(0, 0), count: 0,
+                  rank: new Int32Array(this.n).fill(-1), kept: new Uint8Array(this.n)};
+    }
+    this.#cut(slot.cut, slot.nested ? Math.min(k, order.length) : order.length);
     return slot.cut;
   }
 
-  // Scrubbing makes one per slot and frame: plain loops, which cost least.
-  #cut(order) {
-    const rank = new Int32Array(this.n).fill(-1), kept = new Uint8Array(this.n);
-    for (let turn = 0; turn < order.length; turn++) {
-      rank[order[turn]] = turn;
-      kept[order[turn]] = 1;
+  // Moves a cut of an order to its first k. In place: what scrubbing throws away at every frame has
+  // to be collected, and that stops the page for longer than a frame.
+  #cut(cut, k) {
+    const {of, rank, kept} = cut;
+    if (cut.count === k) return;
+    for (let turn = cut.count; turn < k; turn++) {
+      rank[of[turn]] = turn;
+      kept[of[turn]] = 1;
     }
-    return {order, rank, kept, count: order.length};
+    for (let turn = k; turn < cut.count; turn++) {
+      rank[of[turn]] = -1;
+      kept[of[turn]] = 0;
+    }
+    cut.count = k;
+    cut.order = of.subarray(0, k);
   }
 
   // The server's answer for a method that is not nested.

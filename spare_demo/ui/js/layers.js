@@ -1,4 +1,5 @@
-// What each layer paints, its sentence (also its accessible name) and its key, at one budget.
+// What each layer paints, its sentence (also its accessible name) and its key, at one budget. Words
+// are made when they are read, which is not at every frame.
 'use strict';
 SPARE.layers = (() => {
   const {number, tokensWord, escape, colours, expectedJaccard} = SPARE;
@@ -52,9 +53,7 @@ SPARE.layers = (() => {
       const own = kind(i);
       return own ? neighbours(i, data.grid, (j) => kind(j) === own) : 0;
     };
-    const labels = ['A', 'B'].map((slot) => picksLabel(data.slots[slot])), c = data.counts(...held);
-    const share = `Jaccard ${c.jaccard.toFixed(2)} (two random picks: ` +
-      `${expectedJaccard(data.n, c.a, c.b).toFixed(2)})`;
+    const labels = ['A', 'B'].map((slot) => picksLabel(data.slots[slot]));
     return {
       name: 'difference', base: 'dim',
       key: (i) => kind(i) | (near(i) << 2),
@@ -70,14 +69,21 @@ SPARE.layers = (() => {
           paint.outline(i, colour, w, bits);
         }
       },
-      legend: swatch('both', `both ${c.both}`) + swatch('a', `only ${labels[0]} ${c.onlyA}`) +
-        swatch('b', `only ${labels[1]} ${c.onlyB}`) + swatch('none', `neither ${c.neither}`) +
-        ground(data),
-      sentence: (data.inside.length ? `In layer ${at + 1} of ${data.depth}: ` : '') +
-        `${labels[0]} kept ${c.a} of ${tokensWord(data.n)}; ${c.both} of them ` +
-        `${labels[1]} kept too` + (c.a !== c.b ? ` (of its ${c.b}).` : '.') +
-        (data.hasPadding ? ` ${c.padA} of ${labels[0]}'s and ${c.padB} of ${labels[1]}'s lie in padding.` : '') +
-        ` ${share}.`,
+      get legend() {
+        const c = data.counts(...held);
+        return swatch('both', `both ${c.both}`) + swatch('a', `only ${labels[0]} ${c.onlyA}`) +
+          swatch('b', `only ${labels[1]} ${c.onlyB}`) + swatch('none', `neither ${c.neither}`) +
+          ground(data);
+      },
+      get sentence() {
+        const c = data.counts(...held);
+        return (data.inside.length ? `In layer ${at + 1} of ${data.depth}: ` : '') +
+          `${labels[0]} kept ${c.a} of ${tokensWord(data.n)}; ${c.both} of them ` +
+          `${labels[1]} kept too` + (c.a !== c.b ? ` (of its ${c.b}).` : '.') +
+          (data.hasPadding ? ` ${c.padA} of ${labels[0]}'s and ${c.padB} of ${labels[1]}'s lie in padding.` : '') +
+          ` Jaccard ${c.jaccard.toFixed(2)} (two random picks: ` +
+          `${expectedJaccard(data.n, c.a, c.b).toFixed(2)}).`;
+      },
     };
   }
 
@@ -93,8 +99,6 @@ SPARE.layers = (() => {
   // A set on the dimmed photo. flags(i) -> kept; `name` tells sets apart whose colours differ.
   function set(data, name, label, colour, flag, count, merges = false) {
     const near = (i) => (flag(i) ? neighbours(i, data.grid, flag) : 0);
-    let padded = 0;
-    for (let i = 0; i < data.n; i++) if (data.padding[i] && flag(i)) padded++;
     return {
       name, base: 'dim',
       key: (i) => (flag(i) ? 1 : 0) | (near(i) << 1),
@@ -102,12 +106,18 @@ SPARE.layers = (() => {
         paint.copy(i, flag(i) ? 'photo' : 'dim');
         if (flag(i)) paint.outline(i, colour, paint.line, near(i));
       },
-      legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} ` +
-        `${merges ? 'grew merged tokens from' : 'kept'} ${count}</span>` +
-        swatch('none', `${merges ? 'mixed in or dropped' : 'dropped'} ${data.n - count}`) + ground(data),
-      sentence: `${label} ${merges ? 'grew its merged tokens from' : 'kept'} ${count} of ` +
-        `${tokensWord(data.n)}` + (data.hasPadding
-        ? `; ${padded} of them ${padded === 1 ? 'lies' : 'lie'} in padding.` : '.'),
+      get legend() {
+        return `<span class="key kept" style="--mark:${colour}">${escape(label)} ` +
+          `${merges ? 'grew merged tokens from' : 'kept'} ${count}</span>` +
+          swatch('none', `${merges ? 'mixed in or dropped' : 'dropped'} ${data.n - count}`) + ground(data);
+      },
+      get sentence() {
+        let padded = 0;
+        for (let i = 0; i < data.n; i++) if (data.padding[i] && flag(i)) padded++;
+        return `${label} ${merges ? 'grew its merged tokens from' : 'kept'} ${count} of ` +
+          `${tokensWord(data.n)}` + (data.hasPadding
+          ? `; ${padded} of them ${padded === 1 ? 'lies' : 'lie'} in padding.` : '.');
+      },
     };
   }
 
@@ -177,13 +187,6 @@ SPARE.layers = (() => {
     // So many shades look like a ramp, and one pick more does not change the shade of every other.
     const most = count > NUMBERED ? 127 : Math.max(1, count - 1);
     const step = (i) => Math.round(rank[i] / Math.max(1, count - 1) * most);
-    const first = data.where(picks.order[0]);
-    let sentence = `${label} picked ${count} of ${tokensWord(data.n)}, dark first and light last; ` +
-      `the first is ${first}`;
-    if (data.hasPadding) {
-      const at = picks.order.findIndex((token) => data.padding[token]);
-      sentence += at >= 0 ? `; padding is first picked at rank ${at + 1}` : '; none lies in padding';
-    }
     return {
       name: `order ${slot}`, base: 'dim',
       key: (i) => (flag(i) ? (((count > NUMBERED ? 0 : count) * 128 + step(i)) * 16 + near(i)) * 2 + 1 : 0),
@@ -197,14 +200,22 @@ SPARE.layers = (() => {
         const light = 0.299 * shade[0] + 0.587 * shade[1] + 0.114 * shade[2];
         paint.write(i, String(rank[i] + 1), light < 128 ? '#fff' : '#000');
       },
-      legend: `<span class="bar"><b>first (1)</b><span style="background:` +
-        `${colours.gradient((t) => colours.ramp(named[slot], t))}"></span><b>last (${count})</b></span>`,
-      sentence: sentence + '.',
+      get legend() {
+        return `<span class="bar"><b>first (1)</b><span style="background:` +
+          `${colours.gradient((t) => colours.ramp(named[slot], t))}"></span><b>last (${count})</b></span>`;
+      },
+      get sentence() {
+        const at = picks.order.findIndex((token) => data.padding[token]);
+        return `${label} picked ${count} of ${tokensWord(data.n)}, dark first and light last; the ` +
+          `first is ${data.where(picks.order[0])}` + (!data.hasPadding ? '.' : at >= 0
+          ? `; padding is first picked at rank ${at + 1}.` : '; none lies in padding.');
+      },
     };
   }
 
-  // A map of raw values over the grey photo. range: shared ends, or null for the map's own.
-  function map(data, name, values, label, meaning, range = null, more = '') {
+  // A map of raw values over the grey photo. range: shared ends, or null for the map's own;
+  // label and more: functions that say what it is and what else there is to say.
+  function map(data, name, values, label, meaning, range = null, more = null) {
     let least = Infinity, most = -Infinity, mean = 0;
     for (const value of values) {
       least = Math.min(least, value); most = Math.max(most, value); mean += value / values.length;
@@ -212,8 +223,7 @@ SPARE.layers = (() => {
     const [low, high] = range ?? [least, most];
     const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
     const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
-    const shown = [least, most, mean].map((value) => number(value, signed, scale));
-    const ends = [low, high].map((value) => number(value, signed, scale));
+    const told = (value) => number(value, signed, scale);
     const side = (at) => (at < 0.08 ? ' class="low"' : at > 0.92 ? ' class="high"' : '');
     const tick = (value, text) =>
       `<i${side(share(value))} style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
@@ -225,11 +235,16 @@ SPARE.layers = (() => {
         paint.copy(i, 'grey');
         paint.fill(i, css(colour(i)), 0.55);
       },
-      legend: `<span class="bar"><b>${ends[0]}</b><span style="background:` +
-        `${colours.gradient(colours.cividis)}">${tick(mean, `mean ${shown[2]}`)}` +
-        `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${ends[1]}</b></span>`,
-      sentence: `${label}: from ${shown[0]} to ${shown[1]}, mean ${shown[2]}. ${meaning}` +
-        (range ? ` The colours run from ${ends[0]} to ${ends[1]}.` : '') + (more && ` ${more}`),
+      get legend() {
+        return `<span class="bar"><b>${told(low)}</b><span style="background:` +
+          `${colours.gradient(colours.cividis)}">${tick(mean, `mean ${told(mean)}`)}` +
+          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${told(high)}</b></span>`;
+      },
+      get sentence() {
+        return `${label()}: from ${told(least)} to ${told(most)}, mean ${told(mean)}. ${meaning}` +
+          (range ? ` The colours run from ${told(low)} to ${told(high)}.` : '') +
+          (more ? ` ${more()}` : '');
+      },
     };
   }
 
@@ -251,11 +266,11 @@ SPARE.layers = (() => {
       const {names, values, range} = data.words, name = `relevance ${word}`;
       return once(data, name, () => map(data, name,
         values.subarray(word * data.n, (word + 1) * data.n),
-        `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
-        'High means similar.', range, `All ${names.length} words share this scale.`));
+        () => `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
+        'High means similar.', range, () => `All ${names.length} words share this scale.`));
     }
     return once(data, 'relevance', () => map(data, 'relevance', data.relevance,
-      "Raw cosine between each patch and the question, in CLIP's space",
+      () => "Raw cosine between each patch and the question, in CLIP's space",
       'High means similar. SPARE and CDPruner, as released, favour low.'));
   }
 
@@ -264,9 +279,9 @@ SPARE.layers = (() => {
     if (!values) return nothing(`${label} uses no text weight.`);
     return once(data, `weight ${slot}`, () => {
       const top = values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
-      return map(data, `weight ${slot}`, values, `Text weight that ${label} gave each patch`,
+      return map(data, `weight ${slot}`, values, () => `Text weight that ${label} gave each patch`,
         'The higher, the sooner it is picked, other things equal.', null,
-        `The highest is at ${data.where(top)}.`);
+        () => `The highest is at ${data.where(top)}.`);
     });
   }
 
@@ -283,12 +298,14 @@ SPARE.layers = (() => {
     if (!values) {
       return {...nothing('This needs more than was sent for so many tokens. Asking the server.'), wants: slot};
     }
-    const half = values.reduce((sum, share) => sum + (share > 0.5), 0);
-    const words = half === 0 ? 'No patch is' : half === 1 ? '1 patch is' : `${half} patches are`;
-    return map(data, `leftover ${slot}`, values, `Share of each patch that ${label}'s ` +
-      `${tokensWord(data.picks(slot, k).count)} cannot reconstruct`,
-      '0 means that the kept ones make it up wholly, 1 that they hold nothing of it.', [0, 1],
-      `${words} more than half left over.`);
+    const {count} = data.picks(slot, k), more = () => {
+      const half = values.reduce((sum, share) => sum + (share > 0.5), 0);
+      const words = half === 0 ? 'No patch is' : half === 1 ? '1 patch is' : `${half} patches are`;
+      return `${words} more than half left over.`;
+    };
+    return map(data, `leftover ${slot}`, values,
+      () => `Share of each patch that ${label}'s ${tokensWord(count)} cannot reconstruct`,
+      '0 means that the kept ones make it up wholly, 1 that they hold nothing of it.', [0, 1], more);
   }
 
   const drawn = {difference, order, relevance, weight, leftover,

@@ -220,14 +220,14 @@ SPARE.Pane = class {
   }
 
   #tell() {
-    const {layer} = this;
-    if (this.words.textContent !== layer.sentence) {
-      this.words.textContent = layer.sentence;
-      this.canvas.setAttribute('aria-label', layer.sentence);
+    const {sentence, legend} = this.layer;
+    if (this.words.textContent !== sentence) {
+      this.words.textContent = sentence;
+      this.canvas.setAttribute('aria-label', sentence);
     }
-    if (this.shownLegend !== layer.legend) {
-      this.legend.innerHTML = layer.legend;
-      this.shownLegend = layer.legend;
+    if (this.shownLegend !== legend) {
+      this.legend.innerHTML = legend;
+      this.shownLegend = legend;
     }
   }
 
