@@ -41,22 +41,23 @@ class _Roomy(DynamicLayer):
             self._room[1, i, :, longest - row.values.shape[2] : longest] = row.values[0]
         self._show(longest)
 
-    def _show(self, length: int) -> None:
-        self.keys, self.values = self._room[:, :, :, :length]
+    def _show(self, length: int) -> tuple[Tensor, Tensor]:
+        self._length = length
+        keys, values = self._room[:, :, :, :length]
+        self.keys, self.values = keys, values
+        return keys, values
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        start = self.keys.shape[2]
-        end = start + key_states.shape[2]
-        self._room[0, :, :, start:end] = key_states
-        self._room[1, :, :, start:end] = value_states
-        self._show(end)
-        return self.keys, self.values
+        new = slice(self._length, self._length + key_states.shape[2])
+        self._room[0, :, :, new] = key_states
+        self._room[1, :, :, new] = value_states
+        return self._show(new.stop)
 
     def batch_select_indices(self, indices: Tensor) -> None:
         self._room = self._room[:, indices]
-        self._show(self.keys.shape[2])
+        self._show(self._length)
 
     @property
     def bytes(self) -> int:
