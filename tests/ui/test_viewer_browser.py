@@ -320,7 +320,9 @@ def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, in
 
 
 def test_what_a_study_refuses_is_said_beside_its_button(visitor) -> None:
-    visitor.find("#compare-questions").click()
+    button = visitor.find("#compare-questions")
+    button.evaluate("button => button.scrollIntoView({block: 'end'})")  # what follows is below
+    button.click()
     message = visitor.find("#second .message")
     expect(message).to_contain_text("type the other here")
     expect(message).to_be_in_viewport()
