@@ -41,6 +41,8 @@ _ON_LOAD = """() => {
   });
 }"""
 
+# In the page itself: the server's word would be a journey more before the handler is asked.
+_BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
 _BY_HAND = "() => { SPARE.editByHand() }"
 _TELL = "(budget) => { SPARE.tellBudget?.(budget) }"
 
@@ -170,7 +172,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
         place: where a visitor who pressed something far from Ask reads what went wrong.
         """
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
-        begun = event(lambda: put(busy), None, [p.ask, p.stop], queue=False, **options)
+        begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
         shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
         run = begun.then(stream(handler, place), inputs, outputs, **_ANSWERING, **(options | shown))
         running.append(run)

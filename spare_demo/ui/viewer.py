@@ -17,7 +17,7 @@ from spare_demo.drawings import PANELS, USUAL
 _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
-    *("core", "data", "linear", "colours", "draw", "layers", "words", "viewer", "scrub"),
+    *("core", "data", "linear", "colours", "draw", "layers", "maps", "words", "viewer", "scrub"),
     *("depth", "menus", "messages", "why", "edit", "answers", "link", "tour", "cite"),
 )
 _ON_LOAD = {

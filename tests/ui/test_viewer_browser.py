@@ -301,6 +301,7 @@ def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, in
     expect(visitor.find("#edit [data-start=a]")).to_be_focused()
     assert "empty" in visitor.sentence()
     visitor.point(300)
+    expect(visitor.find(".reasons")).to_contain_text("index 300")
     assert visitor.page.evaluate("SPARE.state.lines") == []  # they would hide what is drawn
     visitor.page.mouse.down()  # no set was started from: it begins with this patch
     visitor.page.mouse.up()

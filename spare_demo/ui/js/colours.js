@@ -18,7 +18,8 @@ SPARE.colours = (() => {
   }
 
   const fine = Array.from({length: 4096}, (_, i) => between(table, i / 4095 * 255));
-  const cividis = (share) => fine[Math.round(Math.min(1, Math.max(0, share)) * 4095)];
+  const level = (share) => Math.round(Math.min(1, Math.max(0, share)) * 4095);
+  const cividis = (share) => fine[level(share)];
 
   function ramp(hue, share) {  // dark, the hue itself, light
     const stops = [[0, ...hue.map((c) => c * 0.35)], [0.5, ...hue],
@@ -27,7 +28,26 @@ SPARE.colours = (() => {
   }
 
   const css = ([r, g, b]) => `rgb(${r},${g},${b})`;
+  const mark = Object.fromEntries(Object.entries(named).map(([name, hue]) => [name, css(hue)]));
+  const levels = fine.map(css);  // by level
+
+  // The shade of a named hue at a step of so many (below 128) from dark to light, and what to write
+  // on it: made once each.
+  const shades = new Map();
+  function shade(name, step, most) {
+    const at = ((name.charCodeAt(0) << 7) | most) << 7 | step;
+    if (!shades.has(at)) {
+      const rgb = ramp(named[name], step / most);
+      const light = 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2];
+      shades.set(at, {fill: css(rgb), ink: light < 128 ? '#fff' : '#000'});
+    }
+    return shades.get(at);
+  }
+
   const gradient = (of) =>
     `linear-gradient(to right,${Array.from({length: 17}, (_, i) => css(of(i / 16))).join()})`;
-  return {named, cividis, ramp, css, gradient};
+  // For legends, by name: of the map, and of each hue from dark to light.
+  const bars = {map: gradient(cividis)};
+  for (const [name, hue] of Object.entries(named)) bars[name] = gradient((t) => ramp(hue, t));
+  return {mark, level, levels, shade, bars};
 })();

@@ -45,7 +45,8 @@ window.SPARE = (() => {
   // {type, data} as compact.py packs it -> a typed array; null stays null.
   function unpack(sent) {
     if (!sent) return null;
-    const bytes = Uint8Array.from(atob(sent.data), (letter) => letter.charCodeAt(0));
+    const text = atob(sent.data), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     return new kinds[sent.type](bytes.buffer);
   }
 

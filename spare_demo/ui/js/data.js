@@ -226,6 +226,12 @@ SPARE.Comparison = class {
     return (this.residuals[name] = new SPARE.Residuals(this.directions, order));
   }
 
+  // Works towards a slot's leftovers at budget k, no longer than a frame can spare; true when they
+  // are there, or nothing can be worked out here.
+  prepared(name, k) {
+    return this.residual(name, k)?.ahead(6, k) ?? true;
+  }
+
   counts(a, b) {  // of two sets that `held` gave
     let both = 0, padA = 0, padB = 0;
     for (let i = 0; i < this.n; i++) {

@@ -1,46 +1,59 @@
 // The canvas: the photo's three versions, and layers painted token by token where they changed.
 'use strict';
 
-// The photo as it is, dimmed, and as the grey ground of a map; render/canvas.py draws the same.
+// The photo as it is, dimmed, and as the grey ground of a map; render/canvas.py draws the same. The
+// last two are made when they are first asked for.
 SPARE.Ground = class {
+  #dim = null;
+  #grey = null;
+
   constructor(photo, grid) {
     this.grid = grid;
-    this.photo = SPARE.Ground.#sheet(photo, grid);
-    this.dim = SPARE.Ground.#sheet(photo, grid);
-    this.grey = SPARE.Ground.#sheet(photo, grid);
-    const {width, height} = grid;
-    const seen = this.photo.getContext('2d').getImageData(0, 0, width, height);
-    const dim = new ImageData(new Uint8ClampedArray(seen.data), width);
-    const grey = new ImageData(new Uint8ClampedArray(seen.data), width);
-    const onPhoto = (x, y) => grid.photos.some(
-      ([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom);
-    for (let cell = 0; cell < grid.tokens.length; cell++) {
-      if (grid.tokens[cell] < 0) continue;  // between two views
-      const x0 = grid.x + (cell % grid.cols) * grid.patch;
-      const y0 = grid.y + Math.floor(cell / grid.cols) * grid.patch;
-      const whole = onPhoto(x0, y0) && onPhoto(x0 + grid.patch - 1, y0 + grid.patch - 1);
-      for (let y = y0; y < y0 + grid.patch; y++) {
-        for (let x = x0; x < x0 + grid.patch; x++) {
-          const at = 4 * (y * width + x), pixel = seen.data;
-          const light = 0.299 * pixel[at] + 0.587 * pixel[at + 1] + 0.114 * pixel[at + 2];
-          const inside = whole || onPhoto(x, y);
-          const soft = inside ? Math.round(light * 0.65 + 45) : Math.floor(pixel[at] * 0.65 + 45);
-          for (let c = 0; c < 3; c++) {
-            if (inside) dim.data[at + c] = Math.round(light * 0.35);
-            grey.data[at + c] = soft;
-          }
-        }
-      }
-    }
-    this.dim.getContext('2d').putImageData(dim, 0, 0);
-    this.grey.getContext('2d').putImageData(grey, 0, 0);
+    this.photo = this.#sheet({willReadFrequently: true});
+    this.photo.getContext('2d').drawImage(photo, 0, 0);
     this.hatches = {};
   }
 
-  static #sheet(photo, {width, height}) {
+  get dim() { return (this.#dim ??= this.#without(0.35, 0)); }
+
+  get grey() { return (this.#grey ??= this.#without(0.65, 45)); }
+
+  #sheet(options) {
     const sheet = document.createElement('canvas');
-    Object.assign(sheet, {width, height});
-    sheet.getContext('2d', {willReadFrequently: true}).drawImage(photo, 0, 0);
+    Object.assign(sheet, {width: this.grid.width, height: this.grid.height});
+    sheet.getContext('2d', options);
+    return sheet;
+  }
+
+  // Without its colours, of this contrast and this much lighter. What is padded there is grey, and
+  // keeps its lightness where nothing is made lighter.
+  #without(contrast, lighter) {
+    const {grid} = this, {width, height, patch, photos} = grid;
+    const image = this.photo.getContext('2d').getImageData(0, 0, width, height), pixel = image.data;
+    const onPhoto = (x, y) => photos.some(
+      ([left, top, right, bottom]) => x >= left && x < right && y >= top && y < bottom);
+    for (let cell = 0; cell < grid.tokens.length; cell++) {
+      if (grid.tokens[cell] < 0) continue;  // between two views
+      const x0 = grid.x + (cell % grid.cols) * patch;
+      const y0 = grid.y + Math.floor(cell / grid.cols) * patch;
+      const whole = onPhoto(x0, y0) && onPhoto(x0 + patch - 1, y0 + patch - 1);
+      for (let y = y0; y < y0 + patch; y++) {
+        for (let x = x0, at = 4 * (y * width + x0); x < x0 + patch; x++, at += 4) {
+          let shade;
+          if (whole || onPhoto(x, y)) {
+            const light = 0.299 * pixel[at] + 0.587 * pixel[at + 1] + 0.114 * pixel[at + 2];
+            shade = Math.round(light * contrast + lighter);
+          } else if (lighter) {
+            shade = Math.floor(pixel[at] * contrast + lighter);
+          } else {
+            continue;
+          }
+          pixel[at] = pixel[at + 1] = pixel[at + 2] = shade;
+        }
+      }
+    }
+    const sheet = this.#sheet();
+    sheet.getContext('2d').putImageData(image, 0, 0);
     return sheet;
   }
 
@@ -62,9 +75,11 @@ SPARE.Ground = class {
   }
 };
 
-// Paints layers on one canvas. A layer is {base, name, key(token) -> number, cell(paint, token)}:
-// the key says all that the token's pixels depend on, so that only what changed is painted again;
-// it is 0 where they are those of the base.
+// Paints layers on one canvas. A layer is {base, name, keys(into), cell(paint, token, key)}: the key
+// of a token says all that its pixels depend on, so that only what changed is painted again; it is 0
+// where they are those of the base, and no cell is asked for. Keys are whole numbers below 2^30, and
+// nothing is made for a single token: what a frame throws away by the thousand is collected later,
+// all at once, and that stops the page for longer than a frame.
 SPARE.Painter = class {
   constructor(canvas) {
     this.canvas = canvas;
@@ -77,8 +92,8 @@ SPARE.Painter = class {
     this.ground = ground;
     this.grid = ground.grid;
     Object.assign(this.canvas, {width: ground.grid.width, height: ground.grid.height});
-    this.keys = new Float64Array(ground.grid.tokens.filter((token) => token >= 0).length);
-    this.next = new Float64Array(this.keys.length);
+    this.keys = new Int32Array(ground.grid.tokens.filter((token) => token >= 0).length);
+    this.next = new Int32Array(this.keys.length);
     this.shown = this.painted = null;
     this.line = Math.max(this.grid.patch < 12 ? 1 : 2, Math.round(this.grid.patch / 13));
   }
@@ -86,67 +101,71 @@ SPARE.Painter = class {
   paint(layer) {
     if (this.painted === layer) return;
     this.painted = layer;
-    const n = this.keys.length;
+    const {keys, next} = this, n = keys.length;
+    layer.keys(next);
     let bare = 0;  // cells that are to show the base again
-    for (let token = 0; token < n; token++) {
-      this.next[token] = layer.key(token);
-      if (!this.next[token] && this.keys[token]) bare++;
-    }
+    for (let token = 0; token < n; token++) if (!next[token] && keys[token]) bare++;
     if (this.shown !== layer.name || bare > n / 8) {  // all at once costs less than so many
       this.ctx.drawImage(this.ground[layer.base], 0, 0);
-      this.keys.fill(0);
+      keys.fill(0);
       this.shown = layer.name;
     }
     for (let token = 0; token < n; token++) {
-      if (this.next[token] === this.keys[token]) continue;
-      this.keys[token] = this.next[token];
-      layer.cell(this, token);
+      const key = next[token];
+      if (key === keys[token]) continue;
+      keys[token] = key;
+      if (key) layer.cell(this, token, key); else this.copy(token, layer.base);
     }
   }
 
-  corner(token) {
-    const {x, y, cols, patch, cells} = this.grid, cell = cells ? cells[token] : token;
-    return [x + (cell % cols) * patch, y + Math.floor(cell / cols) * patch];
+  left(token) {
+    const {x, cols, patch, cells} = this.grid;
+    return x + ((cells ? cells[token] : token) % cols) * patch;
+  }
+
+  top(token) {
+    const {y, cols, patch, cells} = this.grid;
+    return y + Math.floor((cells ? cells[token] : token) / cols) * patch;
   }
 
   // The token's square of one of the ground's sheets.
   copy(token, sheet, opacity = 1) {
-    const [x, y] = this.corner(token), p = this.grid.patch;
+    const x = this.left(token), y = this.top(token), p = this.grid.patch;
     this.ctx.globalAlpha = opacity;
     this.ctx.drawImage(this.ground[sheet], x, y, p, p, x, y, p, p);
     this.ctx.globalAlpha = 1;
   }
 
   fill(token, colour, opacity) {
-    const [x, y] = this.corner(token), p = this.grid.patch;
+    const p = this.grid.patch;
     this.ctx.globalAlpha = opacity;
     this.ctx.fillStyle = colour;
-    this.ctx.fillRect(x, y, p, p);
+    this.ctx.fillRect(this.left(token), this.top(token), p, p);
     this.ctx.globalAlpha = 1;
   }
 
-  // A line along the inner edge; two neighbours of one kind (bits) share it, half each.
+  // A line along the inner edge; two neighbours of one kind (the lowest bits) share it, half each.
   outline(token, colour, width, bits, inset = 0) {
-    const [x, y] = this.corner(token), p = this.grid.patch, long = p - 2 * inset;
+    const x = this.left(token) + inset, y = this.top(token) + inset, long = this.grid.patch - 2 * inset;
     const half = inset ? width : Math.max(1, Math.floor(width / 2));
-    const thick = [0, 1, 2, 3].map((side) => (bits & (1 << side) ? half : width));
+    const below = bits & 2 ? half : width, right = bits & 8 ? half : width;
     this.ctx.fillStyle = colour;
-    this.ctx.fillRect(x + inset, y + inset, long, thick[0]);
-    this.ctx.fillRect(x + inset, y + p - inset - thick[1], long, thick[1]);
-    this.ctx.fillRect(x + inset, y + inset, thick[2], long);
-    this.ctx.fillRect(x + p - inset - thick[3], y + inset, thick[3], long);
+    this.ctx.fillRect(x, y, long, bits & 1 ? half : width);
+    this.ctx.fillRect(x, y + long - below, long, below);
+    this.ctx.fillRect(x, y, bits & 4 ? half : width, long);
+    this.ctx.fillRect(x + long - right, y, right, long);
   }
 
   hatch(token, colour) {
-    this.ctx.drawImage(this.ground.hatch(colour), ...this.corner(token));
+    this.ctx.drawImage(this.ground.hatch(colour), this.left(token), this.top(token));
   }
 
   write(token, text, colour) {
-    const [x, y] = this.corner(token), p = this.grid.patch;
+    const p = this.grid.patch;
     this.ctx.fillStyle = colour;
     this.ctx.font = `${Math.max(6, Math.round(p * (text.length > 2 ? 0.42 : 0.5)))}px system-ui`;
     this.ctx.textAlign = 'center';
     this.ctx.textBaseline = 'middle';
-    this.ctx.fillText(text, x + p / 2, y + p / 2 + 1);
+    this.ctx.fillText(text, this.left(token) + p / 2, this.top(token) + p / 2 + 1);
   }
 };

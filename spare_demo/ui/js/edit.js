@@ -6,12 +6,10 @@ SPARE.edit = (element, props, trigger) => {
   const message = $('.message-place');
   let past = [], future = [], stroke = null, picture = null;
 
-  SPARE.layers.extra = {own: (data) => {
-    const own = state.own;
-    const drawn = SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.css(SPARE.colours.named.H),
-      (i) => own[i] === 1, count());
+  SPARE.layers.drawn.own = (data) => {
+    const drawn = SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.mark.H, state.own, count());
     return count() ? drawn : {...drawn, sentence: 'Your set is empty. Start from one of those below, or draw on the picture.'};
-  }};
+  };
 
   const count = () => state.own?.reduce((sum, flag) => sum + flag, 0) ?? 0;
   const tokens = () => [...state.own].flatMap((flag, token) => (flag ? [token] : []));

@@ -16,7 +16,7 @@ SPARE.Residuals = class {
     for (let i = 0, at = 0; i < n; i++) {
       for (let j = 0; j < width; j++, at++) this.squares[i] += rows[at] * rows[at];
     }
-    this.shares.push(Float32Array.from(this.squares));
+    this.shares.push(new Float32Array(this.squares));
   }
 
   get steps() { return this.shares.length - 1; }
@@ -28,10 +28,11 @@ SPARE.Residuals = class {
     return this.shares[k];
   }
 
-  // Works ahead for at most `time` milliseconds; true when nothing is left to do.
-  ahead(time) {
+  // Works towards the first k picks for at most `time` milliseconds; true when they are done.
+  ahead(time, k = this.order.length) {
     const end = performance.now() + time;
-    while (this.steps < this.order.length) {
+    k = Math.min(k, this.order.length);
+    while (this.steps < k) {
       if (performance.now() > end) return false;
       this.#step();
     }
@@ -99,7 +100,7 @@ SPARE.Residuals = class {
 
   // What is left over after so many picks, of which nothing is, whatever rounding leaves of them.
   #share(count) {
-    const shares = Float32Array.from(this.squares);
+    const shares = new Float32Array(this.squares);
     for (let step = 0; step < count; step++) shares[this.order[step]] = 0;
     this.shares.push(shares);
   }

@@ -21,7 +21,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
       const photo = new Image();
       photo.src = sent.picture;
       await photo.decode();
-      grounds.set(sent.key, new SPARE.Ground(photo, data.grid));
+      const ground = new SPARE.Ground(photo, data.grid);
+      grounds.set(sent.key, ground);
+      setTimeout(() => ground.grey, 1000);  // before somebody looks at a map
       if (grounds.size > 3) grounds.delete(grounds.keys().next().value);
     }
     if (sent !== latest) return;  // another one came while the photo was read
@@ -50,22 +52,17 @@ SPARE.viewer = (element, props, trigger, watch) => {
     if (residual && !residual.ahead(6)) setTimeout(ahead, 12);
   }
 
-  function layerOf(name) {
-    const {data, k, slot} = state;
-    const own = SPARE.layers.extra?.[name];
-    return own ? own(data, k, slot) : SPARE.layers.drawn[name](data, k, slot);
-  }
-
   function paint() {
     frame = 0;
-    const {data, k, layer} = state;
+    const {data, k, layer, slot} = state;
     if (!data) return;
+    if (layer === 'leftover' && !data.prepared(slot, k)) return soon();
     const all = layer === 'all';
     element.firstElementChild.classList.toggle('four', all);
     panes.forEach((pane, i) => {
       pane.figure.hidden = i > 0 && !all;
       if (pane.figure.hidden) return;
-      const drawn = layerOf(all ? overview[i] : layer);
+      const drawn = SPARE.layers.drawn[all ? overview[i] : layer](data, k, slot);
       pane.show(drawn);
       const wants = drawn.asks ?? drawn.wants;
       if (wants && asked !== `${wants} ${k} ${layer}`) {
@@ -251,13 +248,14 @@ SPARE.Pane = class {
     if (bare && this.bare) return;
     this.bare = bare;
     ctx.clearRect(0, 0, grid.width, grid.height);
+    const {painter} = this;
     for (const {token, share, colour} of tints) {
       ctx.globalAlpha = 0.2 + 0.6 * share;
       ctx.fillStyle = colour;
-      ctx.fillRect(...this.painter.corner(token), grid.patch, grid.patch);
+      ctx.fillRect(painter.left(token), painter.top(token), grid.patch, grid.patch);
     }
     ctx.globalAlpha = 1;
-    const middle = (token) => this.painter.corner(token).map((c) => c + grid.patch / 2);
+    const middle = (token) => [painter.left(token), painter.top(token)].map((c) => c + grid.patch / 2);
     for (const {from, to, width, colour} of lines) {
       for (const [style, wide] of [['#fff', width + 3], [colour, width]]) {
         ctx.strokeStyle = style;
@@ -274,7 +272,7 @@ SPARE.Pane = class {
       ctx.fill();
     }
     if (!bare) {
-      const [x, y] = this.painter.corner(cursor);
+      const x = painter.left(cursor), y = painter.top(cursor);
       for (const [style, wide] of [['#000', 6], ['#ffd400', 3]]) {
         ctx.strokeStyle = style;
         ctx.lineWidth = wide;

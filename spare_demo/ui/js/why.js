@@ -149,7 +149,7 @@ SPARE.why = (element, trigger) => {
     const {data, k, cursor, layer, slot} = state, lines = [], tints = [];
     const shown = {A: ['A'], B: ['B'], own: [], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
     for (const of of shown) {
-      const colour = SPARE.colours.css(SPARE.colours.named[of]);
+      const colour = SPARE.colours.mark[of];
       const row = data.slots[of].inside && data.mergedRow(of, k, depthOf(data), cursor);
       if (row) {
         tints.push(...row.parts.map((part) => ({...part, colour})));
@@ -172,6 +172,7 @@ SPARE.why = (element, trigger) => {
     frame = 0;
     const {data, cursor} = state;
     if (!data || cursor === null) return;
+    if (!['A', 'B'].every((slot) => data.prepared(slot, state.k))) return soon();
     for (const slot of ['A', 'B']) {
       if (data.picks(slot, state.k) && !reason(slot)) ask();
     }

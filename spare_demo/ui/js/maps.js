@@ -1,0 +1,106 @@
+// The layers that are maps: raw values over the grey photo, with their scale and their sentence.
+'use strict';
+(() => {
+  const {number, tokensWord, colours, layers: {nothing, waiting}} = SPARE;
+
+  function ends(values) {
+    let least = Infinity, most = -Infinity, sum = 0;
+    for (let i = 0; i < values.length; i++) {
+      least = Math.min(least, values[i]);
+      most = Math.max(most, values[i]);
+      sum += values[i];
+    }
+    return {least, most, mean: sum / values.length};
+  }
+
+  // A map of raw values over the grey photo. range: shared ends, or null for the map's own;
+  // label and more: functions that say what it is and what else there is to say.
+  function map(data, name, values, label, meaning, range = null, more = null) {
+    const {least, most, mean} = ends(values), [low, high] = range ?? [least, most];
+    const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
+    const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
+    const told = (value) => number(value, signed, scale);
+    const side = (at) => (at < 0.08 ? ' class="low"' : at > 0.92 ? ' class="high"' : '');
+    const tick = (value, text) =>
+      `<i${side(share(value))} style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
+    return {
+      name, base: 'grey',
+      keys(into) {
+        for (let i = 0; i < into.length; i++) into[i] = 1 + colours.level(share(values[i]));
+      },
+      cell(paint, i, key) {
+        paint.copy(i, 'grey');
+        paint.fill(i, colours.levels[key - 1], 0.55);
+      },
+      get legend() {
+        return `<span class="bar"><b>${told(low)}</b><span style="background:` +
+          `${colours.bars.map}">${tick(mean, `mean ${told(mean)}`)}` +
+          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${told(high)}</b></span>`;
+      },
+      get sentence() {
+        return `${label()}: from ${told(least)} to ${told(most)}, mean ${told(mean)}. ${meaning}` +
+          (range ? ` The colours run from ${told(low)} to ${told(high)}.` : '') +
+          (more ? ` ${more()}` : '');
+      },
+    };
+  }
+
+  // A map that no budget changes is made once for a comparison.
+  function once(data, name, make) {
+    if (!data.maps.has(name)) data.maps.set(name, make());
+    return data.maps.get(name);
+  }
+
+  function relevance(data) {
+    if (!data.relevance) {
+      return nothing('No relevance: there is no question, or this model has no CLIP text side.');
+    }
+    const word = data.words?.chosen ?? -1;
+    if (word >= 0) {
+      const {names, values, range} = data.words, name = `relevance ${word}`;
+      return once(data, name, () => map(data, name,
+        values.subarray(word * data.n, (word + 1) * data.n),
+        () => `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
+        'High means similar.', range, () => `All ${names.length} words share this scale.`));
+    }
+    return once(data, 'relevance', () => map(data, 'relevance', data.relevance,
+      () => "Raw cosine between each patch and the question, in CLIP's space",
+      'High means similar. SPARE and CDPruner, as released, favour low.'));
+  }
+
+  function weight(data, k, slot) {
+    const {label, weight: values} = data.slots[slot];
+    if (!values) return nothing(`${label} uses no text weight.`);
+    return once(data, `weight ${slot}`, () => {
+      const top = values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
+      return map(data, `weight ${slot}`, values, () => `Text weight that ${label} gave each patch`,
+        'The higher, the sooner it is picked, other things equal.', null,
+        () => `The highest is at ${data.where(top)}.`);
+    });
+  }
+
+  function leftover(data, k, slot) {
+    const {label} = data.slots[slot];
+    if (!data.picks(slot, k)) return waiting(slot, data.slots[slot], k);
+    if (data.slots[slot].merges) {
+      return nothing(`${label} merges tokens: its rows are not patches, so none of them has a share ` +
+        'left over. What its rows lose together is in the curve of the reconstruction error. Point ' +
+        'at a patch to see what it was mixed into.');
+    }
+    const residual = data.residual(slot, k), told = data.leftovers.get(`${slot} ${k}`);
+    const values = residual ? residual.share(k) : told;
+    if (!values) {
+      return {...nothing('This needs more than was sent for so many tokens. Asking the server.'), wants: slot};
+    }
+    const {count} = data.picks(slot, k), more = () => {
+      const half = values.reduce((sum, share) => sum + (share > 0.5), 0);
+      const words = half === 0 ? 'No patch is' : half === 1 ? '1 patch is' : `${half} patches are`;
+      return `${words} more than half left over.`;
+    };
+    return map(data, `leftover ${slot}`, values,
+      () => `Share of each patch that ${label}'s ${tokensWord(count)} cannot reconstruct`,
+      '0 means that the kept ones make it up wholly, 1 that they hold nothing of it.', [0, 1], more);
+  }
+
+  Object.assign(SPARE.layers.drawn, {relevance, weight, leftover});
+})();
