@@ -75,8 +75,9 @@ _LARGE = """async () => {
   }
   const method = label => ({name: label, title: label, label, nested: true, order: order(),
     gain: null, weight: numbers(), factors: null, merges: false});
+  const file = await new Promise(done => sheet.toBlob(done));
   await SPARE.show({
-    key: 'large', picture: sheet.toDataURL(), n, rows, columns, cells: null, link: '',
+    key: 'large', picture: await file.arrayBuffer(), n, rows, columns, cells: null, link: '',
     example: null, parts: [{start: 0, rows, cols: columns}], cosine: numbers(),
     squared_norms: numbers(), methods: {A: method('A one'), B: method('B two')},
     coordinates: null, padding: {type: 'u1', data: base64(new Uint8Array(n))}, shown: 64,

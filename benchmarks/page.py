@@ -138,6 +138,7 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
 
     from spare_demo.models import load_model
     from spare_demo.settings import Settings
+    from spare_demo.ui.bundle import bundled
     from spare_demo.ui.handlers import Handlers
 
     say("the server by itself")
@@ -159,9 +160,9 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
         for shown in handlers.ask(*given):
             visit = shown.get("visit", visit)
             if "stage" in shown:
-                stage = json.loads(shown["stage"])
-                picture = len(stage.pop("picture"))
-                sent = len(json.dumps(stage))
+                stage = shown["stage"]
+                picture = len(stage["picture"])
+                sent = len(bundled(stage)) - picture
     assert visit is not None
     redraws: list[float] = []
     for run in range(runs + 1):

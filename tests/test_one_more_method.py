@@ -138,7 +138,7 @@ def test_its_picks_and_answer_are_on_the_page(picture: str, tiny_model: LlavaMod
     shown: dict[str, Any] = {}
     for step in handlers.ask(*asked, 0, "pad", -2, "stretches", 4, None, None):
         shown |= step
-    labels = {slot: told["label"] for slot, told in json.loads(shown["stage"])["methods"].items()}
+    labels = {slot: told["label"] for slot, told in shown["stage"]["methods"].items()}
     assert labels == {"A": "A Every other (start=2)", "B": "B Last ones (layer=2)"}
     assert "A Every other (start=2) · 4" in shown["answers"]
     layers = json.loads(shown["mail"])["slots"]["B"]

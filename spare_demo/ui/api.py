@@ -22,7 +22,7 @@ from spare_demo.record import read_pick_lists, record
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.settings import Settings
 from spare_demo.ui.handlers import read_seed
-from spare_demo.ui.layout import number_as_sent, photo_input
+from spare_demo.ui.parts import NumberAsSent, photo_input
 from spare_demo.ui.visit import Guide
 from spare_demo.ui.wrong import sentence
 
@@ -222,7 +222,7 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
         return gr.Textbox(value, label=label, visible=False)
 
     def number(label: str, value: int) -> Any:
-        return number_as_sent(gr.Number(value, label=label, visible=False))
+        return NumberAsSent(value, label=label, visible=False)
 
     def budget() -> Any:
         component = number("budget", 64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -101,8 +100,7 @@ class Handlers:
             "message": panels.message_html(),
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
-            # As text, which Gradio's page does not change on the way (ui/steps.py).
-            "stage": json.dumps(payload(visit, budget, link_of(visit, self.model, self.offered))),
+            "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
             "answers": self.answers(visit, budget),
             "cost": panels.cost_html(visit, self.model.prefill_floor),
             # These were of other picks.

@@ -13,7 +13,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.handlers import guarded
 from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, Shown
-from spare_demo.ui.layout import number_as_sent
+from spare_demo.ui.parts import NumberAsSent
 from spare_demo.ui.steps import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
@@ -94,15 +94,13 @@ def lay_out_lab(lab: Lab) -> LabParts:
                 label="Drawn scenes",
             )
             with gr.Row():
-                parts["scenes"] = number_as_sent(
-                    gr.Number(
-                        10,
-                        label=f"Scenes (up to {MOST_SCENES})",
-                        min_width=120,
-                        elem_id="lab-scenes",
-                    )
+                parts["scenes"] = NumberAsSent(
+                    10,
+                    label=f"Scenes (up to {MOST_SCENES})",
+                    min_width=120,
+                    elem_id="lab-scenes",
                 )
-                parts["seed"] = number_as_sent(gr.Number(0, label="Seed of random", min_width=120))
+                parts["seed"] = NumberAsSent(0, label="Seed of random", min_width=120)
             with gr.Row(elem_id="lab-actions"):
                 parts["run"] = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
                 parts["stop"] = gr.Button(

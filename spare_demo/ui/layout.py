@@ -3,73 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import gradio as gr
-from gradio.data_classes import ImageData
-from gradio.utils import get_upload_folder, is_in_or_equal
 
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
-from spare_demo.ui.viewer import ANSWERS_ON_LOAD, scripted
+from spare_demo.ui.parts import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, scripted, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _VIEWS = [("in equal shares to each view", "shares"), ("over all views together", "together")]
 PERCENTS = (5, 10, 20, 50)
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
-
-
-class _SentPicture(ImageData):
-    """A picture as a program sends it. Those who send a name alone learn how it is done."""
-
-    @classmethod
-    def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
-        if isinstance(obj, str):
-            raise gr.Error(
-                "Send the picture as a file: in Python image=handle_file('photo.png'), with "
-                "handle_file from gradio_client."
-            )
-        return super().model_validate(obj, **options)
-
-
-def photo_input(**options: Any) -> gr.Image:
-    """Gradio's picture input, handing over the file as it was uploaded.
-
-    Its own preparation opens the picture before anyone could look at its size, and refuses kinds
-    that `pictures.open_picture` can read. (A subclass would make Gradio write a file beside it.)
-    """
-    image = gr.Image(type="filepath", **options)
-    image.data_model = _SentPicture
-    image.preprocess = lambda payload: payload.path if payload else None  # type: ignore[method-assign]
-    keep = image.async_move_resource_to_block_cache
-
-    async def keep_uploads(url_or_file_path: str | Path | None) -> str | None:
-        path = str(url_or_file_path)
-        if path.startswith(("http://", "https://")):
-            url_or_file_path = _uploaded(path)
-            if url_or_file_path is None:
-                raise gr.Error("Send the picture itself: this page fetches nothing from addresses.")
-        return await keep(url_or_file_path)
-
-    # Gradio would download an address of any length and kind for whoever names it.
-    image.async_move_resource_to_block_cache = keep_uploads  # type: ignore[method-assign]
-    return image
-
-
-def _uploaded(address: str) -> str | None:
-    """The file that this address names, if it was uploaded here: programs name uploads so."""
-    path = unquote(urlsplit(address).path.partition("/gradio_api/file=")[2])
-    return path if path and is_in_or_equal(path, get_upload_folder()) else None
-
-
-def number_as_sent(component: gr.Number | gr.Slider) -> Any:
-    """The component, handing over what was typed: the handlers' refusals say what to do next."""
-    component.preprocess = lambda payload: payload  # type: ignore[method-assign]
-    return component
 
 
 @dataclass(frozen=True)
@@ -108,6 +56,7 @@ class Parts:
     marks: tuple[tuple[int | str, gr.Button], ...]
     notes: gr.HTML
     answers: gr.HTML
+    lost: gr.HTML
     curve: gr.Plot
     curve_words: gr.HTML
     cost: gr.HTML
@@ -158,8 +107,10 @@ def lay_out(
     parts["cite"] = scripted("cite", "cite")
     with gr.Row(elem_id="why"):
         with gr.Column(min_width=300):
-            gr.HTML("<h2>What is lost: reconstruction error against k</h2>")
-            parts["curve"] = gr.Plot(shown["curve"], show_label=False, elem_id="curve")
+            parts["lost"] = near("<h2>What is lost: reconstruction error against k</h2>")
+            parts["curve"] = gr.Plot(
+                shown["curve"], show_label=False, visible=False, elem_id="curve"
+            )
             parts["curve_words"] = gr.HTML(shown["curve_words"])
         with gr.Column(min_width=300):
             gr.HTML("<h2>What changes: KL to the unpruned model against k</h2>")
@@ -246,25 +197,23 @@ def _asked(
             visible=model.several_views,
             elem_id="views",
         )
-        parts["seed"] = number_as_sent(gr.Number(settings.seed, label="Seed of random picks"))
+        parts["seed"] = NumberAsSent(settings.seed, label="Seed of random picks")
     return parts
 
 
 def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    parts["stage"] = scripted("viewer", "stage", shown["stage"])
+    parts["stage"] = viewer(shown["stage"])
     parts["own"] = scripted("edit", "edit")  # in the budget's place, while "Yours" is looked at
     parts["mail"] = scripted("mail", "mail")
-    parts["budget"] = number_as_sent(
-        gr.Slider(
-            1,
-            tokens,
-            min(settings.budget, tokens),
-            step=1,
-            label="Budget: visual tokens kept",
-            buttons=[],
-            elem_id="budget",
-        )
+    parts["budget"] = SliderAsSent(
+        1,
+        tokens,
+        min(settings.budget, tokens),
+        step=1,
+        label="Budget: visual tokens kept",
+        buttons=[],
+        elem_id="budget",
     )
     parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
     with gr.Row(elem_id="marks"):

@@ -43,6 +43,7 @@ _ON_LOAD = """() => {
 
 # In the page itself: the server's word would be a journey more before the handler is asked.
 _BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
+_SHOW = "() => ({__type__: 'update', visible: true})"
 _BY_HAND = "() => { SPARE.editByHand() }"
 _TELL = "(budget) => { SPARE.tellBudget?.(budget) }"
 
@@ -201,6 +202,8 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     redrawn = [p.budget, p.visit]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
     p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
+    # Plotly is larger than all else together, and draws anew at every question.
+    p.lost.near(None, None, p.curve, js=_SHOW, **_QUIET)
     p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
     studies = handlers.studies
     answering(p.find_enough.click, studies.enough, [p.visit], place="enough")

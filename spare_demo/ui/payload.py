@@ -11,7 +11,7 @@ from typing import Any
 from spare_demo.compact import MOST_BYTES, compact, packed, packed_sources, size_of
 from spare_demo.explain import Factors, Reason, leftover, why
 from spare_demo.pruners import LayerPruner, Pruner
-from spare_demo.render.png import data_address
+from spare_demo.render.png import png_bytes
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.visit import SLOTS, Visit
@@ -20,7 +20,7 @@ _numbers = itertools.count()  # mail that says the same again must arrive again
 
 
 def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
-    """The comparison as JSON-ready values: what `compact` gives, and what it lies on.
+    """The comparison as `bundle` takes it: what `compact` gives, and what it lies on.
 
     js/data.js reads it. `budget` matters to methods that are not nested: their picks are those of
     this budget, and the browser asks the server for others. `link`: the query of an address that
@@ -47,7 +47,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         "of": identity(visit),
         "depth": exploration.view.layers,
         "key": "-".join(visit.key),
-        "picture": data_address(canvas.image, compress_level=3),
+        "picture": png_bytes(canvas.image, compress_level=3),
         "canvas": {
             "patch": canvas.patch,
             "x": canvas.origin[0],

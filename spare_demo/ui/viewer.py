@@ -6,19 +6,24 @@ Their HTML lies in `html/`, their JavaScript in `js/`; nothing is built or fetch
 
 from __future__ import annotations
 
+import itertools
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache
 
 from spare_demo.drawings import PANELS, USUAL
+from spare_demo.ui.bundle import bundled
+from spare_demo.ui.parts import kind_of
 
 _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "words", "viewer", "scrub"),
     *("depth", "menus", "messages", "why", "edit", "answers", "link", "tour", "cite"),
+    "near",
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"
@@ -29,6 +34,7 @@ _ON_LOAD = {
     # The hidden part through which the server answers the page's own questions.
     "mail": "watch('value', () => { if (props.value) SPARE.hear(props.value) });",
 }
+_NEAR = "SPARE.near(element, trigger); /* 'near' */"
 ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' */"
 
 
@@ -50,12 +56,13 @@ def _panel_choices() -> str:
     )
 
 
-def scripted(part: str, name: str, value: Any = None) -> gr.HTML:
+def scripted(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
     """A part that the page's own JavaScript fills; Gradio only hands it its value.
 
     Args:
         part: which one: a key of the list above, and where it has HTML, of `html/`.
         name: its id on the page.
+        kind: of HTML.
     """
     template = _HERE / "html" / f"{part}.html"
     markup = template.read_text("utf-8") if template.exists() else ""
@@ -63,10 +70,38 @@ def scripted(part: str, name: str, value: Any = None) -> gr.HTML:
         markup = markup.replace("PANES", (_HERE / "html" / "pane.html").read_text("utf-8") * 4)
     if part == "cite":
         markup = markup.replace("PANELS", _panel_choices())
-    return gr.HTML(
-        value,
+    return kind(
         html_template=markup,
         js_on_load=_ON_LOAD[part],
         apply_default_css=False,
         elem_id=name,
     )
+
+
+def viewer(comparison: dict[str, Any]) -> gr.HTML:
+    """The patch viewer; its value, what `payload` gives, becomes the address of a file.
+
+    Gradio's page makes text of a value again and again, to see whether it is another one, and the
+    garbage of that would stop the browser while somebody scrubs. Like an upload the file lies in
+    Gradio's cache for some hours; that of `comparison`, on which the page opens, stays.
+    """
+    numbers = itertools.count()
+
+    def filed(_: gr.HTML, value: dict[str, Any] | None) -> str | None:
+        if value is None:
+            return None
+        # Asked again the same is sent again: it may not have arrived.
+        name = f"comparison-{next(numbers)}.bin"
+        path = save_bytes_to_cache(bundled(value), name, part.GRADIO_CACHE)
+        part.temp_files.add(path)  # the page's own part's: those of a visitor's are never cleared
+        return path
+
+    part = scripted("viewer", "stage", kind_of(gr.HTML, postprocess=filed))
+    part.value = filed(part, comparison)
+    part.keep_in_cache.add(part.value)
+    return part
+
+
+def near(markup: str) -> gr.HTML:
+    """HTML with an event, `near`: once it is in sight, or a little below. For what is large."""
+    return gr.HTML(markup, js_on_load=_NEAR)

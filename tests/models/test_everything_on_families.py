@@ -146,7 +146,7 @@ def test_a_strip_of_1_to_200_on_page_and_command_line(
         visit = shown["visit"]
         assert shown["message"] == "" and shown["answers"].count("prefill") == 3
         assert visit.answers["A"].visual_tokens == 1
-        assert json.loads(shown["stage"])["picture"].startswith("data:image/")
+        assert shown["stage"]["picture"].startswith(b"\x89PNG")
         argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / str(aspect))]
         argv += ["--model", str(folder), "--device", "cpu", "--aspect", str(aspect)]
         argv += ["--methods", "divprune", "--budget", "50%", "--max-new-tokens", "1", "--zip"]

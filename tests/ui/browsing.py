@@ -69,6 +69,12 @@ class Visitor:
         data = self.find("#stage canvas[role=img]").nth(pane).evaluate("c => c.toDataURL()")
         return Image.open(io.BytesIO(base64.b64decode(data.split(",", 1)[1]))).convert("RGB")
 
+    def curve(self) -> sync_api.Locator:
+        """The plot of what is lost, drawn: it is loaded when it comes near."""
+        self.find("#why h2").first.scroll_into_view_if_needed()
+        expect(self.find("#curve .js-plotly-plot .main-svg").first).to_be_visible()
+        return self.find("#curve")
+
     def sentence(self, pane: int = 0) -> str:
         self.page.wait_for_timeout(120)  # the words change at most ten times a second
         return self.find("#stage figcaption").nth(pane).inner_text()

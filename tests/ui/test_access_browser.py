@@ -40,7 +40,7 @@ def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> N
     visitor.point(100)
     visitor.find("#settings button").first.click()
     # Until its library is there, Gradio's plot is an empty box that axe does not like.
-    browsing.expect(visitor.find("#curve .main-svg").first).to_be_visible(timeout=browsing.PATIENCE)
+    visitor.curve()
     for layer in ("difference", "relevance", "order", "all", "own"):
         visitor.layer(layer)
         assert grave(page) == []

@@ -20,10 +20,44 @@ pytestmark = browsing.MARKS
 def test_it_opens_on_a_finished_comparison(visitor) -> None:
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#cost tbody tr")).to_have_count(3)
-    expect(visitor.find("#curve .js-plotly-plot .main-svg").first).to_be_visible()
+    visitor.curve()
     expect(visitor.find("#truth")).to_contain_text("True answer")
     assert "A SPARE kept 64 of 576 tokens" in visitor.sentence()
     assert visitor.find("#stop").count() == 0 or not visitor.find("#stop").is_visible()
+
+
+def test_what_is_below_is_loaded_when_it_comes_near(browser, served) -> None:
+    page = browser.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    visitor = Visitor(page).open(served.url)
+    visitor.ask("How many arrows are there?")
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#ask")).to_be_visible()
+    assert visitor.find("#curve").count() == 0
+    assert not [url for url in asked if "plotly" in url.lower()]
+    menu = visitor.find("#method-b input")
+    menu.press("ControlOrMeta+a")
+    menu.press_sequentially(PRUNERS["divprune"].title)
+    menu.press("Enter")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("B DivPrune")
+    expect(visitor.find("#ask")).to_be_visible()
+    expect(visitor.curve()).to_contain_text("B DivPrune")  # of what was asked last
+    page.close()
+
+
+def test_pictures_that_do_not_arrive_are_said(browser, served) -> None:
+    page = browser.new_page()
+    visitor = Visitor(page).open(served.url)
+    before = visitor.picture().tobytes()
+    page.route("**/comparison-*.bin", lambda route: route.abort())
+    visitor.ask("How many stars are there?")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("Press Ask again")
+    page.unroute("**/comparison-*.bin")
+    visitor.ask("How many stars are there?")
+    expect(visitor.find("#stage figcaption").first).to_contain_text("64 of 576")
+    assert visitor.picture().tobytes() != before
+    page.close()
 
 
 def test_upload_a_wide_picture_and_ask(visitor, wide_picture: Path) -> None:

@@ -131,9 +131,7 @@ def test_the_link_of_a_comparison_opens_it_again(handlers) -> None:
     example = handlers.offered[1]
     given = ("random", "uniform", 7, handlers.model.aspect(None), -1, "tokens", 5, None, None)
     sent = merged(handlers.ask(example.path, example.question, *given))
-    (shown,) = handlers.reopen(
-        {"query": dict(parse_qsl(json.loads(sent["stage"])["link"]))}, sent["visit"]
-    )
+    (shown,) = handlers.reopen({"query": dict(parse_qsl(sent["stage"]["link"]))}, sent["visit"])
     assert shown == {
         "image": example.path, "question": example.question, "method_a": "random",
         "method_b": "uniform", "seed": 7, "aspect": given[3], "tower_layer": -1, "text": "tokens",
@@ -149,7 +147,7 @@ def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, ph
     given = ("spare", "cdpruner", 0, aspect, -2, "stretches", 5, None, None)
     shown = merged(handlers.ask(example.path, example.question, *given))
     assert passes == []
-    assert shown["answers"].count("prefill") == 3 and json.loads(shown["stage"])["example"] == 2
+    assert shown["answers"].count("prefill") == 3 and shown["stage"]["example"] == 2
     merged(handlers.ask(photo_file, example.question, *given))
     assert passes.looks() == 1, "the same question of another picture is asked anew"
 

@@ -42,9 +42,17 @@ window.SPARE = (() => {
 
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
-  // {type, data} as compact.py packs it -> a typed array; null stays null.
+  // A file as bundle.py makes it -> what it holds; its arrays are typed arrays on the file itself.
+  function unbundled(file) {
+    const length = new DataView(file).getUint32(0, true), after = 4 + Math.ceil(length / 4) * 4;
+    const head = new TextDecoder().decode(new Uint8Array(file, 4, length));
+    return JSON.parse(head, (_, value) => (value?.from === undefined || !kinds[value.type] ? value
+      : new kinds[value.type](file, after + value.from, value.count)));
+  }
+
+  // {type, data} as compact.py packs it -> a typed array; null and a typed array stay.
   function unpack(sent) {
-    if (!sent) return null;
+    if (!sent || ArrayBuffer.isView(sent)) return sent;
     const text = atob(sent.data), bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     return new kinds[sent.type](bytes.buffer);
@@ -107,6 +115,6 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-  return {on, emit, hear, ask, unpack, number, percent, tokensWord, escape,
+  return {on, emit, hear, ask, unbundled, unpack, number, percent, tokensWord, escape,
           expectedJaccard, save, unhurried, calm};
 })();

@@ -1,10 +1,32 @@
 // What is refused is said beside the button that was pressed, and may be out of sight there.
 'use strict';
-new MutationObserver((changes) => {
-  for (const {addedNodes} of changes) {
-    for (const node of addedNodes) {
-      const message = node.matches?.('.message') ? node : node.querySelector?.('.message');
-      message?.scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+(() => {
+  // A page that moves meanwhile can end a scroll on its way, so it is looked at again; whoever
+  // scrolls or types by then has seen enough.
+  const PAUSES = [400, 800, 1600];  // milliseconds
+  let hand = 0;
+  for (const kind of ['wheel', 'touchmove', 'keydown', 'pointerdown']) {
+    addEventListener(kind, () => { hand = performance.now(); }, {capture: true, passive: true});
+  }
+
+  function bring(message, behavior) {
+    message.scrollIntoView({block: 'nearest', behavior});
+    const began = performance.now();
+    for (const pause of PAUSES) {
+      setTimeout(() => {
+        const {top, bottom} = message.getBoundingClientRect();
+        const away = bottom > top && (top >= innerHeight || bottom <= 0);
+        if (message.isConnected && away && hand < began) message.scrollIntoView({block: 'nearest'});
+      }, pause);
     }
   }
-}).observe(document, {childList: true, subtree: true});
+
+  new MutationObserver((changes) => {
+    for (const {addedNodes} of changes) {
+      for (const node of addedNodes) {
+        const message = node.matches?.('.message') ? node : node.querySelector?.('.message');
+        if (message) bring(message, SPARE.calm() ? 'auto' : 'smooth');
+      }
+    }
+  }).observe(document, {childList: true, subtree: true});
+})();

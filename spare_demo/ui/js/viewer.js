@@ -14,13 +14,26 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const RESTS = 100;  // milliseconds without a new picture, after which the slider rests
   let frame = 0, asked = '', layers = null, paintedAt = 0;
 
+  // The server names a file (ui/viewer.py).
+  async function read() {
+    const path = props.value;
+    if (!path) return;
+    const {root, api_prefix} = window.gradio_config;
+    try {
+      const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
+      if (!answer.ok) throw new Error(`${answer.status}`);
+      const sent = SPARE.unbundled(await answer.arrayBuffer());
+      if (path === props.value) SPARE.show(sent);
+    } catch {
+      panes[0].words.textContent = 'These pictures did not arrive. Press Ask again.';
+    }
+  }
+
   async function show(sent) {
     if (!sent?.key) return;
     const data = new SPARE.Comparison(sent);
     if (sent.picture && !grounds.has(sent.key)) {
-      const photo = new Image();
-      photo.src = sent.picture;
-      await photo.decode();
+      const photo = await createImageBitmap(new Blob([sent.picture], {type: 'image/png'}));
       const ground = new SPARE.Ground(photo, data.grid);
       grounds.set(sent.key, ground);
       setTimeout(() => ground.grey, 1000);  // before somebody looks at a map
@@ -190,7 +203,6 @@ SPARE.viewer = (element, props, trigger, watch) => {
 
   let latest = null;
   SPARE.show = (sent) => show(latest = sent);  // for programs that bring their own comparison
-  const read = () => SPARE.show(JSON.parse(props.value || 'null'));
   watch('value', read);
   choose();
   read();

@@ -1,0 +1,76 @@
+"""Gradio's own parts, handing over what visitors send as they sent it."""
+
+from __future__ import annotations
+
+from abc import ABCMeta
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+import gradio as gr
+from gradio.data_classes import ImageData
+from gradio.utils import get_upload_folder, is_in_or_equal
+
+PartT = TypeVar("PartT")
+
+
+def kind_of(base: type[PartT], **members: Any) -> type[PartT]:
+    """A class of Gradio's with other members; its page takes it for the class itself.
+
+    A class, because Gradio makes a visitor's parts anew from their class: what is changed on one
+    part alone is gone after the first step that passes it over. By this way round Gradio's own
+    making of classes, because that writes a file of types beside the source.
+    """
+    members |= {"__module__": base.__module__, "__doc__": base.__doc__}
+    return ABCMeta.__new__(type(base), base.__name__, (base,), members)
+
+
+class _SentPicture(ImageData):
+    """A picture as a program sends it. Those who send a name alone learn how it is done."""
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
+        if isinstance(obj, str):
+            raise gr.Error(
+                "Send the picture as a file: in Python image=handle_file('photo.png'), with "
+                "handle_file from gradio_client."
+            )
+        return super().model_validate(obj, **options)
+
+
+async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) -> str | None:
+    """Gradio would download an address of any length and kind for whoever names it."""
+    path = str(url_or_file_path)
+    if path.startswith(("http://", "https://")):
+        url_or_file_path = _uploaded(path)
+        if url_or_file_path is None:
+            raise gr.Error("Send the picture itself: this page fetches nothing from addresses.")
+    return await gr.Image.async_move_resource_to_block_cache(image, url_or_file_path)
+
+
+def _uploaded(address: str) -> str | None:
+    """The file that this address names, if it was uploaded here: programs name uploads so."""
+    path = unquote(urlsplit(address).path.partition("/gradio_api/file=")[2])
+    return path if path and is_in_or_equal(path, get_upload_folder()) else None
+
+
+_Photo = kind_of(
+    gr.Image,
+    data_model=_SentPicture,
+    preprocess=lambda self, payload: payload.path if payload else None,
+    async_move_resource_to_block_cache=_keep_uploads,
+)
+
+
+def photo_input(**options: Any) -> gr.Image:
+    """Gradio's picture input, handing over the file as it was uploaded.
+
+    Its own preparation opens the picture before anyone could look at its size, and refuses kinds
+    that `pictures.open_picture` can read.
+    """
+    return _Photo(type="filepath", **options)
+
+
+# They hand over what was typed: the handlers' refusals say what to do next.
+NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
+SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)

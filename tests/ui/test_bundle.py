@@ -1,0 +1,87 @@
+"""The file of a comparison, read back by the book."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spare_demo.ui.bundle import bundled
+from spare_demo.ui.payload import payload
+from spare_demo.ui.viewer import viewer
+from spare_demo.ui.visit import Choices, Guide
+
+KINDS = ("f4", "i4", "i2", "u2", "u1")
+arrays = st.builds(
+    lambda kind, data: {
+        "type": kind,
+        "data": base64.b64encode(data[: len(data) // 4 * 4]).decode(),
+    },
+    st.sampled_from(KINDS),
+    st.binary(max_size=40),
+)
+plain = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5)
+values = st.recursive(
+    arrays | st.binary(max_size=7) | plain,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=12,
+)
+
+
+def read(file: bytes) -> Any:
+    """What a bundle holds; arrays as (type, bytes)."""
+    length = int.from_bytes(file[:4], "little")
+    after = 4 + -(-length // 4) * 4
+
+    def array(value: dict[str, Any]) -> Any:
+        if value.keys() != {"type", "from", "count"}:
+            return value
+        start = after + value["from"]
+        assert start % 4 == 0  # else no typed array can lie on it
+        numbers = np.frombuffer(file, f"<{value['type']}", value["count"], start)
+        return value["type"], numbers.tobytes()
+
+    return json.loads(file[4 : 4 + length], object_hook=array)
+
+
+def expected(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return "u1", value
+    if isinstance(value, list):
+        return [expected(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"type", "data"}:
+        return value["type"], base64.b64decode(value["data"])
+    return {name: expected(one) for name, one in value.items()}
+
+
+@given(st.dictionaries(st.text(max_size=4), values))
+def test_what_goes_in_comes_out(told: dict[str, Any]) -> None:
+    assert read(bundled({"told": told}))["told"] == expected(told)
+
+
+def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
+    guide: Guide, photo_file: str
+) -> None:
+    def asked(question: str) -> dict[str, Any]:
+        return payload(guide.look(photo_file, question, Choices("spare", "uniform"), None), 5)
+
+    first, other = asked("What is it?"), asked("Which one?")
+    part = viewer(first)
+    opening, later = part.value, part.__class__(**part.constructor_args).postprocess(other)
+    assert part.keep_in_cache == {opening} and part.temp_files == {opening, later}
+    for path, told in ((opening, first), (later, other)):
+        with open(path, "rb") as file:
+            assert read(file.read()) == expected(json_like(told))
+
+
+def json_like(told: Any) -> Any:
+    """Tuples as the lists that JSON makes of them."""
+    if isinstance(told, dict):
+        return {name: json_like(one) for name, one in told.items()}
+    return [json_like(one) for one in told] if isinstance(told, list | tuple) else told
