@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from spare_demo.ui.answers import answers_html
+from spare_demo.ui.bundle import bundled
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.panels import cost_html
@@ -34,7 +35,8 @@ def bits(sent: dict[str, str]) -> list[int]:
 
 
 def test_the_browser_gets_no_set_to_draw(visit: Visit) -> None:
-    sent = json.loads(json.dumps(payload(visit, 8)))
+    sent = payload(visit, 8)
+    assert bundled(sent)
     method = sent["methods"]["B"]
     assert method["inside"] and method["order"] is None and method["label"] == "B FastV"
     assert method["lowest"] == 6 and method["per_layer"] is None and sent["depth"] == 3
