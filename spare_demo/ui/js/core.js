@@ -52,7 +52,8 @@ window.SPARE = (() => {
 
   // {type, data} as compact.py packs it -> a typed array; null and a typed array stay.
   function unpack(sent) {
-    if (!sent || ArrayBuffer.isView(sent)) return sent;
+    if (!sent) return null;
+    if (ArrayBuffer.isView(sent)) return sent;
     const text = atob(sent.data), bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     return new kinds[sent.type](bytes.buffer);
