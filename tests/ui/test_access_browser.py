@@ -44,6 +44,13 @@ def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> N
     for layer in ("difference", "relevance", "order", "all", "own"):
         visitor.layer(layer)
         assert grave(page) == []
+    visitor.layer("difference")
+    visitor.find("#budget input[type=number]").fill("100")  # the answers are of another budget
+    browsing.expect(visitor.find(".stale-note")).to_be_visible()
+    assert grave(page) == []
+    visitor.find("#question textarea").fill("And now?")  # and all of it is of another question
+    browsing.expect(visitor.find("body.asked-anew")).to_be_attached()
+    assert grave(page) == []
     context.close()
 
 
