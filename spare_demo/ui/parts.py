@@ -21,7 +21,7 @@ def kind_of(base: type[PartT], **members: Any) -> type[PartT]:
     part alone is gone after the first step that passes it over. By this way round Gradio's own
     making of classes, because that writes a file of types beside the source.
     """
-    members |= {"__module__": base.__module__, "__doc__": base.__doc__}
+    members["__module__"] = base.__module__
     return ABCMeta.__new__(type(base), base.__name__, (base,), members)
 
 

@@ -22,8 +22,7 @@ _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "words", "viewer", "scrub"),
-    *("depth", "menus", "messages", "why", "edit", "answers", "link", "tour", "cite"),
-    "near",
+    *("depth", "menus", "messages", "near", "why", "edit", "answers", "link", "tour", "cite"),
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"

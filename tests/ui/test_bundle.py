@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import numpy as np
+from gradio.route_utils import delete_files_created_by_app
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,12 +75,15 @@ def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
         return payload(guide.look(photo_file, question, Choices("spare", "uniform"), None), 5)
 
     first, other = asked("What is it?"), asked("Which one?")
-    part = viewer(first)
+    with gr.Blocks() as demo:
+        part = viewer(first)
     opening, later = part.value, part.__class__(**part.constructor_args).postprocess(other)
     assert part.keep_in_cache == {opening} and part.temp_files == {opening, later}
     for path, told in ((opening, first), (later, other)):
         with open(path, "rb") as file:
             assert read(file.read()) == expected(json_like(told))
+    delete_files_created_by_app(demo, age=0)  # as Gradio does by the clock
+    assert Path(opening).exists() and not Path(later).exists()
 
 
 def json_like(told: Any) -> Any:

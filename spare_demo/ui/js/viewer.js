@@ -25,6 +25,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       const sent = SPARE.unbundled(await answer.arrayBuffer());
       if (path === props.value) SPARE.show(sent);
     } catch {
+      if (path !== props.value) return;
       panes[0].words.textContent = 'These pictures did not arrive. Press Ask again.';
     }
   }
