@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import AttentionInterface
 
 NAME = "packed-questions"
 BLOCK = 32
 """Tokens of a block of questions. No question may be longer: it would reach over two borders."""
-
-
-_ROWS = 160
 
 
 def block_mask(owner: Tensor) -> Tensor:
@@ -58,6 +56,13 @@ def packed_attention(
     Returns:
         (B, P + T, H, D), and no weights.
     """
+    with torch.autocast(query.device.type, enabled=False):
+        query = (query * scaling).to(value.dtype)
+        key = key.to(value.dtype)
+        return _attended(query, key, value, mask).transpose(1, 2), None
+
+
+def _attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
     count, heads, length, width = query.shape
     blocks = mask.shape[1]
     before = length - blocks * BLOCK
@@ -70,26 +75,11 @@ def packed_attention(
     near = q @ torch.cat([_one_before(k, 0.0, 2), k], 3).mT  # (B, H, blocks, BLOCK, 2 BLOCK)
     near = near.masked_fill(~mask[:, None], -torch.inf)
     far = (asked_q @ first_k.mT).view(*shape[:4], before)
-    weights = _shares(torch.cat([far, near], -1), scaling)
-    far, near = weights.split([before, 2 * BLOCK], -1)
+    far, near = torch.cat([far, near], -1).softmax(-1).split([before, 2 * BLOCK], -1)
     asked = far.reshape(count, heads, -1, before) @ first_v
     asked = asked + (near @ torch.cat([_one_before(v, 0.0, 2), v], 3)).view_as(asked)
-    return torch.cat([_causal(first_q, first_k, first_v, scaling), asked], 2).transpose(1, 2), None
-
-
-def _causal(query: Tensor, key: Tensor, value: Tensor, scaling: float) -> Tensor:
-    """Plain causal attention, some rows at a time: what they cannot see is not worked out."""
-    length, seen = query.shape[2], []
-    for start, rows in zip(range(0, length, _ROWS), query.split(_ROWS, 2), strict=True):
-        stop = start + rows.shape[2]
-        hidden = torch.ones(rows.shape[2], stop, dtype=torch.bool, device=query.device)
-        scores = (rows @ key[:, :, :stop].mT).masked_fill(hidden.triu(start + 1), -torch.inf)
-        seen.append(_shares(scores, scaling) @ value[:, :, :stop])
-    return torch.cat(seen, 2)
-
-
-def _shares(scores: Tensor, scaling: float) -> Tensor:
-    return (scores.float() * scaling).softmax(-1).to(scores.dtype)
+    first = (states.contiguous() for states in (first_q, first_k, first_v))
+    return torch.cat([F.scaled_dot_product_attention(*first, is_causal=True, scale=1.0), asked], 2)
 
 
 def _one_before(blocks: Tensor, empty: float, dim: int = 1) -> Tensor:
