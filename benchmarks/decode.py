@@ -4,7 +4,8 @@
                                 [--json FILE]
 
 With all visual tokens, with 64 by SPARE and with 64 by CDPruner, every answer so many tokens long:
-what ends an answer is switched off. The floor is the slowest of the three alone. Prefills count.
+what ends an answer is switched off. The floor is the slowest of the three alone. First whole
+answers, prefills included, which stay apart either way; then the steps of decoding by themselves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import deque
+from collections.abc import Mapping, Sequence
 
 from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
 
@@ -24,6 +26,8 @@ from spare_demo.models import Answer, load_model
 from spare_demo.models.rows import kept_rows
 from spare_demo.models.together import decode_together
 from spare_demo.pruners import PRUNERS
+
+LABELS = ("all", "spare", "cdpruner")
 
 
 def main() -> None:
@@ -40,11 +44,14 @@ def main() -> None:
         None,
         *(PRUNERS[name].select(view.tokens, budget) for name in ("spare", "cdpruner")),
     ]
-    asked = dict(zip(("all", "spare", "cdpruner"), selections, strict=True))
+    asked = dict(zip(LABELS, selections, strict=True))
     allocated: deque[int] = deque(maxlen=1)
+    steps: dict[str, list[float]] = {name: [] for name in (*LABELS, "together")}
 
-    def alone(i: int) -> tuple[int, ...]:
-        return model.answer(view, selections[i], args.tokens).token_ids
+    def alone(label: str) -> tuple[int, ...]:
+        answer = model.answer(view, asked[label], args.tokens)
+        steps[label].append(answer.decode_seconds)
+        return answer.token_ids
 
     def together() -> tuple[tuple[int, ...], ...]:
         rows = {label: kept_rows(view.picture, kept) for label, kept in asked.items()}
@@ -54,25 +61,21 @@ def main() -> None:
         ):
             done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
         allocated.append(sum(answer.allocated_bytes for answer in done.values()))
+        steps["together"].append(max(answer.decode_seconds for answer in done.values()))
         return tuple(done[label].token_ids for label in asked)
 
-    seconds = in_turns(
+    whole = in_turns(
         args.runs,
         device,
-        all=lambda: alone(0),
-        spare=lambda: alone(1),
-        cdpruner=lambda: alone(2),
+        all=lambda: alone("all"),
+        spare=lambda: alone("spare"),
+        cdpruner=lambda: alone("cdpruner"),
         together=together,
     )
-    each = [seconds[name] for name in ("all", "spare", "cdpruner")]
-    slowest = [max(times) for times in zip(*each, strict=True)]
     shape = f"{view.input_ids.shape[1]} positions unpruned, {budget} kept, {args.tokens} new tokens"
-    rows = {"all tokens alone": each[0], "SPARE alone": each[1], "CDPruner alone": each[2]}
-    rows["one after the other"] = [sum(times) for times in zip(*each, strict=True)]
-    rows["together"] = seconds["together"]
     figures = [
         Figure(
-            name,
+            f"{name}, {stage}",
             device_name(device),
             str(model.dtype).removeprefix("torch."),
             shape,
@@ -80,9 +83,14 @@ def main() -> None:
             "slowest alone",
             slowest,
         )
-        for name, times in rows.items()
+        for stage, seconds in (
+            ("whole answers", whole),
+            # What warms up is not counted there either.
+            ("decoding", {label: times[1:] for label, times in steps.items()}),
+        )
+        for name, times, slowest in _rows(seconds)
     ]
-    same = together() == tuple(alone(i) for i in range(3))
+    same = together() == tuple(alone(label) for label in LABELS)
     finish(
         f"Three answers of {model.name}",
         figures,
@@ -90,6 +98,18 @@ def main() -> None:
         same_tokens="token for token the same" if same else "other tokens",
         padded_cache=bytes_text(allocated[0]),
     )
+
+
+def _rows(
+    seconds: Mapping[str, Sequence[float]],
+) -> list[tuple[str, Sequence[float], Sequence[float]]]:
+    """Each row's name, its times, and the slowest alone in the same runs."""
+    each = [seconds[label] for label in LABELS]
+    slowest = [max(times) for times in zip(*each, strict=True)]
+    rows = dict(zip(("all tokens alone", "SPARE alone", "CDPruner alone"), each, strict=True))
+    rows["one after the other"] = [sum(times) for times in zip(*each, strict=True)]
+    rows["together"] = seconds["together"]
+    return [(name, times, slowest) for name, times in rows.items()]
 
 
 if __name__ == "__main__":
