@@ -78,8 +78,10 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor
     far, near = torch.cat([far, near], -1).softmax(-1).split([before, 2 * BLOCK], -1)
     asked = far.reshape(count, heads, -1, before) @ first_v
     asked = asked + (near @ torch.cat([_one_before(v, 0.0, 2), v], 3)).view_as(asked)
-    first = (states.contiguous() for states in (first_q, first_k, first_v))
-    return torch.cat([F.scaled_dot_product_attention(*first, is_causal=True, scale=1.0), asked], 2)
+    first = F.scaled_dot_product_attention(
+        first_q.contiguous(), first_k.contiguous(), first_v.contiguous(), is_causal=True, scale=1.0
+    )
+    return torch.cat([first, asked], 2)
 
 
 def _one_before(blocks: Tensor, empty: float, dim: int = 1) -> Tensor:
