@@ -56,6 +56,7 @@ def packed_attention(
     Returns:
         (B, P + T, H, D), and no weights.
     """
+    # On CUDA autocast takes softmax, and with it every score, to float32.
     with torch.autocast(query.device.type, enabled=False):
         query = (query * scaling).to(value.dtype)
         key = key.to(value.dtype)
@@ -78,9 +79,7 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor
     far, near = torch.cat([far, near], -1).softmax(-1).split([before, 2 * BLOCK], -1)
     asked = far.reshape(count, heads, -1, before) @ first_v
     asked = asked + (near @ torch.cat([_one_before(v, 0.0, 2), v], 3)).view_as(asked)
-    first = F.scaled_dot_product_attention(
-        first_q.contiguous(), first_k.contiguous(), first_v.contiguous(), is_causal=True, scale=1.0
-    )
+    first = F.scaled_dot_product_attention(first_q, first_k, first_v, is_causal=True, scale=1.0)
     return torch.cat([first, asked], 2)
 
 
