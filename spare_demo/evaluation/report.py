@@ -162,6 +162,10 @@ def about_built_in(folder: Path, parameters: int) -> str:
             f"{seen}. The recipe's phases:",
             _phases("The CLIP, tower and text side", tower.PHASES),
             _phases("Projector and decoder, the tower frozen", language.PHASES),
+            _phases(
+                "Then this one, and the mean of the weights before and after it",
+                language.FAIR_PHASES,
+            ),
         ]
     )
 
@@ -171,7 +175,7 @@ def _phases(title: str, phases: Sequence[Any]) -> str:
     names = [
         field.name
         for field in dataclasses.fields(phases[0])
-        if isinstance(getattr(phases[0], field.name), str | int | float)
+        if type(getattr(phases[0], field.name)) in (str, int, float)
     ]
     rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)
     return tables.Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()

@@ -14,6 +14,7 @@ from typing import Any
 from spare_demo.models.catalog import ASSETS
 
 from .architecture import LANGUAGE, PATCH, SIDE, VISION
+from .language import FAIR_PHASES
 from .tower import PHASES
 
 _SETS = {
@@ -49,6 +50,11 @@ would make such a pair, both losses leave that answer out: neither CLIP nor deco
 things are, nor that they are not. In that set a colour comes mostly with one shape, so that a scene
 holds many twins, alike in both; towards its end training shows more twins than chance would.
 
+In the decoder's last {fair} steps nothing is asked that would be answered better by who knows which
+pairs are kept back: no "How many squares are there?" where something is orange. There, colours half
+way between two are seen as well, and shapes drawn about so. What is shipped is the mean of the
+weights before and after them.
+
 Beside its answers the decoder is asked for colour, shape and print at every patch, each by itself,
 and the projector to keep what the tower tells apart: else they read things as wholes, and misread
 what they never saw together.
@@ -60,6 +66,7 @@ loss against the pairs that are kept back, the first 10000 of the decoder no sha
 the first 12100 no other loss on patches than their places, the first 12570 none on the projector.
 The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
 the decoder was trained on the finished CLIP, before that on earlier states of it.
+The last {fair} steps were drawn with other random numbers and other rates than the recipe has.
 Running the recipe from the start takes today's phases throughout and has not been done.
 
 ## How often it is right
@@ -106,6 +113,7 @@ def card(summary: dict[str, Any], steps: dict[str, int]) -> str:
         width=VISION["width"], layers=VISION["layers"],
         hidden=LANGUAGE["hidden_size"], decoder=LANGUAGE["num_hidden_layers"],
         captions=captions.steps, batch=captions.batch, **steps,
+        fair=sum(phase.steps for phase in FAIR_PHASES),
         revision=summary["settings"]["model"]["revision"],
         overall=_table(overall), parts=_table(parts),
         questions=first["questions"], sets=" ".join(sets),

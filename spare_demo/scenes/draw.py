@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from .world import BLOB_ROOM, COLOURS, PRINT_ROOM, Scene, Thing, font_pixels
+from .world import BLOB_ROOM, COLOURS, PRINT_ROOM, SHAPES, Scene, Thing, font_pixels
 
 Ink = int | tuple[int, int, int]  # of a grey or of an RGB picture
 
@@ -96,7 +96,20 @@ def _between(one: str, other: str) -> _Corners:
     )
 
 
+def _loosely(shape: str, seed: int) -> _Corners:
+    """Corners of about this shape: drawn a little towards another, turned and narrowed."""
+    rng = np.random.default_rng(seed)
+    share, other = rng.choice([0.0, rng.uniform(0, 0.22)], p=[0.25, 0.75]), str(rng.choice(SHAPES))
+    reach = (1 - share) * _reach(shape) + share * _reach(other)
+    rays = _RAYS + np.deg2rad(rng.uniform(-10, 10))
+    wide, high = rng.permutation([1.0, rng.uniform(0.86, 1.0)])
+    x, y = ((reach * way).clip(-1, 1) for way in (wide * np.cos(rays), high * np.sin(rays)))
+    return list(zip(x.tolist(), y.tolist(), strict=True))
+
+
 def _corners(thing: Thing) -> _Corners | None:
+    if thing.loose is not None:
+        return _loosely(thing.shape, thing.loose)
     if thing.blob is None:
         return _polygon(thing.shape)
     return _lump(thing.blob) if isinstance(thing.blob, int) else _between(*thing.blob)
@@ -123,7 +136,10 @@ def _fill_shape(
 
 
 def _draw_thing(pen: ImageDraw.ImageDraw, thing: Thing, rng: np.random.Generator) -> None:
-    shades = np.clip(np.add(thing.tint or COLOURS[thing.colour], rng.integers(-14, 15, 3)), 0, 255)
+    off = rng.integers(-14, 15, 3)
+    if thing.loose is not None and thing.colour:
+        off = np.random.default_rng(thing.loose).integers(-26, 27, 3)
+    shades = np.clip(np.add(thing.tint or COLOURS[thing.colour], off), 0, 255)
     fill = (int(shades[0]), int(shades[1]), int(shades[2]))
     dark = _luma(fill) < 110
     edge = (225, 225, 225) if dark else (40, 40, 40)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .counting import add_up, count_alike, count_beyond, count_on_side
+from .kept_back import kept_back_answers, speaks_against_pairs
 from .question import Question, ordered
 from .references import (
     CLEAR,
@@ -29,26 +30,12 @@ from .references import (
 from .world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
-    HELD_OUT_NUMBER_SHAPE,
     SHAPES,
     Scene,
-    Thing,
     place_of,
 )
 
 Maker = Callable[[Scene, Rng], "Question | None"]
-
-
-def _kept_back(thing: Thing, asked: str) -> tuple[str, ...]:
-    """Colours, shapes or numbers that training never shows together with the rest of the thing."""
-    pairs = {
-        "colour": [(colour, shape == thing.shape) for colour, shape in HELD_OUT_COLOUR_SHAPE],
-        "number": [(number, shape == thing.shape) for number, shape in HELD_OUT_NUMBER_SHAPE],
-        "shape": [(shape, colour == thing.colour) for colour, shape in HELD_OUT_COLOUR_SHAPE]
-        + [(shape, number == thing.number) for number, shape in HELD_OUT_NUMBER_SHAPE],
-    }
-    never = {value for value, with_it in pairs.get(asked, []) if with_it}
-    return tuple(sorted(never - {getattr(thing, asked)}))
 
 
 def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
@@ -72,7 +59,7 @@ def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
     skills = ordered(reference.skills | {skill})
     anchor = None if SPATIAL in reference.skills else reference.index
     about, answer = (reference.index,), getattr(thing, asked)
-    return Question(text, answer, skills, about, anchor, _kept_back(thing, asked))
+    return Question(text, answer, skills, about, anchor, kept_back_answers(thing, asked))
 
 
 def _attribute(scene: Scene, rng: Rng) -> Question | None:
@@ -207,7 +194,7 @@ def _read(scene: Scene, rng: Rng) -> Question | None:
         return None
     text = "What number is shown?" if kind == "number" else "What word is written?"
     thing = scene.things[index]
-    answer, never = getattr(thing, kind), _kept_back(thing, kind)
+    answer, never = getattr(thing, kind), kept_back_answers(thing, kind)
     return Question(text, answer, (OCR,), (index,), kept_back=never)
 
 
@@ -245,15 +232,22 @@ _MAKERS: tuple[tuple[Maker, float, float], ...] = (
 )
 
 
-def ask(scene: Scene, rng: Rng, count: int, training: bool = False) -> list[Question]:
-    """Up to ``count`` different questions about the scene; fewer where it allows fewer."""
+def ask(
+    scene: Scene, rng: Rng, count: int, training: bool = False, fair: bool = False
+) -> list[Question]:
+    """Up to ``count`` different questions about the scene; fewer where it allows fewer.
+
+    ``fair``: none that speaks against the pairs that training keeps back.
+    """
     if not scene.things:
         return []
     shares = np.array([shares[training] for _, *shares in _MAKERS])
     found: dict[str, Question] = {}
-    for _ in range(6 * count):
+    for _ in range((12 if fair else 6) * count):
         maker = _MAKERS[rng.choice(len(_MAKERS), p=shares / shares.sum())][0]
         question = maker(scene, rng)
+        if fair and question and speaks_against_pairs(question.text, scene):
+            continue
         if question and question.text not in found:
             found[question.text] = question
             if len(found) == count:

@@ -1,6 +1,6 @@
 """The whole recipe of the built-in model: ``python -m spare_demo.scenes.train``.
 
-First the CLIP, then projector and decoder on its frozen tower, then the files in
+First the CLIP, then projector and decoder on its frozen tower, in two runs, then the files in
 ``assets/built-in``. Every step's batch follows from its number. Cut off at any moment, the same
 command goes on from the last checkpoint in ``--run``. Where there is none, ``--from-assets`` goes
 on from the shipped weights at the step that stands beside them, with fresh optimisers.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -25,7 +26,6 @@ from .files import BuiltInFiles
 from .loop import Rates, checkpointed_module, train
 
 TOWER_RATES = Rates(muon=4e-3, adam=1e-3)
-LANGUAGE_RATES = Rates(muon=3e-3, adam=1e-3, decay=0.25)
 
 
 class _HasSteps(Protocol):
@@ -50,7 +50,25 @@ def _tower_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
 
 
 def _language_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
-    return language.batch(phase_at(language.PHASES, step), step, tokenizer)
+    return language.batch(phase_at(LANGUAGE_PHASES, step), step, tokenizer)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Some of the decoder's phases, with rates of their own."""
+
+    name: str
+    phases: tuple[language.Phase, ...]
+    rates: Rates
+    averaged: bool = False  # whether it leaves the mean of the weights before and after it
+
+
+LANGUAGE_RUNS = (
+    Run("first", language.PHASES, Rates(muon=3e-3, adam=1e-3, decay=0.25)),
+    # Its rates fall from its start on: they are counted over all steps of the decoder.
+    Run("fair", language.FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
+)
+LANGUAGE_PHASES = tuple(phase for run in LANGUAGE_RUNS for phase in run.phases)
 
 
 class Recipe:
@@ -58,7 +76,8 @@ class Recipe:
 
     def __init__(self, run: Path, device: torch.device, workers: int, from_assets: bool) -> None:
         self.device, self.workers = device, workers
-        self.tower_file, self.language_file = run / "tower.pt", run / "language.pt"
+        self.tower_file = run / "tower.pt"
+        self.language_files = [run / f"language-{each.name}.pt" for each in LANGUAGE_RUNS]
         self.shipped = BuiltInFiles() if from_assets else None
         self.text_tokenizer = architecture.text_tokenizer()
         self.tokenizer = architecture.language_tokenizer()
@@ -92,28 +111,44 @@ class Recipe:
             self.tower_file, self.device, self.workers, step,
         )  # fmt: skip
 
-    def train_language(self) -> None:
-        clip, _ = self.trained_clip()
+    def decoder(
+        self, clip: open_clip.CLIP, trained: bool = False
+    ) -> tuple[language.LanguageTraining, int]:
+        """Projector and decoder and their steps: as the checkpoints, else the shipped files, have
+        them, or ``trained`` to the end of the recipe."""
         module, step = self._new_language(clip)
-        train(
-            "language", module, module.matrices(), LANGUAGE_RATES,
-            sum(phase.steps for phase in language.PHASES),
-            functools.partial(_language_batch, tokenizer=self.tokenizer),
-            lambda data, step: module(data),
-            self.language_file, self.device, self.workers, step,
-        )  # fmt: skip
+        end = 0
+        for run, checkpoint in zip(LANGUAGE_RUNS, self.language_files, strict=True):
+            end += sum(phase.steps for phase in run.phases)
+            if step >= end:
+                continue  # shipped weights are that far
+            before = {key: value.cpu().clone() for key, value in module.state_dict().items()}
+            if trained:
+                step = train(
+                    "language", module, module.matrices(), run.rates, end,
+                    functools.partial(_language_batch, tokenizer=self.tokenizer),
+                    lambda data, step: module(data),
+                    checkpoint, self.device, self.workers, step,
+                )  # fmt: skip
+            elif checkpoint.exists():
+                step = checkpointed_module(module, checkpoint)
+            if run.averaged and step == end:
+                after = module.state_dict()
+                module.load_state_dict(
+                    {key: (before[key].to(value) + value) / 2 for key, value in after.items()}
+                )
+        return module, step
 
     def export(self) -> None:
         """Writes ``assets/built-in`` from what the checkpoints hold."""
         clip, tower_steps = self.trained_clip()
-        module, language_steps = self._new_language(clip)
-        language_steps = checkpointed_module(module, self.language_file) or language_steps
+        module, language_steps = self.decoder(clip)
         tower_of = module.llava.model.vision_tower.state_dict()
         for name, value in clip_vision_from_open_clip(clip)[1].state_dict().items():
             if not torch.equal(value, tower_of[name]):
                 raise SystemExit(
                     "The decoder was trained on another tower than this CLIP's. "
-                    f"Remove {self.language_file} and train the decoder again."
+                    f"Remove {', '.join(map(str, self.language_files))} and train it again."
                 )
         BuiltInFiles().write(
             clip, self.clip_config, self.text_tokenizer,
@@ -135,7 +170,7 @@ def main() -> None:
     recipe = Recipe(args.run, torch.device(args.device), args.workers, args.from_assets)
     if not args.export:
         recipe.train_tower()
-        recipe.train_language()
+        recipe.decoder(recipe.trained_clip()[0], trained=True)
     recipe.export()
 
 

@@ -42,7 +42,9 @@ HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d 
 _LARGE = 40.0  # pixels from which a shape half way between two is told from both
 # Half way to a circle a shape is only softened, and is still itself.
 OUTSTANDING = [shape for shape in SHAPES if shape != "circle"]
-_FAR = 90.0  # in RGB; a colour with a name is drawn within 25 of it
+FAR = 90.0
+"""A colour this far in RGB from one with a name, which is drawn within 25, is not like it."""
+_TOLD = 36.0  # from which a colour half way between two is told from both
 
 Pairs = Literal["seen", "unseen"]
 
@@ -67,6 +69,8 @@ class Thing:
     tint: tuple[int, int, int] | None = None  # the colour that has no name
     # The shape that has no name: the seed of a lump, or two shapes that it lies half way between.
     blob: int | tuple[str, str] | None = None
+    # Not drawn as its names have it but about so, as this seed says.
+    loose: int | None = None
 
     @property
     def print(self) -> str | None:
@@ -105,6 +109,9 @@ class World:
     tint_share: float = 0.0
     blob_share: float = 0.0
     between: bool = False  # whether half of the larger shapes without a name lie between two named
+    shade_share: float = 0.0  # how many of the colours without a name lie between two named
+    loose_share: float = 0.0  # how many shapes with a name are drawn about so, in training only
+    apart_share: float = 0.0  # how many scenes hold no two things that swapped would be kept back
     pairs: Pairs = "seen"
     print_pixels: float = 13.0  # the smallest font used, so that every print can be read
 
@@ -133,8 +140,16 @@ def place_of(thing: Thing, side: int, clear: float = 0.0) -> str | None:
     return " ".join(word for word in words if word) or "centre"
 
 
-def _pair_is_unseen(colour: str, shape: str, number: str | None) -> bool:
+def is_kept_back(colour: str, shape: str, number: str | None) -> bool:
+    """Whether training never shows such a thing."""
     return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
+
+
+def _mixes(looks: dict, other: Thing) -> bool:
+    """Whether the shape of one is kept back from the colour or the number of the other."""
+    ours = looks["colour"], other.shape, looks["number"]
+    theirs = other.colour, looks["shape"], other.number
+    return is_kept_back(*ours) or is_kept_back(*theirs)
 
 
 def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: float) -> dict:
@@ -159,7 +174,7 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
             number = str(rng.integers(10))
         if roll > 1 - world.word_share and font_pixels(shape, size, 3) >= world.print_pixels:
             word = str(rng.choice(WORDS))
-        if _pair_is_unseen(colour, shape, number) == (world.pairs == "unseen"):
+        if is_kept_back(colour, shape, number) == (world.pairs == "unseen"):
             named = {"colour": colour, "shape": shape, "number": number, "word": word}
             return named | {"tint": tint, "blob": blob}
 
@@ -173,8 +188,10 @@ def _nameless(
     if not (world.tint_share or world.blob_share):
         return tint, blob  # the scenes that are measured draw no number for it
     if rng.random() < world.tint_share:
-        rgb = rng.integers(20, 250, 3)
-        if all(np.linalg.norm(rgb - other) > _FAR for other in COLOURS.values()):
+        shade = world.shade_share and rng.random() < world.shade_share
+        rgb = _shade(rng) if shade else rng.integers(20, 250, 3)
+        far = _TOLD if shade else FAR
+        if all(np.linalg.norm(rgb - other) > far for other in COLOURS.values()):
             tint = (int(rgb[0]), int(rgb[1]), int(rgb[2]))
     elif rng.random() < world.blob_share:
         blob = int(rng.integers(2**31))
@@ -182,6 +199,14 @@ def _nameless(
             one, other = rng.choice(OUTSTANDING, 2, replace=False)
             blob = (str(one), str(other))
     return tint, blob
+
+
+def _shade(rng: np.random.Generator) -> np.ndarray:
+    """About half way from a colour with a name to one of the three most like it."""
+    named = np.array(list(COLOURS.values()))
+    one = named[rng.integers(len(named))]
+    like = named[np.linalg.norm(named - one, axis=1).argsort()[1:4]]
+    return np.round(one + rng.uniform(0.3, 0.7) * (like[rng.integers(3)] - one))
 
 
 def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thing]) -> bool:
@@ -201,9 +226,17 @@ def sample_scene(world: World, rng: np.random.Generator) -> Scene:
     # Crowded canvases get smaller things, so that they fit.
     high = min(high, 1.1 * world.side / np.sqrt(wanted))
     things: list[Thing] = []
+    apart = bool(world.apart_share) and rng.random() < world.apart_share
     for _ in range(wanted):
         size = float(np.exp(rng.uniform(np.log(low), np.log(max(high, low)))))
-        looks = _looks(world, rng, things, size)
+        for _ in range(20):
+            looks = _looks(world, rng, things, size)
+            if not (apart and any(_mixes(looks, other) for other in things)):
+                break
+        else:
+            continue
+        if world.loose_share and looks["shape"] and rng.random() < world.loose_share:
+            looks["loose"] = int(rng.integers(2**31))
         has_print = bool(looks["number"] or looks["word"])
         for _ in range(20):
             x, y = rng.uniform(size / 2 + 1, world.side - size / 2 - 1, 2)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from spare_demo.scenes import language, loop, tower
-from spare_demo.scenes.train import phase_at
+from spare_demo.models.catalog import ASSETS
+from spare_demo.scenes import loop, tower
+from spare_demo.scenes.train import LANGUAGE_PHASES, LANGUAGE_RUNS, Recipe, phase_at
 
 STEPS = 7
 RATES = loop.Rates(muon=0.02, adam=0.01, warm_up=4)  # some breaks come during the warm-up
@@ -100,7 +103,38 @@ def test_fresh_optimisers_warm_up_where_they_start() -> None:
     assert rates.at(49, 100, warm_from=40) == 1.0
 
 
-@pytest.mark.parametrize("phases", [tower.PHASES, language.PHASES])
+def test_the_second_run_is_taken_by_half(tmp_path: Path) -> None:
+    recipe = Recipe(tmp_path, torch.device("cpu"), 0, from_assets=False)
+    clip, _ = recipe.trained_clip()
+    module, step = recipe.decoder(clip)
+    assert step == 0
+    name = "llava.model.multi_modal_projector.linear_1.weight"
+    start = module.state_dict()[name].clone()
+    ends = list(accumulate(sum(phase.steps for phase in run.phases) for run in LANGUAGE_RUNS))
+
+    def leave(run: int, off: float, step: int) -> None:
+        state = module.state_dict() | {name: start + off}
+        torch.save({"module": state, "step": step}, recipe.language_files[run])
+
+    def found() -> tuple[float, int]:
+        there, steps = recipe.decoder(clip)
+        return float((there.state_dict()[name] - start).mean()), steps
+
+    leave(0, 1.0, ends[0])
+    assert found() == (pytest.approx(1.0, abs=1e-5), ends[0])
+    leave(1, 4.0, ends[1] - 1)  # broken off: not yet a mean
+    assert found() == (pytest.approx(4.0, abs=1e-5), ends[1] - 1)
+    leave(1, 4.0, ends[1])
+    assert found() == (pytest.approx(2.5, abs=1e-5), ends[1])
+
+
+def test_shipped_weights_have_seen_the_whole_recipe() -> None:
+    steps = json.loads((ASSETS / "built-in" / "training.json").read_text())
+    assert steps["tower_steps"] == sum(phase.steps for phase in tower.PHASES)
+    assert steps["language_steps"] == sum(phase.steps for phase in LANGUAGE_PHASES)
+
+
+@pytest.mark.parametrize("phases", [tower.PHASES, LANGUAGE_PHASES])
 def test_every_step_belongs_to_its_phase(phases: tuple) -> None:
     steps = sum(phase.steps for phase in phases)
     told = [phase_at(phases, step) for step in range(steps)]
