@@ -33,7 +33,6 @@ class Answering(ABC):
     tokenizer: Any
     _passes: Passes
     _captured: CapturedPrefill | None = None
-    _decodes_together: bool
 
     def stream(
         self,
@@ -124,8 +123,8 @@ class Answering(ABC):
     ) -> Generator[dict[str, str | Answer], None, None]:
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
-        On a GPU what can share its decoding does (together.py); plans of methods inside the
-        language model and rows with positions of their own never do.
+        What can share its decoding does (together.py); plans of methods inside the language model
+        and rows with positions of their own never do.
 
         Args:
             view, max_new_tokens, stop: as of `stream`.
@@ -141,7 +140,7 @@ class Answering(ABC):
         joint: dict[str, Rows] = {}
         alone: dict[str, Generator[str, None, Answer]] = {}
         for label, selection in selections.items():
-            if self._decodes_together and not isinstance(selection, LayerPlan):
+            if not isinstance(selection, LayerPlan):
                 rows = kept_rows(view.picture, selection)
                 if self._positions(view, rows) is None:
                     joint[label] = rows

@@ -87,7 +87,6 @@ class Model(Answering):
         self._check()
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
-        self._decodes_together = self.device.type == "cuda"
         self._ahead = None if text_tower is None else Ahead(text_tower)
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32

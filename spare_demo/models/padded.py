@@ -114,21 +114,28 @@ class Padded:
             new[i, longest - len(row) :] = 1
         self.mask = torch.cat([self.mask, new], dim=1)
         places = (self.mask.cumsum(1) - 1).clamp_min(0)[:, -longest:]
-        run = self._hf if logits else self._hf.model
-        out = run(
+        return self._run(inputs, self.mask, places, logits)
+
+    def step(self, tokens: Sequence[int]) -> Tensor:
+        """The b tokens chosen last -> (b, vocab) float32 scores of those that follow."""
+        ids = torch.tensor(tokens, device=self._hf.device)
+        inputs = self._hf.get_input_embeddings()(ids)[:, None]
+        self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=1)
+        # What one position may see: transformers takes longer to make it.
+        unseen = (self.mask == 0)[:, None, None]
+        added = torch.zeros_like(unseen, dtype=inputs.dtype).masked_fill_(unseen, -torch.inf)
+        return self._run(inputs, added, self.mask.sum(1, keepdim=True) - 1)
+
+    def _run(self, inputs: Tensor, mask: Tensor, places: Tensor, logits: bool = True) -> Tensor:
+        out = (self._hf if logits else self._hf.model)(
             inputs_embeds=inputs,
-            attention_mask=self.mask,
+            attention_mask=mask,
             position_ids=places,
             past_key_values=self.cache,
             use_cache=True,
             **({"logits_to_keep": 1} if logits else {}),
         )
         return out.logits[:, -1].float() if logits else out.last_hidden_state[:, -1]
-
-    def step(self, tokens: Sequence[int]) -> Tensor:
-        """The b tokens chosen last -> (b, vocab) float32 scores of those that follow."""
-        ids = torch.tensor(tokens, device=self._hf.device)
-        return self.forward(list(self._hf.get_input_embeddings()(ids)[:, None]))
 
     def take(self, rows: Sequence[int]) -> None:
         """Go on with these rows; the same one may be taken more than once."""

@@ -1,13 +1,11 @@
 """Several answers about one picture, each with a prefill of its own, then decoded as one batch.
 
-Where a step of decoding takes as long as reading all weights, it takes no longer for three answers
-than for one: so on a GPU the answers with all tokens and with each method's are decoded together.
-The prefills stay apart, for they are what pruning changes: each is timed alone, and its own cache
-is measured before the caches become the rows of one (padded.py).
+Most of a step of decoding is reading the weights, and they are read once for all three: so the
+answers with all tokens and with each method's are decoded together (`benchmarks/decode.py` compares
+that with one after the other). The prefills stay apart, for they are what pruning changes: each is
+timed alone, and its own cache is measured before the caches become the rows of one (padded.py).
 
-A CPU computes what it reads: for the built-in model there, three together take far longer than the
-slowest of them alone, and all wait for it. There each is a batch of its own, a token of each in
-turn (`in_step`). `benchmarks/decode.py` compares the two.
+What cannot be rows of one batch is decoded a token of each in turn (`in_step`).
 """
 
 from __future__ import annotations

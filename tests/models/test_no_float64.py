@@ -161,7 +161,8 @@ def test_words_are_chosen_from_scores_of_an_apple_gpu(
         return tree_map(there, result), seconds
 
     monkeypatch.setattr(Passes, "run", on_an_apple_gpu)
-    monkeypatch.setattr(tiny_model, "_decodes_together", together)
+    if not together:
+        monkeypatch.setattr("spare_demo.models.together.room", lambda hf: 0)
     found = tiny_model.answer_together(view, asked, 4)
     for label, answer in found.items():
         assert answer.token_ids == expected[label].token_ids

@@ -23,11 +23,6 @@ SAME = (
 )
 
 
-@pytest.fixture(autouse=True)
-def as_on_a_gpu(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny_model, "_decodes_together", True)
-
-
 def answer(
     model: LlavaModel,
     view: View,
@@ -64,18 +59,6 @@ def test_each_is_what_it_is_alone(
         torch.testing.assert_close(ours.first_logits, alone.first_logits, atol=1e-5, rtol=0)
         assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
         assert ours.prefill_seconds > 0 and (ours.decode_seconds > 0) == (longest > 1)
-
-
-def test_one_by_one_in_step_is_the_same(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
-    together = answer(tiny_model, view, PICKS, 8)
-    monkeypatch.setattr(tiny_model, "_decodes_together", False)
-    apart = answer(tiny_model, view, PICKS, 8)
-    for ours, theirs in zip(apart, together, strict=True):
-        assert ours.token_ids == theirs.token_ids
-        assert ours.allocated_bytes == ours.kv_cache_bytes  # nothing is padded
 
 
 def test_an_answer_that_ends_leaves_the_others_going(
@@ -140,6 +123,18 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
     apart = answer(tiny_model, view, PICKS, 6)
     assert [each.token_ids for each in apart] == [each.token_ids for each in usual]
     assert all(each.allocated_bytes == each.kv_cache_bytes for each in apart)
+
+
+def test_what_is_never_batched_comes_a_token_of_each_in_turn(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    plan = PRUNERS["fastv"].plan(view, 8)  # type: ignore[union-attr]
+    steps = list(tiny_model.stream_together(view, {"one": plan, "other": plan}, 4))
+    assert [[*step] for step in steps] == [["one"], ["other"]] * (len(steps) // 2)
+    one, other = (step[label] for step, label in zip(steps[-2:], ("one", "other"), strict=True))
+    assert isinstance(one, Answer) and isinstance(other, Answer)
+    assert one.token_ids == other.token_ids == tiny_model.answer(view, plan, 4).token_ids
 
 
 def test_methods_inside_the_language_model_are_never_batched(

@@ -29,20 +29,22 @@ class Passes(list[str]):
 
 
 @pytest.fixture
-def passes(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> Iterator[Passes]:
-    """Counts what the tiny model really runs: the tower by a hook, answers by their start."""
+def passes(tiny_model: LlavaModel) -> Iterator[Passes]:
+    """Counts what the tiny model really runs: the tower, and every prefill of an answer."""
     counted = Passes()
-    tower = tiny_model.hf.model.vision_tower
-    handle = tower.register_forward_hook(lambda *_: counted.append("look"))
-    stream = tiny_model.stream
 
-    def counting_stream(*args, **kwargs):
-        counted.append("answer")
-        return stream(*args, **kwargs)
+    def prefilled(module: object, args: object, given: dict) -> None:
+        if given["inputs_embeds"].shape[1] > 1:
+            counted.append("answer")
 
-    monkeypatch.setattr(tiny_model, "stream", counting_stream)
+    inside = tiny_model.hf.model
+    handles = [
+        inside.vision_tower.register_forward_hook(lambda *_: counted.append("look")),
+        inside.language_model.register_forward_pre_hook(prefilled, with_kwargs=True),
+    ]
     yield counted
-    handle.remove()
+    for handle in handles:
+        handle.remove()
 
 
 @pytest.fixture

@@ -174,37 +174,37 @@ def test_an_error_leaves_everything_but_says_what_to_do(visitor) -> None:
     expect(visitor.find("#message p")).to_have_count(0)
 
 
-def endless(*args: object, **kwargs: object) -> Iterator[str]:
-    """An answer that no visitor would wait for."""
+def endless(view: object, selections: dict[str, object], *_: object) -> Iterator[dict[str, str]]:
+    """Answers that no visitor would wait for."""
     for turn in range(2000):
-        yield f"word{turn} "
+        yield dict.fromkeys(selections, f"word{turn} ")
         time.sleep(0.02)
 
 
 def test_who_waits_is_told_their_place(visitor, served, monkeypatch) -> None:
-    real = served.model.stream
-    monkeypatch.setattr(served.model, "stream", endless)
+    real = served.model.stream_together
+    monkeypatch.setattr(served.model, "stream_together", endless)
     visitor.ask("Will this ever end?")
     expect(visitor.find("#answers .said").first).to_contain_text("word3")
     second = Visitor(visitor.page.context.new_page()).open(served.url)
     second.ask("And I?")
     expect(second.find("#looked")).to_contain_text("queue: 1/1")
-    monkeypatch.setattr(served.model, "stream", real)
+    monkeypatch.setattr(served.model, "stream_together", real)
     visitor.find("#stop").click()
     second.expect_answers(576, 64, 64)
     expect(second.find("#looked")).not_to_contain_text("queue")
 
 
 def test_stop_gives_ask_back_and_keeps_the_words(visitor, served, monkeypatch) -> None:
-    real = served.model.stream
-    monkeypatch.setattr(served.model, "stream", endless)
+    real = served.model.stream_together
+    monkeypatch.setattr(served.model, "stream_together", endless)
     visitor.ask("Will this ever end?")
     expect(visitor.find("#answers .said").first).to_contain_text("word3")
     visitor.find("#stop").click()
     expect(visitor.find("#ask")).to_be_visible()
     expect(visitor.find("#answers .figures")).to_have_text(["stopped"] * 3)
     expect(visitor.find("#answers .said").first).to_contain_text("word3")
-    monkeypatch.setattr(served.model, "stream", real)
+    monkeypatch.setattr(served.model, "stream_together", real)
     visitor.find("#ask").click()
     visitor.expect_answers(576, 64, 64)
 

@@ -16,6 +16,7 @@ from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.visit import Visit
 
 QUESTION = "Which number is written on the small triangle?"
 
@@ -32,6 +33,14 @@ def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other:
 
 def merged(steps: list[dict]) -> dict:
     return {name: value for step in steps for name, value in step.items()}
+
+
+def half_way(steps: list[dict]) -> Visit:
+    """As after one answer, had it been the shortest."""
+    visit = merged(steps)["visit"]
+    return dataclasses.replace(
+        visit, answers={"unpruned": visit.answers["unpruned"]}, writing={"A": "Y", "B": ""}
+    )
 
 
 def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
@@ -132,7 +141,7 @@ def test_a_breakdown_while_answering_leaves_what_was_shown(
     def break_down(*_: object, **__: object) -> None:
         raise RuntimeError("gone")
 
-    monkeypatch.setattr(handlers.model, "stream", break_down)
+    monkeypatch.setattr(handlers.model, "stream_together", break_down)
     shown = merged(ask(handlers, photo_file))
     assert shown["stage"]["picture"]
     assert "ask again" in shown["message"]
@@ -215,8 +224,7 @@ def test_a_menu_that_was_only_passed_changes_nothing(handlers, photo_file, passe
 
 
 def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
-    steps = ask(handlers, photo_file)
-    half = next(step["visit"] for step in steps if set(step["visit"].answers) == {"unpruned"})
+    half = half_way(ask(handlers, photo_file))
     shown = merged(list(handlers.stop(8, half)))
     assert shown["answers"].count("prefill") == 1
     assert shown["answers"].count("stopped") == 2
@@ -226,8 +234,7 @@ def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
 
 
 def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, photo_file) -> None:
-    steps = ask(handlers, photo_file)
-    half = next(step["visit"] for step in steps if set(step["visit"].answers) == {"unpruned"})
+    half = half_way(ask(handlers, photo_file))
     stopped = merged(list(handlers.stop(5, half)))["visit"]
     passes.clear()
     shown = merged(list(handlers.settle(6, stopped)))
