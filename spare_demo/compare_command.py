@@ -12,6 +12,7 @@ from spare_demo.citation import cite
 from spare_demo.comparison import Comparison, compare
 from spare_demo.cost import (
     UNPRUNED,
+    allocated_sentence,
     cache_text,
     cost_rows,
     cost_sentence,
@@ -258,6 +259,10 @@ def _report(result: Comparison) -> None:
         ],
     )
     print()
-    said = (cost_sentence(rows, titles), newline_sentence(result.answers))
+    said = (
+        cost_sentence(rows, titles),
+        newline_sentence(result.answers),
+        allocated_sentence(rows),
+    )
     for sentence in (*result.exploration.notes, *filter(None, said)):
         print(textwrap.fill(sentence, 96))

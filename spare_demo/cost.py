@@ -81,6 +81,16 @@ def cost_sentence(rows: Sequence[CostRow], titles: Mapping[str, str]) -> str:
     return " ".join(_verdict(row, titles[row.label]) for row in rows if row.label != UNPRUNED)
 
 
+def allocated_sentence(rows: Sequence[CostRow]) -> str:
+    """Why more is allocated than the caches take; "" where it is not."""
+    if all(row.allocated_bytes <= row.kv_cache_bytes for row in rows):
+        return ""
+    return (
+        "Allocated: with the padding of answers decoded as one batch, or the copy that a captured "
+        "prefill keeps. In one batch each answer carries the time of the steps that it shared."
+    )
+
+
 def newline_sentence(answers: Mapping[str, Answer]) -> str:
     """How many of an answer's tokens are LLaVA-NeXT's row ends; "" where there are none."""
     count = answers[UNPRUNED].newline_tokens

@@ -175,6 +175,7 @@ def _phases(title: str, phases: Sequence[Any]) -> str:
     names = [
         field.name
         for field in dataclasses.fields(phases[0])
+        # Not of yes or no, which is an int as well: the phase's name says that.
         if type(getattr(phases[0], field.name)) in (str, int, float)
     ]
     rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)

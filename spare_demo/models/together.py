@@ -1,9 +1,10 @@
 """Several answers about one picture, each with a prefill of its own, then decoded as one batch.
 
-Most of a step of decoding is reading the weights, and they are read once for all three: so the
-answers with all tokens and with each method's are decoded together (`benchmarks/decode.py` compares
-that with one after the other). The prefills stay apart, for they are what pruning changes: each is
-timed alone, and its own cache is measured before the caches become the rows of one (padded.py).
+What most of a step of decoding goes to, to read the weights and to start each operation, is done
+once for all three: so the answers with all tokens and with each method's are decoded together
+(`benchmarks/decode.py` compares that with one after the other). The prefills
+stay apart, for they are what pruning changes: each is timed alone, and its own cache is measured
+before the caches become the rows of one (padded.py).
 
 What cannot be rows of one batch is decoded a token of each in turn (`in_step`).
 """

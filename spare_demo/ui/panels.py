@@ -10,6 +10,7 @@ import numpy as np
 
 from spare_demo.cost import (
     UNPRUNED,
+    allocated_sentence,
     cache_text,
     cost_rows,
     cost_sentence,
@@ -107,12 +108,8 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
             " Operations and cache are those of every layer with the tokens it got; the operations "
             "leave out what a method computes between layers."
         )
-    if any(row.allocated_bytes > row.kv_cache_bytes for row in rows):
-        once += (
-            " Allocated: with the padding of answers decoded as one batch, or the copy that a "
-            "captured prefill keeps. In one batch each answer carries the time of the steps that "
-            "it shared."
-        )
+    if allocated := allocated_sentence(rows):
+        once += f" {allocated}"
     if any(floors.values()):
         once += (
             " Floor: the least this device could take for the prefill, from its memory's speed and "

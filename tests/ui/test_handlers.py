@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,8 @@ def test_what_nobody_foresaw_is_a_sentence_too_and_goes_to_the_log(
 def test_a_breakdown_while_answering_leaves_what_was_shown(
     handlers, photo_file, monkeypatch
 ) -> None:
-    def break_down(*_: object, **__: object) -> None:
+    def break_down(view: object, selections: dict, *_: object) -> Iterator[dict[str, str]]:
+        yield dict.fromkeys(selections, "a word ")
         raise RuntimeError("gone")
 
     monkeypatch.setattr(handlers.model, "stream_together", break_down)
