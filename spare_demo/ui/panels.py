@@ -81,7 +81,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
         f"<td>{operations_text(row.prefill_operations)}</td>"
         f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"
-        f"<td>{cache_text(row)}</td></tr>"
+        f"<td class='long'>{cache_text(row)}</td></tr>"
         for row in rows
     )
     heads = ["", "tokens in", "of them visual", "prefill", "its floor", "its operations"]
