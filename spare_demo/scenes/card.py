@@ -67,7 +67,8 @@ the first 12100 no other loss on patches than their places, the first 12570 none
 The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
 the decoder was trained on the finished CLIP, before that on earlier states of it.
 The last {fair} steps were drawn with other random numbers and other rates than the recipe has.
-Running the recipe from the start takes today's phases throughout and has not been done.
+Its last run, with what the tower says stirred (`stir.py`), is newer than these weights. Running the
+recipe from the start takes today's phases throughout and has not been done.
 
 ## How often it is right
 

@@ -36,6 +36,20 @@ def kept_back_answers(thing: Thing, asked: str) -> tuple[str, ...]:
     return tuple(sorted(never - {getattr(thing, asked)}))
 
 
+def to_stir(text: str) -> str | None:
+    """What the answer to a question has nothing to do with: a thing's shape or its colour.
+
+    Shape, where the question names or asks a colour or a number and no shape; colour, where it
+    names or asks a shape and no colour; else none of both.
+    """
+    words = set(text.replace("crosses", "cross").rstrip("?").split())
+    shape = words & {"shape", *SHAPES, *(f"{shape}s" for shape in SHAPES)}
+    colour = words & {"colour", "color", *COLOURS}
+    if shape:
+        return None if colour else "colour"
+    return "shape" if colour or "number" in words else None
+
+
 def speaks_against_pairs(text: str, scene: Scene) -> bool:
     """Whether answering a question teaches that a pair which is kept back never is.
 

@@ -7,7 +7,7 @@ sequences of one question, at a fraction of the cost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from . import architecture, draw, packed, patches, questions
+from . import architecture, draw, packed, patches, questions, stir
 from .architecture import GRID, PATCH, SIDE
+from .kept_back import speaks_against_pairs, to_stir
 from .question import Question
 from .tower import normalise, random_corner, vision_states, window_at
-from .world import World, rng_of, sample_scene
+from .world import Scene, World, rng_of, sample_scene
 
 IGNORED = -100
 _PATCH_LAYER = 2  # where the decoder's tokens of patches are asked what lies there
@@ -47,6 +48,9 @@ class Phase:
     questions: int
     world: World
     fair: bool = False  # whether nothing is asked that speaks against the pairs kept back
+    # Whether shapes are stirred in a third of the pictures and colours in another, and each third
+    # is asked what can be asked there.
+    stirred: bool = False
 
 
 WINDOW = 12
@@ -89,6 +93,13 @@ FAIR_PHASES = (
     ),
 )  # fmt: skip
 
+# Last, what is looked for by colour or number has any shape, and any colour where it is looked for
+# by its shape (stir.py). The mean is taken once more.
+STIRRED_PHASES = (
+    replace(FAIR_PHASES[0], name="pictures, stirred", steps=600, batch=15, stirred=True),
+)
+_STIRRED: tuple[str | None, ...] = ("shape", "colour", None)
+
 
 def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict[str, list[Any]]:
     """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
@@ -119,22 +130,38 @@ def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict
     return rows
 
 
+def _unasked(phase: Phase, scene: Scene, stirred: str | None) -> Callable[[str], bool] | None:
+    """Which questions a phase does not ask about a scene in which something is stirred."""
+    if not phase.fair:
+        return None
+
+    def no(text: str) -> bool:
+        elsewhere = phase.stirred and to_stir(text) != stirred
+        return elsewhere or speaks_against_pairs(text, scene)
+
+    return no
+
+
 def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
     """The training batch of a step, always the same one."""
-    pictures, windows, rows, targets = [], [], [], []
+    pictures, windows, rows, targets, moves = [], [], [], [], []
     world = replace(phase.world, side=phase.cells * PATCH)
     for index in range(phase.batch):
         rng = rng_of("train", 10**9 + step * 1000 + index)
+        stirred = _STIRRED[index % 3] if phase.stirred else None
         scene = sample_scene(world, rng)
         pictures.append(np.asarray(draw.draw(scene)))
         row, column = random_corner(phase.cells, rng)
         windows.append(window_at((row, column), phase.cells))
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
-        asked = questions.ask(whole, rng, phase.questions, training=True, fair=phase.fair)
+        unasked = _unasked(phase, whole, stirred)
+        # What is stirred is practised in what is measured: most of it looks for things.
+        asked = questions.ask(whole, rng, phase.questions, not stirred, unasked)
         centres = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
         rows.append(_sequence(asked, centres, tokenizer))
-        targets.append(patches.patch_targets(scene))
+        targets.append(patches.patch_targets(scene, stirred))
+        moves.append(stir.amounts(scene, rng, stirred))
     longest = max(len(row["ids"]) for row in rows)
     data = {
         key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])
@@ -143,6 +170,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     data["pixels"] = torch.from_numpy(np.stack(pictures))
     data["windows"] = torch.from_numpy(np.stack(windows))
     data["targets"] = torch.from_numpy(np.stack(targets))
+    data["moves"] = torch.from_numpy(np.stack(moves))
     return data
 
 
@@ -176,6 +204,7 @@ class LanguageTraining(nn.Module):
         # What the tower tells apart has to be told apart by the same lines after the projector: a
         # crooked one serves what training shows and scrambles what it does not.
         self.back = nn.Linear(architecture.LANGUAGE["hidden_size"], architecture.VISION["width"])
+        self.stir = stir.Stir(architecture.VISION["width"])
         self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
 
     def matrices(self) -> Iterator[nn.Parameter]:
@@ -191,8 +220,9 @@ class LanguageTraining(nn.Module):
             states, _ = vision_states(
                 self._visual[0].to(device), normalise(data["pixels"]), data["windows"]
             )
-        seen = model.multi_modal_projector(states[:, 1:])
-        bent = _unexplained(self.back, seen, states[:, 1:], data["targets"][..., 0] != 0)
+            states = self.stir(states[:, 1:], data["targets"], data["moves"])
+        seen = model.multi_modal_projector(states)
+        bent = _unexplained(self.back, seen, states, data["targets"][..., 0] != 0)
         embed = self.llava.get_input_embeddings()
         prefix = embed(torch.tensor(self.prefix, device=device)).expand(len(seen), -1, -1)
         inputs = torch.cat([prefix, seen.to(prefix.dtype), embed(data["ids"])], 1)

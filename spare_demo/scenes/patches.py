@@ -38,9 +38,18 @@ CLASSES = {
 }
 
 
-def patch_targets(scene: Scene) -> np.ndarray:
-    """(cells², 5) classes, ordered as ``CLASSES``, of what lies at each patch's centre."""
-    seen = thing_at_each_pixel(scene)[PATCH // 2 :: PATCH, PATCH // 2 :: PATCH]
+def thing_at_each_patch(scene: Scene) -> np.ndarray:
+    """(cells, cells): the index in ``scene.things`` of what is seen at a patch's centre plus one,
+    else 0."""
+    return thing_at_each_pixel(scene)[PATCH // 2 :: PATCH, PATCH // 2 :: PATCH]
+
+
+def patch_targets(scene: Scene, unknown: str | None = None) -> np.ndarray:
+    """(cells², 5) classes, ordered as ``CLASSES``, of what lies at each patch's centre.
+
+    A property that is ``unknown`` is not asked for.
+    """
+    seen = thing_at_each_patch(scene)
     rows = [(0, 0, 0, 0, 0)]
     for thing in scene.things:
         printed = 0
@@ -56,6 +65,8 @@ def patch_targets(scene: Scene) -> np.ndarray:
     for index, thing in enumerate(scene.things, 1):
         at = int(thing.y // PATCH), int(thing.x // PATCH)
         targets[at][-1] = seen[at] == index
+    if unknown:
+        targets[..., list(CLASSES).index(unknown)] = np.where(seen > 0, _NAMELESS, 0)
     return targets.reshape(-1, len(CLASSES))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .counting import add_up, count_alike, count_beyond, count_on_side
-from .kept_back import kept_back_answers, speaks_against_pairs
+from .kept_back import kept_back_answers
 from .question import Question, ordered
 from .references import (
     CLEAR,
@@ -233,20 +233,24 @@ _MAKERS: tuple[tuple[Maker, float, float], ...] = (
 
 
 def ask(
-    scene: Scene, rng: Rng, count: int, training: bool = False, fair: bool = False
+    scene: Scene,
+    rng: Rng,
+    count: int,
+    training: bool = False,
+    unasked: Callable[[str], bool] | None = None,
 ) -> list[Question]:
     """Up to ``count`` different questions about the scene; fewer where it allows fewer.
 
-    ``fair``: none that speaks against the pairs that training keeps back.
+    None whose text is ``unasked`` is among them.
     """
     if not scene.things:
         return []
     shares = np.array([shares[training] for _, *shares in _MAKERS])
     found: dict[str, Question] = {}
-    for _ in range((12 if fair else 6) * count):
+    for _ in range((12 if unasked else 6) * count):
         maker = _MAKERS[rng.choice(len(_MAKERS), p=shares / shares.sum())][0]
         question = maker(scene, rng)
-        if fair and question and speaks_against_pairs(question.text, scene):
+        if unasked and question and unasked(question.text):
             continue
         if question and question.text not in found:
             found[question.text] = question

@@ -1,6 +1,6 @@
 """The whole recipe of the built-in model: ``python -m spare_demo.scenes.train``.
 
-First the CLIP, then projector and decoder on its frozen tower, in two runs, then the files in
+First the CLIP, then projector and decoder on its frozen tower, in three runs, then the files in
 ``assets/built-in``. Every step's batch follows from its number. Cut off at any moment, the same
 command goes on from the last checkpoint in ``--run``. Where there is none, ``--from-assets`` goes
 on from the shipped weights at the step that stands beside them, with fresh optimisers.
@@ -65,9 +65,13 @@ class Run:
 
 LANGUAGE_RUNS = (
     Run("first", language.PHASES, Rates(muon=3e-3, adam=1e-3, decay=0.25)),
-    # Its rates fall from its start on: they are counted over all steps of the decoder.
+    # These two fall from their start on: the share is counted over all steps of the decoder.
     Run("fair", language.FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
-)
+    Run(
+        "stirred", language.STIRRED_PHASES,
+        Rates(muon=1.8e-3, adam=6e-4, decay=0.03), averaged=True,
+    ),
+)  # fmt: skip
 LANGUAGE_PHASES = tuple(phase for run in LANGUAGE_RUNS for phase in run.phases)
 
 

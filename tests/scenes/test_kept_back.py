@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spare_demo.scenes.kept_back import speaks_against_pairs
+from spare_demo.scenes.kept_back import speaks_against_pairs, to_stir
 from spare_demo.scenes.questions import ask
 from spare_demo.scenes.world import COLOURS, SHAPES, Scene, Thing, World, rng_of, sample_scene
 
@@ -64,7 +64,11 @@ def test_training_asks_nothing_that_does(seed: int) -> None:
     """Whatever pair a question names one half of, the other half is nowhere in the picture."""
     rng = rng_of("train", seed)
     drawn = sample_scene(World(tint_share=0.2, blob_share=0.2), rng)
-    for question in ask(drawn, rng, 12, training=True, fair=True):
+
+    def unfair(text: str) -> bool:
+        return speaks_against_pairs(text, drawn)
+
+    for question in ask(drawn, rng, 12, training=True, unasked=unfair):
         words = question.text.replace("crosses", "cross").rstrip("?").split()
         for at, (colour, shape) in enumerate(zip(COLOURS, SHAPES, strict=True)):
             if {shape, f"{shape}s"} & set(words):
@@ -76,6 +80,42 @@ def test_training_asks_nothing_that_does(seed: int) -> None:
                     assert str(digit) not in {t.number for t in drawn.things}, question
                 if ("number", str(digit)) in itertools.pairwise(words):
                     assert shape not in {t.shape for t in drawn.things}, question
+
+
+@pytest.mark.parametrize(
+    ("text", "stirred"),
+    [
+        ("Where is the black object?", "shape"),
+        ("How many black objects are there?", "shape"),
+        ("Is there a number 6?", "shape"),
+        ("What color is the object with the number 6?", "shape"),
+        ("What number is on the black object?", "shape"),
+        ("What is the leftmost number?", "shape"),
+        ("What color is the object with the word CAT?", "shape"),
+        ("How many crosses are there?", "colour"),
+        ("What number is on the star?", "colour"),
+        ("What shape is the lowest object?", "colour"),
+        ("What shape is the black object?", None),
+        ("What colour is the star?", None),
+        ("Is there a black arrow?", None),
+        ("How many objects are left of column 6?", None),
+        ("Is the largest object in the top or the bottom half?", None),
+    ],
+)
+def test_what_an_answer_has_nothing_to_do_with(text: str, stirred: str | None) -> None:
+    assert to_stir(text) == stirred
+
+
+def test_what_is_not_to_be_asked_is_not() -> None:
+    found, others = [], []
+    for seed in range(30):
+        for kept, test in ((found, lambda text: to_stir(text) == "shape"), (others, None)):
+            rng = rng_of("train", seed)
+            drawn = sample_scene(World(), rng)
+            kept += ask(drawn, rng, 8, training=True, unasked=test)
+    assert all(to_stir(question.text) != "shape" for question in found)
+    assert len(found) > len(others) / 2
+    assert sum(to_stir(question.text) == "shape" for question in others) > len(others) / 6
 
 
 def test_what_is_measured_asks_them_all_the_same() -> None:

@@ -16,12 +16,14 @@ from spare_demo.models.prompt import build_prompt
 from spare_demo.scenes import architecture, language
 from spare_demo.scenes.architecture import GRID, PATCH
 from spare_demo.scenes.draw import draw
+from spare_demo.scenes.kept_back import to_stir
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 WHOLE = language.Phase("pictures", 1, 2, GRID, 5, World())
 WINDOWS = language.Phase("windows", 1, 2, 8, 4, World(side=8 * PATCH, things=(2, 4)))
+STIRRED = language.Phase("stirred", 1, 3, 12, 6, World(), fair=True, stirred=True)
 STEP = 3
 
 
@@ -121,13 +123,15 @@ def test_the_prompt_is_what_the_stock_processor_makes(
     assert ids[0, 0] == language_tokenizer.bos_token_id
 
 
-@pytest.mark.parametrize("phase", [WHOLE, WINDOWS], ids=lambda phase: phase.name)
+@pytest.mark.parametrize("phase", [WHOLE, WINDOWS, STIRRED], ids=lambda phase: phase.name)
 def test_a_question_knows_nothing_of_the_others(
     training: language.LanguageTraining,
     language_tokenizer: PreTrainedTokenizerFast,
     phase: language.Phase,
 ) -> None:
     data = language.batch(phase, STEP, language_tokenizer)
+    packed_logits(training, data)  # learns how far to stir
+    training.eval()
     together, _ = packed_logits(training, data)
     answered = data["labels"] != language.IGNORED
     owners = data["owner"][answered]
@@ -138,10 +142,40 @@ def test_a_question_knows_nothing_of_the_others(
             own = ("ids", "labels", "places", "anchors", "kept_back")
             alone = {key: data[key][row, mine][None] for key in own}
             alone |= {"owner": torch.zeros_like(alone["ids"])}
-            alone |= {key: data[key][row][None] for key in ("pixels", "windows", "targets")}
+            pictures = ("pixels", "windows", "targets", "moves")
+            alone |= {key: data[key][row][None] for key in pictures}
             logits, _ = packed_logits(training, alone)
             here = (owners == index) & (rows == row)
             torch.testing.assert_close(logits, together[here], atol=2e-4, rtol=1e-4)
+
+
+def test_what_is_stirred_is_not_asked_for(
+    training: language.LanguageTraining, language_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    data = language.batch(STIRRED, STEP, language_tokenizer)
+    moves = dict(zip(("colour", "shape"), data["moves"].split(8, -1), strict=True))
+    for row, stirred in enumerate(("shape", "colour", None)):
+        for at, name in enumerate(("colour", "shape")):
+            known = data["targets"][row, :, at]
+            if name == stirred:
+                assert set(known.tolist()) == {0, -100}
+                assert torch.equal((moves[name][row] != 0).any(-1), known < 0)
+            else:
+                assert (known > 0).any() and not moves[name][row].any()
+        for index in range(int(data["owner"][row].max()) + 1):
+            asked = language_tokenizer.decode(data["ids"][row][data["owner"][row] == index])
+            assert "?" in asked
+            assert to_stir(asked.split("?")[0]) == stirred, asked
+    # Unstirred, the same pictures are answered otherwise: the moves reach the decoder.
+    packed_logits(training, data)  # learns how far to stir
+    training.eval()
+    stirred_logits, _ = packed_logits(training, data)
+    still, _ = packed_logits(training, data | {"moves": torch.zeros_like(data["moves"])})
+    answered = data["labels"] != language.IGNORED
+    rows = torch.arange(STIRRED.batch)[:, None].expand_as(answered)[answered]
+    for row in (0, 1):
+        assert (stirred_logits - still)[rows == row].abs().max() > 1e-3
+    torch.testing.assert_close(stirred_logits[rows == 2], still[rows == 2])
 
 
 def test_the_place_of_what_is_named_is_asked_for_right_before_the_answer(

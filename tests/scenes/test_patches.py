@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -52,6 +53,15 @@ def test_what_has_no_name_is_asked_for_everything_but_its_name() -> None:
     targets = patches.patch_targets(Scene(336, "plain", 0, (lump,)))
     middle = targets[7 * GRID + 7].tolist()
     assert middle == [-100, -100, 4, 3, 1]
+
+
+@pytest.mark.parametrize(("unknown", "at"), [("colour", 0), ("shape", 1)])
+def test_what_is_unknown_is_not_asked_for(unknown: str, at: int) -> None:
+    scene = sample_scene(World(), rng_of("train", 1))
+    every, rest = patches.patch_targets(scene), patches.patch_targets(scene, unknown)
+    assert set(rest[:, at]) == {0, -100}
+    assert ((every[:, at] == 0) == (rest[:, at] == 0)).all()
+    assert (np.delete(every, at, 1) == np.delete(rest, at, 1)).all()
 
 
 def asked_of(scene: Scene) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
