@@ -91,7 +91,10 @@ def softplus_weight(score: Tensor) -> Tensor:
     score = score.double()
     if _is_constant(score):
         return torch.ones_like(score)
-    return softplus((score - score.mean()) / score.std(correction=0))
+    # Each value once: some processors compute the last few of a row by other instructions, and
+    # equal scores would get weights that differ in the last bit.
+    values, place = torch.unique(score, return_inverse=True)
+    return softplus((values - score.mean()) / score.std(correction=0))[place]
 
 
 def minmax_weight(score: Tensor) -> Tensor:

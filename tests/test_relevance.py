@@ -70,6 +70,15 @@ def test_constant_relevance_weighs_every_token_one(weigh, score: list[float]) ->
     assert weigh(torch.tensor(score, dtype=torch.float64)).tolist() == [1.0] * len(score)
 
 
+@pytest.mark.parametrize("length", range(2, 40))
+def test_equal_scores_get_equal_weights(length: int) -> None:
+    score = torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64)[torch.arange(length) * 7 % 3]
+    for weigh in (softplus_weight, minmax_weight):
+        weight = weigh(score)
+        for value in score.unique():
+            assert len(weight[score == value].unique()) == 1
+
+
 @given(st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=30))
 @settings(deadline=None, derandomize=True)
 def test_weights_are_positive_finite_and_keep_the_ranking(values: list[float]) -> None:
