@@ -159,7 +159,7 @@ def about_built_in(folder: Path, parameters: int) -> str:
             "knows drawn scenes only, and what it shows about a pruning method says nothing about "
             "a large model.",
             "Trained by `python -m spare_demo.scenes.train` on drawn scenes alone. Its files say: "
-            f"{seen}. The recipe's phases:",
+            f"{seen}. The phases of the recipe that they went through:",
             _phases("The CLIP, tower and text side", tower.PHASES),
             _phases("Projector and decoder, the tower frozen", language.PHASES),
             _phases(

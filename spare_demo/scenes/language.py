@@ -156,8 +156,9 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
         unasked = _unasked(phase, whole, stirred)
-        # What is stirred is practised in what is measured: most of it looks for things.
-        asked = questions.ask(whole, rng, phase.questions, not stirred, unasked)
+        # Where something is stirred, questions are mixed as measured: most of them look for things.
+        practice = not stirred
+        asked = questions.ask(whole, rng, phase.questions, practice, unasked)
         centres = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
         rows.append(_sequence(asked, centres, tokenizer))
         targets.append(patches.patch_targets(scene, stirred))

@@ -69,7 +69,7 @@ LANGUAGE_RUNS = (
     Run("fair", language.FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
     Run(
         "stirred", language.STIRRED_PHASES,
-        Rates(muon=1.8e-3, adam=6e-4, decay=0.03), averaged=True,
+        Rates(muon=1.8e-3, adam=6e-4, decay=0.0375), averaged=True,
     ),
 )  # fmt: skip
 LANGUAGE_PHASES = tuple(phase for run in LANGUAGE_RUNS for phase in run.phases)
