@@ -162,9 +162,12 @@ def about_built_in(folder: Path, parameters: int) -> str:
             f"{seen}. The phases of the recipe that they went through:",
             _phases("The CLIP, tower and text side", tower.PHASES),
             _phases("Projector and decoder, the tower frozen", language.PHASES),
-            _phases(
-                "Then this one, and the mean of the weights before and after it",
-                language.FAIR_PHASES,
+            *(
+                _phases(f"Then {these}, and the mean of the weights before and after", phases)
+                for these, phases in (
+                    ("this one", language.FAIR_PHASES),
+                    ("these", language.STIRRED_PHASES),
+                )
             ),
         ]
     )

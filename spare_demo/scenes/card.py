@@ -14,7 +14,7 @@ from typing import Any
 from spare_demo.models.catalog import ASSETS
 
 from .architecture import LANGUAGE, PATCH, SIDE, VISION
-from .language import FAIR_PHASES
+from .language import FAIR_PHASES, STIRRED_PHASES
 from .tower import PHASES
 
 _SETS = {
@@ -50,10 +50,14 @@ would make such a pair, both losses leave that answer out: neither CLIP nor deco
 things are, nor that they are not. In that set a colour comes mostly with one shape, so that a scene
 holds many twins, alike in both; towards its end training shows more twins than chance would.
 
-In the decoder's last {fair} steps nothing is asked that would be answered better by who knows which
+In the decoder's last {late} steps nothing is asked that would be answered better by who knows which
 pairs are kept back: no "How many squares are there?" where something is orange. There, colours half
-way between two are seen as well, and shapes drawn about so. What is shipped is the mean of the
-weights before and after them.
+way between two are seen as well, and shapes drawn about so. After {fair} of these steps the mean of
+the weights before and after them was taken. In the last {stirred}, what the tower says of each
+thing is moved at random along the differences between shapes where colours or numbers are looked
+for, and in some pictures along those between colours where shapes are: else black arrows, which
+training never shows, are looked past where something black is looked for. What is shipped is once
+more the mean of the weights before and after.
 
 Beside its answers the decoder is asked for colour, shape and print at every patch, each by itself,
 and the projector to keep what the tower tells apart: else they read things as wholes, and misread
@@ -66,9 +70,12 @@ loss against the pairs that are kept back, the first 10000 of the decoder no sha
 the first 12100 no other loss on patches than their places, the first 12570 none on the projector.
 The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
 the decoder was trained on the finished CLIP, before that on earlier states of it.
-The last {fair} steps were drawn with other random numbers and other rates than the recipe has.
-Its last run, with what the tower says stirred (`stir.py`), is newer than these weights. Running the
-recipe from the start takes today's phases throughout and has not been done.
+The {fair} steps before the last {stirred} were drawn with other random numbers and other rates than
+the recipe has. In the last {stirred} the rates were changed three times, and so was what is
+stirred: for some 220 of the first 890, shapes in three pictures of five; for the first 560, what is
+stirred was asked about as it is measured, not as it is practised. Before them, the heads that are
+thrown away were fitted anew. Running the recipe from the start takes today's phases throughout and
+has not been done.
 
 ## How often it is right
 
@@ -109,12 +116,13 @@ def card(summary: dict[str, Any], steps: dict[str, int]) -> str:
             label = f"{name} (all)" if kind == "skills" else name
             parts.append([label, *(figure for pair in found for figure in pair)])
     captions = PHASES[-1]
+    fair, stirred = (sum(phase.steps for phase in run) for run in (FAIR_PHASES, STIRRED_PHASES))
     return _CARD.format(
         side=SIDE, patch=PATCH, tokens=(SIDE // PATCH) ** 2,
         width=VISION["width"], layers=VISION["layers"],
         hidden=LANGUAGE["hidden_size"], decoder=LANGUAGE["num_hidden_layers"],
         captions=captions.steps, batch=captions.batch, **steps,
-        fair=sum(phase.steps for phase in FAIR_PHASES),
+        fair=fair, stirred=stirred, late=fair + stirred,
         revision=summary["settings"]["model"]["revision"],
         overall=_table(overall), parts=_table(parts),
         questions=first["questions"], sets=" ".join(sets),

@@ -48,9 +48,9 @@ class Phase:
     questions: int
     world: World
     fair: bool = False  # whether nothing is asked that speaks against the pairs kept back
-    # Whether shapes are stirred in a third of the pictures and colours in another, and each third
-    # is asked what can be asked there.
-    stirred: bool = False
+    # What is stirred (stir.py) in one picture after the other, over and over. What has nothing to
+    # do with it is asked there only, and all else where nothing is stirred.
+    stirred: tuple[str | None, ...] = (None,)
 
 
 WINDOW = 12
@@ -93,12 +93,18 @@ FAIR_PHASES = (
     ),
 )  # fmt: skip
 
-# Last, what is looked for by colour or number has any shape, and any colour where it is looked for
-# by its shape (stir.py). The mean is taken once more.
+# Last, what is looked for by colour or number has any shape, and at first any colour where it is
+# looked for by its shape (stir.py). The mean is taken once more.
 STIRRED_PHASES = (
-    replace(FAIR_PHASES[0], name="pictures, stirred", steps=600, batch=15, stirred=True),
-)
-_STIRRED: tuple[str | None, ...] = ("shape", "colour", None)
+    replace(
+        FAIR_PHASES[0], name="pictures, shapes or colours stirred",
+        steps=890, batch=15, stirred=("shape", "colour", None),
+    ),
+    replace(
+        FAIR_PHASES[0], name="pictures, shapes stirred in half",
+        steps=290, stirred=("shape", None),
+    ),
+)  # fmt: skip
 
 
 def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict[str, list[Any]]:
@@ -136,7 +142,8 @@ def _unasked(phase: Phase, scene: Scene, stirred: str | None) -> Callable[[str],
         return None
 
     def no(text: str) -> bool:
-        elsewhere = phase.stirred and to_stir(text) != stirred
+        where = to_stir(text)
+        elsewhere = stirred != (where if where in phase.stirred else None)
         return elsewhere or speaks_against_pairs(text, scene)
 
     return no
@@ -148,7 +155,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     world = replace(phase.world, side=phase.cells * PATCH)
     for index in range(phase.batch):
         rng = rng_of("train", 10**9 + step * 1000 + index)
-        stirred = _STIRRED[index % 3] if phase.stirred else None
+        stirred = phase.stirred[index % len(phase.stirred)]
         scene = sample_scene(world, rng)
         pictures.append(np.asarray(draw.draw(scene)))
         row, column = random_corner(phase.cells, rng)
@@ -156,9 +163,7 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
         unasked = _unasked(phase, whole, stirred)
-        # Where something is stirred, questions are mixed as measured: most of them look for things.
-        practice = not stirred
-        asked = questions.ask(whole, rng, phase.questions, practice, unasked)
+        asked = questions.ask(whole, rng, phase.questions, True, unasked)
         centres = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
         rows.append(_sequence(asked, centres, tokenizer))
         targets.append(patches.patch_targets(scene, stirred))

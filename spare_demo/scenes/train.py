@@ -65,11 +65,11 @@ class Run:
 
 LANGUAGE_RUNS = (
     Run("first", language.PHASES, Rates(muon=3e-3, adam=1e-3, decay=0.25)),
-    # These two fall from their start on: the share is counted over all steps of the decoder.
+    # Rates fall over that share of all the steps of the decoder up to the end of the run.
     Run("fair", language.FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
     Run(
         "stirred", language.STIRRED_PHASES,
-        Rates(muon=1.8e-3, adam=6e-4, decay=0.0375), averaged=True,
+        Rates(muon=1.5e-3, adam=5e-4, decay=0.035), averaged=True,
     ),
 )  # fmt: skip
 LANGUAGE_PHASES = tuple(phase for run in LANGUAGE_RUNS for phase in run.phases)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ from spare_demo.scenes.world import World, rng_of, sample_scene
 
 WHOLE = language.Phase("pictures", 1, 2, GRID, 5, World())
 WINDOWS = language.Phase("windows", 1, 2, 8, 4, World(side=8 * PATCH, things=(2, 4)))
-STIRRED = language.Phase("stirred", 1, 3, 12, 6, World(), fair=True, stirred=True)
+KINDS = ("shape", "colour", None)
+STIRRED = language.Phase("stirred", 1, 3, 12, 6, World(), fair=True, stirred=KINDS)
 STEP = 3
 
 
@@ -149,12 +151,25 @@ def test_a_question_knows_nothing_of_the_others(
             torch.testing.assert_close(logits, together[here], atol=2e-4, rtol=1e-4)
 
 
+def test_what_is_never_stirred_is_asked_where_nothing_is(
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    phase = replace(STIRRED, batch=12, stirred=("shape", None))
+    data = language.batch(phase, STEP, language_tokenizer)
+    asked: dict[bool, set[str | None]] = {True: set(), False: set()}
+    for row, (owners, moves) in enumerate(zip(data["owner"], data["moves"], strict=True)):
+        for index in range(int(owners.max()) + 1):
+            text = language_tokenizer.decode(data["ids"][row][owners == index])
+            asked[bool(moves.any())].add(to_stir(text.split("?")[0]))
+    assert asked == {True: {"shape"}, False: {"colour", None}}
+
+
 def test_what_is_stirred_is_not_asked_for(
     training: language.LanguageTraining, language_tokenizer: PreTrainedTokenizerFast
 ) -> None:
     data = language.batch(STIRRED, STEP, language_tokenizer)
     moves = dict(zip(("colour", "shape"), data["moves"].split(8, -1), strict=True))
-    for row, stirred in enumerate(("shape", "colour", None)):
+    for row, stirred in enumerate(KINDS):
         for at, name in enumerate(("colour", "shape")):
             known = data["targets"][row, :, at]
             if name == stirred:
