@@ -168,7 +168,7 @@ def _words(device: torch.device) -> str:
 
 
 def _gb(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 
 
 def _container_room() -> int:
