@@ -169,6 +169,7 @@ def about_built_in(folder: Path, parameters: int) -> str:
                     ("these", language.STIRRED_PHASES),
                 )
             ),
+            _phases("Last this one, queries and keys alone", language.EVEN_PHASES),
         ]
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from spare_demo.models.catalog import ASSETS
 
 from .architecture import LANGUAGE, PATCH, SIDE, VISION
-from .language import FAIR_PHASES, STIRRED_PHASES
+from .language import EVEN_PHASES, FAIR_PHASES, STIRRED_PHASES
 from .tower import PHASES
 
 _SETS = {
@@ -53,11 +53,17 @@ holds many twins, alike in both; towards its end training shows more twins than 
 In the decoder's last {late} steps nothing is asked that would be answered better by who knows which
 pairs are kept back: no "How many squares are there?" where something is orange. There, colours half
 way between two are seen as well, and shapes drawn about so. After {fair} of these steps the mean of
-the weights before and after them was taken. In the last {stirred}, what the tower says of each
+the weights before and after them was taken. In the next {stirred}, what the tower says of each
 thing is moved at random along the differences between shapes where colours or numbers are looked
 for, and in some pictures along those between colours where shapes are: else black arrows, which
-training never shows, are looked past where something black is looked for. What is shipped is once
-more the mean of the weights before and after.
+training never shows, are looked past where something black is looked for. Once more the mean of the
+weights before and after was taken.
+
+In the last {even} steps only queries and keys of the decoder's attention are trained, after the
+first of its layers, and evened out (`spare_demo/scenes/even.py`). Where it looks for black, things
+that are black have to be told from others, but their shape may not count for or against them: the
+scores of colours and numbers with shapes, in the two layers that look for what is named, are drawn
+to 0. That goes for every colour, number and shape alike, and is measured in training scenes.
 
 Beside its answers the decoder is asked for colour, shape and print at every patch, each by itself,
 and the projector to keep what the tower tells apart: else they read things as wholes, and misread
@@ -70,12 +76,14 @@ loss against the pairs that are kept back, the first 10000 of the decoder no sha
 the first 12100 no other loss on patches than their places, the first 12570 none on the projector.
 The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
 the decoder was trained on the finished CLIP, before that on earlier states of it.
-The {fair} steps before the last {stirred} were drawn with other random numbers and other rates than
-the recipe has. In the last {stirred} the rates were changed three times, and so was what is
-stirred: for some 220 of the first 890, shapes in three pictures of five; for the first 560, what is
-stirred was asked about as it is measured, not as it is practised. Before them, the heads that are
-thrown away were fitted anew. Running the recipe from the start takes today's phases throughout and
-has not been done.
+The {fair} fair steps were drawn with other random numbers and other rates than the recipe has. In
+the {stirred} after them the rates were changed three times, and so was what is stirred: for some
+220 of the first 890, shapes in three pictures of five; for the first 560, what is stirred was asked
+about as it is measured, not as it is practised. Before them, the heads that are thrown away were
+fitted anew. The last {even} were run by a script of the same sums, before they became part of the
+recipe: drawn with other random numbers, the rate falling by the clock instead of by the step, the
+things measured in 600 scenes and the readings in 500. Running the recipe from the start takes
+today's phases throughout and has not been done.
 
 ## How often it is right
 
@@ -116,13 +124,14 @@ def card(summary: dict[str, Any], steps: dict[str, int]) -> str:
             label = f"{name} (all)" if kind == "skills" else name
             parts.append([label, *(figure for pair in found for figure in pair)])
     captions = PHASES[-1]
-    fair, stirred = (sum(phase.steps for phase in run) for run in (FAIR_PHASES, STIRRED_PHASES))
+    runs = FAIR_PHASES, STIRRED_PHASES, EVEN_PHASES
+    fair, stirred, even = (sum(phase.steps for phase in run) for run in runs)
     return _CARD.format(
         side=SIDE, patch=PATCH, tokens=(SIDE // PATCH) ** 2,
         width=VISION["width"], layers=VISION["layers"],
         hidden=LANGUAGE["hidden_size"], decoder=LANGUAGE["num_hidden_layers"],
         captions=captions.steps, batch=captions.batch, **steps,
-        fair=fair, stirred=stirred, late=fair + stirred,
+        fair=fair, stirred=stirred, even=even, late=fair + stirred + even,
         revision=summary["settings"]["model"]["revision"],
         overall=_table(overall), parts=_table(parts),
         questions=first["questions"], sets=" ".join(sets),

@@ -57,10 +57,15 @@ def speaks_against_pairs(text: str, scene: Scene) -> bool:
     whatever names orange where there is a square. A colour is not asked for beside one without a
     name that is like it either: whether it counts is not beyond doubt.
     """
+    named = named_in(text)
+    return any(_speaks_against(thing, *named) for thing in scene.things)
+
+
+def named_in(text: str) -> tuple[set[str], set[str], set[str]]:
+    """The colours, shapes and numbers that a question, or its beginning, names."""
     words = set(text.replace("crosses", "cross").rstrip("?").split())
     shapes = {shape for shape in SHAPES if {shape, f"{shape}s"} & words}
-    named = words & set(COLOURS), shapes, set(re.findall(r"number (\d)", text))
-    return any(_speaks_against(thing, *named) for thing in scene.things)
+    return words & set(COLOURS), shapes, set(re.findall(r"number (\d)", text))
 
 
 def _speaks_against(thing: Thing, colours: set[str], shapes: set[str], numbers: set[str]) -> bool:

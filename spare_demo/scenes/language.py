@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from . import architecture, draw, packed, patches, questions, stir
+from . import architecture, draw, even, packed, patches, questions, stir
 from .architecture import GRID, PATCH, SIDE
 from .kept_back import speaks_against_pairs, to_stir
 from .question import Question
@@ -105,6 +105,11 @@ STIRRED_PHASES = (
         steps=290, stirred=("shape", None),
     ),
 )  # fmt: skip
+
+# After that nothing is trained but queries and keys, to be evened out (even.py).
+EVEN_PHASES = (replace(STIRRED_PHASES[-1], name="pictures, evened out", steps=370, batch=14),)
+_MEASURED = 32  # batches, nothing stirred, on which it is measured what is to be evened out
+EVEN_WEIGHT = 0.1
 
 
 def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict[str, list[Any]]:
@@ -211,6 +216,8 @@ class LanguageTraining(nn.Module):
         # crooked one serves what training shows and scrambles what it does not.
         self.back = nn.Linear(architecture.LANGUAGE["hidden_size"], architecture.VISION["width"])
         self.stir = stir.Stir(architecture.VISION["width"])
+        sizes = architecture.LANGUAGE
+        self.even = even.Even(sizes["hidden_size"], sizes["num_attention_heads"])
         self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
 
     def matrices(self) -> Iterator[nn.Parameter]:
@@ -221,6 +228,55 @@ class LanguageTraining(nn.Module):
 
     def forward(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
         data = _in_blocks(data)
+        ran = self._run(data)
+        bent = _unexplained(self.back, ran.seen, ran.states, data["targets"][..., 0] != 0)
+        patch_loss, shares = self.asked(ran.patches[_PATCH_LAYER], data["targets"], data["windows"])
+        named = data["anchors"] >= 0
+        ends = ran.tokens[_ANCHOR_LAYER][named]
+        lost = _off(self.anchor, ends, data["anchors"][named])
+        loss, right = self._answers(ran, data)
+        said = {
+            "right": right,
+            "lost": lost.item() * GRID / 2,  # in patches
+            "patches": patch_loss.item(),
+            "bent": bent.item(),
+            **shares,
+        }
+        return loss + bent + PATCH_WEIGHT * patch_loss + ANCHOR_WEIGHT * lost, said
+
+    def evened(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+        """The loss of the run that evens out (even.py), in place of `forward`'s."""
+        data = _in_blocks(data)
+        loss, right = self._answers(self._run(data), data)
+        with torch.autocast(data["ids"].device.type, enabled=False):
+            uneven = self.even(self.llava.model.language_model)
+        return loss + EVEN_WEIGHT * uneven, {"right": right, "uneven": uneven.item()}
+
+    @torch.no_grad()
+    def begin_evening(self, phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> None:
+        """Measures what is uneven on batches as from ``step`` on, nothing stirred."""
+        measures = [even.Measure(self.even.words.shape[-1]) for _ in even.LAYERS]
+        still, device = replace(phase, stirred=(None,)), self.even.goals.device
+        for seen in range(step, step + _MEASURED):
+            drawn = batch(still, seen, tokenizer)
+            data = _in_blocks({key: value.to(device) for key, value in drawn.items()})
+            ran, asked = self._run(data), data["labels"] != IGNORED
+            last = asked & ~asked.roll(1, 1)
+            named, there = _named_so_far(data, tokenizer), data["owner"] >= 0
+            for layer, measure in zip(even.LAYERS, measures, strict=True):
+                norm = self.llava.model.language_model.layers[layer].input_layernorm
+                measure.look(norm(ran.patches[layer]).flatten(0, 1), data["targets"].flatten(0, 1))
+                measure.listen(norm(ran.tokens[layer])[there], named[there], last[there])
+        self.even.begin(self.llava.model.language_model, measures)
+
+    def attention_only(self) -> None:
+        """Lets nothing be trained but queries and keys of the decoder's layers after the first."""
+        self.requires_grad_(False)
+        for layer in self.llava.model.language_model.layers[1:]:
+            layer.self_attn.q_proj.requires_grad_(True)
+            layer.self_attn.k_proj.requires_grad_(True)
+
+    def _run(self, data: dict[str, Tensor]) -> _Ran:
         model, device = self.llava.model, data["ids"].device
         with torch.no_grad():
             states, _ = vision_states(
@@ -228,7 +284,6 @@ class LanguageTraining(nn.Module):
             )
             states = self.stir(states[:, 1:], data["targets"], data["moves"])
         seen = model.multi_modal_projector(states)
-        bent = _unexplained(self.back, seen, states, data["targets"][..., 0] != 0)
         embed = self.llava.get_input_embeddings()
         prefix = embed(torch.tensor(self.prefix, device=device)).expand(len(seen), -1, -1)
         inputs = torch.cat([prefix, seen.to(prefix.dtype), embed(data["ids"])], 1)
@@ -245,24 +300,44 @@ class LanguageTraining(nn.Module):
             use_cache=False,
             output_hidden_states=True,
         )
+        return _Ran(
+            states, seen,
+            [layer[:, start:before] for layer in out.hidden_states],
+            [layer[:, before:] for layer in out.hidden_states],
+        )  # fmt: skip
+
+    def _answers(self, ran: _Ran, data: dict[str, Tensor]) -> tuple[Tensor, float]:
+        """The loss of the answers, and the share of questions answered rightly."""
         asked = data["labels"] != IGNORED
-        logits = self.llava.lm_head(out.last_hidden_state[:, before:][asked]).float()
+        logits = self.llava.lm_head(ran.tokens[-1][asked]).float()
         logits = _without(logits, data["kept_back"][asked])
         labels = data["labels"][asked]
-        inside = out.hidden_states[_PATCH_LAYER][:, start:before]
-        patch_loss, shares = self.asked(inside, data["targets"], data["windows"])
-        named = data["anchors"] >= 0
-        ends = out.hidden_states[_ANCHOR_LAYER][:, before:][named]
-        lost = _off(self.anchor, ends, data["anchors"][named])
-        said = {
-            "right": _share_right(logits.argmax(-1) == labels, asked, data["owner"]),
-            "lost": lost.item() * GRID / 2,  # in patches
-            "patches": patch_loss.item(),
-            "bent": bent.item(),
-            **shares,
-        }
-        loss = F.cross_entropy(logits, labels) + bent
-        return loss + PATCH_WEIGHT * patch_loss + ANCHOR_WEIGHT * lost, said
+        right = _share_right(logits.argmax(-1) == labels, asked, data["owner"])
+        return F.cross_entropy(logits, labels), right
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """What came of a batch: the tower's states of patches (B, n, v), what the projector made of
+    them (B, n, w), and each of the decoder's states, of patches (B, n, w) and of tokens (B, T, w).
+    The last of them are normed."""
+
+    states: Tensor
+    seen: Tensor
+    patches: list[Tensor]
+    tokens: list[Tensor]
+
+
+def _named_so_far(data: dict[str, Tensor], tokenizer: PreTrainedTokenizerFast) -> Tensor:
+    """(B, T, 26) bool: which of `even.VALUES` each question names up to a token."""
+    named = torch.zeros(*data["ids"].shape, len(even.VALUES), dtype=torch.bool)
+    for row, (ids, owner) in enumerate(zip(data["ids"].cpu(), data["owner"].cpu(), strict=True)):
+        for index in range(int(owner.max()) + 1):
+            at = (owner == index).nonzero()[:, 0].tolist()
+            for end in range(len(at)):
+                text = str(tokenizer.decode(ids[at[: end + 1]]))
+                named[row, at[end]] = torch.tensor(even.named_values(text.split("?")[0]))
+    return named.to(data["ids"].device)
 
 
 def _without(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -52,14 +52,23 @@ class _Batches(Dataset):
         return self.make(self.start + index)
 
 
-def _optimisers(module: nn.Module, matrices: Iterable[nn.Parameter], rates: Rates) -> list:
-    matrices = list(matrices)
+def _optimisers(
+    module: nn.Module, matrices: Iterable[nn.Parameter], rates: Rates
+) -> list[tuple[torch.optim.Optimizer, float]]:
+    """Those of what is trained at all, each with its rate."""
+    matrices = [p for p in matrices if p.requires_grad]
     ours = {id(p) for p in matrices}
     rest = [p for p in module.parameters() if p.requires_grad and id(p) not in ours]
-    muon = torch.optim.Muon(
-        matrices, lr=rates.muon, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-    )
-    return [muon, torch.optim.AdamW(rest, lr=rates.adam, betas=(0.9, 0.98), weight_decay=0.0)]
+    found: list[tuple[torch.optim.Optimizer, float]] = []
+    if matrices:
+        muon = torch.optim.Muon(
+            matrices, lr=rates.muon, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
+        )
+        found.append((muon, rates.muon))
+    if rest:
+        adam = torch.optim.AdamW(rest, lr=rates.adam, betas=(0.9, 0.98), weight_decay=0.0)
+        found.append((adam, rates.adam))
+    return found
 
 
 def _save(path: Path, state: dict[str, Any]) -> None:
@@ -102,7 +111,7 @@ def train(
     if checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=True)
         module.load_state_dict(state["module"])
-        for optimiser, saved in zip(optimisers, state["optimisers"], strict=True):
+        for (optimiser, _), saved in zip(optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
         first_step = state["step"]
         warm_from = 0  # the optimisers are warm already
@@ -110,7 +119,7 @@ def train(
         return first_step
 
     def save(step: int) -> None:
-        parts = [optimiser.state_dict() for optimiser in optimisers]
+        parts = [optimiser.state_dict() for optimiser, _ in optimisers]
         _save(checkpoint, {"module": module.state_dict(), "optimisers": parts, "step": step})
 
     batches = DataLoader(
@@ -124,7 +133,7 @@ def train(
     started = saved_at = time.monotonic()
     averages: dict[str, float] = {}
     for step, data in enumerate(batches, first_step):
-        for optimiser, rate in zip(optimisers, (rates.muon, rates.adam), strict=True):
+        for optimiser, rate in optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate * rates.at(step, steps, warm_from)
         data = {key: value.to(device, non_blocking=True) for key, value in data.items()}
@@ -132,7 +141,7 @@ def train(
             loss, said = loss_of(data, step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-        for optimiser in optimisers:
+        for optimiser, _ in optimisers:
             optimiser.step()
             optimiser.zero_grad()
         for key, value in {"loss": loss.item(), **said}.items():

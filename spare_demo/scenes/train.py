@@ -1,6 +1,6 @@
 """The whole recipe of the built-in model: ``python -m spare_demo.scenes.train``.
 
-First the CLIP, then projector and decoder on its frozen tower, in three runs, then the files in
+First the CLIP, then projector and decoder on its frozen tower, in four runs, then the files in
 ``assets/built-in``. Every step's batch follows from its number. Cut off at any moment, the same
 command goes on from the last checkpoint in ``--run``. Where there is none, ``--from-assets`` goes
 on from the shipped weights at the step that stands beside them, with fresh optimisers.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -34,6 +35,7 @@ class _HasSteps(Protocol):
 
 
 PhaseT = TypeVar("PhaseT", bound=_HasSteps)
+LossT = TypeVar("LossT")
 
 
 def phase_at(phases: tuple[PhaseT, ...], step: int) -> PhaseT:
@@ -53,6 +55,10 @@ def _language_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
     return language.batch(phase_at(LANGUAGE_PHASES, step), step, tokenizer)
 
 
+def _of_any_step(loss: Callable[[dict[str, Tensor]], LossT]) -> Callable[[Any, int], LossT]:
+    return lambda data, step: loss(data)
+
+
 @dataclass(frozen=True)
 class Run:
     """Some of the decoder's phases, with rates of their own."""
@@ -61,6 +67,7 @@ class Run:
     phases: tuple[language.Phase, ...]
     rates: Rates
     averaged: bool = False  # whether it leaves the mean of the weights before and after it
+    evened: bool = False  # whether it evens attention out and trains nothing else
 
 
 LANGUAGE_RUNS = (
@@ -70,6 +77,10 @@ LANGUAGE_RUNS = (
     Run(
         "stirred", language.STIRRED_PHASES,
         Rates(muon=1.5e-3, adam=5e-4, decay=0.035), averaged=True,
+    ),
+    Run(
+        "even", language.EVEN_PHASES,
+        Rates(muon=0.0, adam=5e-4, warm_up=20, decay=0.019), evened=True,
     ),
 )  # fmt: skip
 LANGUAGE_PHASES = tuple(phase for run in LANGUAGE_RUNS for phase in run.phases)
@@ -128,10 +139,14 @@ class Recipe:
                 continue  # shipped weights are that far
             before = {key: value.cpu().clone() for key, value in module.state_dict().items()}
             if trained:
+                if run.evened:
+                    module.attention_only()
+                if run.evened and not checkpoint.exists():
+                    module.begin_evening(run.phases[0], step, self.tokenizer)
                 step = train(
-                    "language", module, module.matrices(), run.rates, end,
+                    "language", module, () if run.evened else module.matrices(), run.rates, end,
                     functools.partial(_language_batch, tokenizer=self.tokenizer),
-                    lambda data, step: module(data),
+                    _of_any_step(module.evened if run.evened else module),
                     checkpoint, self.device, self.workers, step,
                 )  # fmt: skip
             elif checkpoint.exists():

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from transformers import LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
 
 from spare_demo.models.prompt import build_prompt
-from spare_demo.scenes import architecture, language
+from spare_demo.scenes import architecture, even, language
 from spare_demo.scenes.architecture import GRID, PATCH
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.kept_back import to_stir
@@ -282,3 +282,50 @@ def test_the_projector_is_asked_for_what_the_tower_says_where_things_lie() -> No
     assert language._unexplained(back, turned, states, covered).item() == pytest.approx(0, abs=1e-6)
     assert language._unexplained(back, turned, states, ~covered) > 1
     assert language._unexplained(back, turned, states, covered & False) == 0
+
+
+def test_what_is_named_so_far(language_tokenizer: PreTrainedTokenizerFast) -> None:
+    data = language.batch(WHOLE, STEP, language_tokenizer)
+    named = language._named_so_far(data, language_tokenizer)
+    assert not named[data["owner"] < 0].any()
+    for row in range(WHOLE.batch):
+        for index, question in enumerate(drawn(WHOLE, row)[1]):
+            mine = named[row][data["owner"][row] == index].int()
+            assert mine[-1].tolist() == list(map(int, even.named_values(question.text)))
+            assert not mine[0].any()
+            assert (mine.diff(dim=0) >= 0).all()  # once named, always named
+    assert named.any()
+
+
+def test_evening_changes_attention_alone(
+    training: language.LanguageTraining,
+    language_tokenizer: PreTrainedTokenizerFast,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(language, "_MEASURED", 1)
+    data = language.batch(STIRRED, STEP, language_tokenizer)
+    before = {name: value.clone() for name, value in training.named_parameters()}
+
+    def changed() -> set[str]:
+        return {name for name, now in training.named_parameters() if (now != before[name]).any()}
+
+    def weights(layers: range) -> set[str]:
+        stem = "llava.model.language_model.layers"
+        return {f"{stem}.{at}.self_attn.{part}_proj.weight" for at in layers for part in "qk"}
+
+    training.attention_only()
+    training.begin_evening(STIRRED, STEP, language_tokenizer)
+    assert changed() == weights(range(1, 3))
+    training.eval()  # stirs always as far
+    loss, said = training.evened(data)
+    assert said["uneven"] > 0
+    uneven = training.even(training.llava.model.language_model)
+    assert said["uneven"] == pytest.approx(uneven.item())
+    logits, _ = packed_logits(training, data)
+    labels = data["labels"][data["labels"] != language.IGNORED]
+    kept_back = data["kept_back"][data["labels"] != language.IGNORED]
+    answers = F.cross_entropy(language._without(logits, kept_back), labels)
+    assert loss.item() == pytest.approx((answers + language.EVEN_WEIGHT * uneven).item(), rel=1e-5)
+    loss.backward()
+    torch.optim.SGD([p for p in training.parameters() if p.requires_grad], 0.1).step()
+    assert changed() == weights(range(1, architecture.LANGUAGE["num_hidden_layers"]))

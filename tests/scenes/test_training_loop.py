@@ -103,6 +103,17 @@ def test_fresh_optimisers_warm_up_where_they_start() -> None:
     assert rates.at(49, 100, warm_from=40) == 1.0
 
 
+@pytest.mark.parametrize("frozen", ["weight", "bias"])
+def test_what_is_frozen_stays_and_the_rest_learns(tmp_path: Path, frozen: str) -> None:
+    module = new_module()
+    before = {name: value.clone() for name, value in module.named_parameters()}
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad_(not name.endswith(frozen))
+    run(tmp_path / "any.pt", module)
+    for name, parameter in module.named_parameters():
+        assert torch.equal(parameter, before[name]) == name.endswith(frozen)
+
+
 @pytest.mark.parametrize(("instructions", "halved"), [("AVX2", False), ("AVX512", True)])
 def test_half_precision_is_for_processors_that_have_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, instructions: str, halved: bool
@@ -114,7 +125,7 @@ def test_half_precision_is_for_processors_that_have_it(
     assert found == {torch.bfloat16 if halved else torch.float32}
 
 
-def test_the_later_runs_are_taken_by_half(tmp_path: Path) -> None:
+def test_the_second_and_the_third_run_are_taken_by_half(tmp_path: Path) -> None:
     recipe = Recipe(tmp_path, torch.device("cpu"), 0, from_assets=False)
     clip, _ = recipe.trained_clip()
     module, step = recipe.decoder(clip)
@@ -139,6 +150,8 @@ def test_the_later_runs_are_taken_by_half(tmp_path: Path) -> None:
     assert found() == (pytest.approx(2.5, abs=1e-5), ends[1])
     leave(2, 4.5, ends[2])
     assert found() == (pytest.approx(3.5, abs=1e-5), ends[2])
+    leave(3, 5.0, ends[3])  # the last is taken as it is
+    assert found() == (pytest.approx(5.0, abs=1e-5), ends[3])
 
 
 def test_shipped_weights_have_seen_whole_runs() -> None:
