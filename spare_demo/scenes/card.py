@@ -83,7 +83,8 @@ about as it is measured, not as it is practised. Before them, the heads that are
 fitted anew. The last {even} were run by a script of the same sums, before they became part of the
 recipe: drawn with other random numbers, the rate falling by the clock instead of by the step, the
 things measured in 600 scenes and the readings in 500. Running the recipe from the start takes
-today's phases throughout and has not been done.
+today's phases throughout and has not been done. `training.log` holds what was printed on the way;
+of the steps before the last {even} nothing was kept.
 
 ## How often it is right
 

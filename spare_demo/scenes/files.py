@@ -49,13 +49,18 @@ class BuiltInFiles:
     """Weights lie in half precision, which halves the download; they are used in float32.
 
     ``folder`` is a Hugging Face LLaVA checkpoint; ``folder/clip`` an open_clip folder; beside them
-    ``training.json`` says how many steps the weights have seen."""
+    ``training.json`` says how many steps the weights have seen, and ``training.log`` what they
+    printed."""
 
     def __init__(self, folder: Path = ASSETS / "built-in") -> None:
         self.folder = folder
 
     def _steps(self, name: str) -> int:
         return int(json.loads((self.folder / "training.json").read_text())[name])
+
+    def log(self) -> list[str]:
+        """The lines that training printed on the way to the shipped weights."""
+        return (self.folder / "training.log").read_text().splitlines()
 
     def load_clip(self, clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -> int:
         """Fills ``clip`` with the shipped weights; returns the steps they have seen."""
@@ -85,6 +90,7 @@ class BuiltInFiles:
         llava: LlavaForConditionalGeneration,
         processor: Any,
         steps: dict[str, int],
+        log: list[str],
     ) -> None:
         """Replaces the files."""
         beside = self.folder / "clip"
@@ -98,3 +104,4 @@ class BuiltInFiles:
         llava.half().save_pretrained(self.folder, max_shard_size=_LARGEST_FILE)
         processor.save_pretrained(self.folder)
         (self.folder / "training.json").write_text(json.dumps(steps, indent=2) + "\n")
+        (self.folder / "training.log").write_text("".join(f"{line}\n" for line in log))

@@ -1,14 +1,13 @@
 """The training loop that both parts of the recipe share: seeded, resumable, one line of progress.
 
-A checkpoint holds weights, optimisers and the step, and is replaced in one move, so that being cut
-off at any moment loses at most a minute. Batches depend on the step alone, so a resumed run sees
-what an unbroken one would have.
+A checkpoint holds weights, optimisers, the step and the log, and is replaced in one move, so that
+being cut off at any moment loses at most a minute. Batches depend on the step alone, so a resumed
+run sees what an unbroken one would have.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -87,6 +86,14 @@ def checkpointed_module(module: nn.Module, checkpoint: Path) -> int:
     return int(state["step"])
 
 
+def log_of(checkpoint: Path) -> list[str]:
+    """The lines that the run of a checkpoint has printed so far; none without one."""
+    if not checkpoint.exists():
+        return []
+    log: list[str] = torch.load(checkpoint, map_location="cpu", weights_only=True).get("log", [])
+    return log
+
+
 def train(
     name: str,
     module: nn.Module,
@@ -115,12 +122,14 @@ def train(
             optimiser.load_state_dict(saved)
         first_step = state["step"]
         warm_from = 0  # the optimisers are warm already
+    log = log_of(checkpoint)
     if first_step >= steps:
         return first_step
 
     def save(step: int) -> None:
         parts = [optimiser.state_dict() for optimiser, _ in optimisers]
-        _save(checkpoint, {"module": module.state_dict(), "optimisers": parts, "step": step})
+        state = {"module": module.state_dict(), "optimisers": parts, "step": step, "log": log}
+        _save(checkpoint, state)
 
     batches = DataLoader(
         _Batches(make_batch, first_step, steps),
@@ -151,8 +160,8 @@ def train(
             pace = (time.monotonic() - started) / (step + 1 - first_step)
             figures = "  ".join(f"{key} {value:.3f}" for key, value in averages.items())
             left = pace * (steps - step - 1) / 60
-            print(f"{name} {step + 1}/{steps}  {figures}  {pace:.2f} s/step  {left:.0f} min left")
-            sys.stdout.flush()
+            log.append(f"{name} {step + 1}/{steps}  {figures}  {pace:.2f} s/step")
+            print(f"{log[-1]}  {left:.0f} min left", flush=True)
         if time.monotonic() - saved_at > _SAVE_EVERY:
             save(step + 1)
             saved_at = time.monotonic()

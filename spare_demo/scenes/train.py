@@ -24,7 +24,7 @@ from spare_demo.models.convert import clip_vision_from_open_clip
 
 from . import architecture, language, tower
 from .files import BuiltInFiles
-from .loop import Rates, checkpointed_module, train
+from .loop import Rates, checkpointed_module, log_of, train
 
 TOWER_RATES = Rates(muon=4e-3, adam=1e-3)
 
@@ -57,6 +57,12 @@ def _language_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
 
 def _of_any_step(loss: Callable[[dict[str, Tensor]], LossT]) -> Callable[[Any, int], LossT]:
     return lambda data, step: loss(data)
+
+
+def whole_log(before: list[str], checkpoints: list[Path]) -> list[str]:
+    """The shipped log, and after it those of the checkpoints, each line once if exported before."""
+    ours = [line for checkpoint in checkpoints for line in log_of(checkpoint)]
+    return [line for line in before if line not in ours] + ours
 
 
 @dataclass(frozen=True)
@@ -169,10 +175,13 @@ class Recipe:
                     "The decoder was trained on another tower than this CLIP's. "
                     f"Remove {', '.join(map(str, self.language_files))} and train it again."
                 )
+        before = self.shipped.log() if self.shipped else []
+        log = whole_log(before, [self.tower_file, *self.language_files])
         BuiltInFiles().write(
             clip, self.clip_config, self.text_tokenizer,
             module.llava.cpu().eval(), architecture.processor(self.tokenizer),
             {"tower_steps": tower_steps, "language_steps": language_steps},
+            log,
         )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def write(
     files.write(
         clip, architecture.clip_config(text_tokenizer), text_tokenizer,
         llava, architecture.processor(language_tokenizer),
-        {"tower_steps": 12, "language_steps": 34},
+        {"tower_steps": 12, "language_steps": 34}, ["one", "two"],
     )  # fmt: skip
     return files
 
@@ -142,6 +142,7 @@ def test_the_true_sizes_keep_to_the_limits(
     assert max(sizes) < 9.5e6
     assert sum(sizes) < 32e6
     assert json.loads((tmp_path / "training.json").read_text())["language_steps"] == 34
+    assert BuiltInFiles(tmp_path).log() == ["one", "two"]
 
 
 def test_the_tokenizers_speak_of_the_world_in_few_tokens_and_of_all_else_in_bytes(

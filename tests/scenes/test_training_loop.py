@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from spare_demo.models.catalog import ASSETS
 from spare_demo.scenes import loop, tower
-from spare_demo.scenes.train import LANGUAGE_PHASES, LANGUAGE_RUNS, Recipe, phase_at
+from spare_demo.scenes.train import LANGUAGE_PHASES, LANGUAGE_RUNS, Recipe, phase_at, whole_log
 
 STEPS = 7
 RATES = loop.Rates(muon=0.02, adam=0.01, warm_up=4)  # some breaks come during the warm-up
@@ -56,6 +56,7 @@ def test_a_run_cut_off_and_resumed_ends_with_the_same_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "_SAVE_EVERY", -1.0)  # after every step
+    monkeypatch.setattr(loop, "_SHOW_EVERY", 2)
     whole = new_module()
     assert run(tmp_path / "whole.pt", whole) == list(range(STEPS))
 
@@ -72,6 +73,11 @@ def test_a_run_cut_off_and_resumed_ends_with_the_same_weights(
         assert torch.equal(weight, resumed.state_dict()[name]), name
         assert not torch.equal(weight, start[name]), f"{name} was not trained"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.pt", "whole.pt"]
+
+    log = loop.log_of(checkpoint)
+    assert [line.split("  ")[0] for line in log] == ["test 2/7", "test 4/7", "test 6/7", "test 7/7"]
+    assert len(loop.log_of(tmp_path / "whole.pt")) == len(log)
+    assert loop.log_of(tmp_path / "none.pt") == []
 
 
 def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
@@ -123,6 +129,15 @@ def test_half_precision_is_for_processors_that_have_it(
     module.register_forward_hook(lambda _, __, out: found.add(out.dtype))
     run(tmp_path / "any.pt", module)
     assert found == {torch.bfloat16 if halved else torch.float32}
+
+
+def test_the_log_goes_on_where_the_shipped_one_ends(tmp_path: Path) -> None:
+    files = [tmp_path / "tower.pt", tmp_path / "first.pt", tmp_path / "fair.pt"]
+    torch.save({"log": ["two", "three"]}, files[1])
+    torch.save({"step": 3}, files[2])  # of a time that kept no log
+    log = whole_log(["one"], files)
+    assert log == ["one", "two", "three"]
+    assert whole_log(log, files) == log
 
 
 def test_the_second_and_the_third_run_are_taken_by_half(tmp_path: Path) -> None:
