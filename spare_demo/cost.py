@@ -86,8 +86,8 @@ def allocated_sentence(rows: Sequence[CostRow]) -> str:
     if all(row.allocated_bytes <= row.kv_cache_bytes for row in rows):
         return ""
     return (
-        "Allocated: with the padding of answers decoded as one batch, or the copy that a captured "
-        "prefill keeps. In one batch each answer carries the time of the steps that it shared."
+        "Allocated: with room for the answer, or with the copy that a captured prefill keeps. "
+        "Decoded together, each answer carries the time of the steps that it shared."
     )
 
 
@@ -125,7 +125,7 @@ def bytes_text(count: int) -> str:
 
 
 def cache_text(row: CostRow) -> str:
-    """ "2.0 MiB", or "2.0 MiB (5.1 MiB allocated)" where padding took more."""
+    """ "2.0 MiB", or "2.0 MiB (5.1 MiB allocated)" where more was set aside."""
     own = bytes_text(row.kv_cache_bytes)
     if row.allocated_bytes <= row.kv_cache_bytes:
         return own

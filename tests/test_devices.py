@@ -15,6 +15,7 @@ from transformers import DynamicCache
 from spare_demo.explain import leftover, why
 from spare_demo.exploration import explore
 from spare_demo.models import Model
+from spare_demo.models.joined import Joined
 from spare_demo.models.padded import Padded
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
 
@@ -97,3 +98,25 @@ def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
         for layer in batch.cache.layers:
             assert layer.keys[:, 0, 0, 0].cpu().tolist() == [2, 0]
         assert batch.mask.shape == (2, 4)
+
+
+def test_caches_are_joined_wherever_their_layers_lie() -> None:
+    with there():
+        weight = SimpleNamespace(weight=torch.zeros(1))
+        hf = SimpleNamespace(device=ELSEWHERE, config=None, get_input_embeddings=lambda: weight)
+        caches = []
+        for length in (3, 1, 2):
+            cache = DynamicCache()
+            states = (10 * length + torch.arange(float(length)))[None, None, :, None]
+            for number in range(2):
+                cache.update(states, states, number)
+            first = cache.layers[0]
+            first.keys, first.values = first.keys.to(ELSEWHERE), first.values.to(ELSEWHERE)
+            caches.append(cache)
+        joined = Joined(hf, caches, 4)
+        joined.take([0, 2])
+        for layer in joined.cache.layers:
+            assert layer.keys[0, 0, :, 0].cpu().tolist() == [30, 31, 32, 20, 21]
+        assert joined.places.tolist() == [3, 2]
+        seen = [[True] * 3 + [False] * 2, [False] * 3 + [True] * 2]
+        assert (joined.mask == 0).tolist() == seen

@@ -118,9 +118,9 @@ class Answer:
             method itself computes between layers is not in it. 0 when stopped before the prefill.
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
-        allocated_bytes: what its keys and values took on the device when decoding began, with the
-            padding of a batch (together.py) and the copy that a captured prefill keeps. 0 where
-            that is not known.
+        allocated_bytes: what its keys and values took on the device when decoding began, with room
+            for the answer (joined.py) and the copy that a captured prefill keeps. 0 where that is
+            not known.
         kept_per_layer: visual tokens in each layer of the language model, read from the cache.
         first_logits: (vocab,) float32, CPU: the scores of the first new token. (0,) when stopped
             before the prefill.

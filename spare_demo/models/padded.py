@@ -1,4 +1,4 @@
-"""The cache of several rows decoded as one batch, and the passes that fill it.
+"""The cache of many rows decoded as one batch, and the passes that fill it.
 
 Padding stands on the left of what each row is given and is seen by nobody, and each row has its
 own positions: every row gets what it would get alone.
@@ -12,9 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
-
-from spare_demo.models.decoding import cache_bytes
 
 _CACHE_BYTES = 2 * 1024**3
 
@@ -25,43 +22,6 @@ def room(hf: Any) -> int:
     width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     per_position = 2 * text.num_hidden_layers * text.num_key_value_heads * width * hf.dtype.itemsize
     return int(_CACHE_BYTES // per_position)
-
-
-class _Roomy(DynamicLayer):
-    """Keys and values with room for those to come: a step writes its own and copies no others."""
-
-    def __init__(self, rows: Sequence[Any], longest: int, more: int) -> None:
-        """One layer of caches of one row each, padded on the left to ``longest``."""
-        super().__init__()
-        one = rows[0].keys
-        self.lazy_initialization(one, rows[0].values)
-        self._room = one.new_zeros(2, len(rows), one.shape[1], longest + more, one.shape[3])
-        for i, row in enumerate(rows):
-            self._room[0, i, :, longest - row.keys.shape[2] : longest] = row.keys[0]
-            self._room[1, i, :, longest - row.values.shape[2] : longest] = row.values[0]
-        self._show(longest)
-
-    def _show(self, length: int) -> tuple[Tensor, Tensor]:
-        self._length = length
-        keys, values = self._room[:, :, :, :length]
-        self.keys, self.values = keys, values
-        return keys, values
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        new = slice(self._length, self._length + key_states.shape[2])
-        self._room[0, :, :, new] = key_states
-        self._room[1, :, :, new] = value_states
-        return self._show(new.stop)
-
-    def batch_select_indices(self, indices: Tensor) -> None:
-        self._room = self._room[:, indices]
-        self._show(self._length)
-
-    @property
-    def bytes(self) -> int:
-        return self._room.numel() * self._room.element_size()
 
 
 class Padded:
@@ -77,31 +37,6 @@ class Padded:
         self._hf = hf
         self.cache: Any = DynamicCache(config=hf.config)
         self.mask = torch.zeros(rows, 0, dtype=torch.long, device=hf.device)
-
-    @classmethod
-    def joined(cls, hf: Any, caches: Sequence[Any], more: int) -> Padded:
-        """Caches of one row each, all of them without padding, as the rows of one.
-
-        more: how many positions are going to be added.
-        """
-        made = cls(hf, len(caches))
-        lengths = torch.tensor([cache.get_seq_length() for cache in caches])
-        longest = int(lengths.max())
-        made.mask = (torch.arange(longest) >= longest - lengths[:, None]).long().to(hf.device)
-        if len(caches) == 1:
-            made.cache = caches[0]
-            return made
-        made.cache.layers = [
-            _Roomy([cache.layers[layer] for cache in caches], longest, more)
-            for layer in range(len(caches[0].layers))
-        ]
-        return made
-
-    @property
-    def bytes(self) -> int:
-        """What it takes, padding and the room for what is to come included."""
-        roomy = [layer.bytes for layer in self.cache.layers if isinstance(layer, _Roomy)]
-        return sum(roomy) or cache_bytes(self.cache)
 
     def forward(self, rows: Sequence[Tensor], logits: bool = True) -> Tensor:
         """One pass over the next (t_i, d) of every row -> (b, vocab) float32 at their ends, or the

@@ -1,12 +1,12 @@
-"""Several answers about one picture, each with a prefill of its own, then decoded as one batch.
+"""Several answers about one picture, each with a prefill of its own, then decoded together.
 
 What most of a step of decoding goes to, to read the weights and to start each operation, is done
 once for all three: so the answers with all tokens and with each method's are decoded together
 (`benchmarks/decode.py` compares that with one after the other). The prefills
 stay apart, for they are what pruning changes: each is timed alone, and its own cache is measured
-before the caches become the rows of one (padded.py).
+before the caches become one (joined.py).
 
-What cannot be rows of one batch is decoded a token of each in turn (`in_step`).
+What cannot be joined is decoded a token of each in turn (`in_step`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from spare_demo.models.base import Answer
 from spare_demo.models.captured import CapturedPrefill
 from spare_demo.models.decoding import Text, cache_bytes, end_ids
 from spare_demo.models.floor import prefill_operations
-from spare_demo.models.padded import Padded, room
+from spare_demo.models.joined import Joined
+from spare_demo.models.padded import room
 from spare_demo.models.passes import OutOfMemory, Passes
 from spare_demo.models.rows import Rows
 
@@ -76,7 +77,7 @@ def decode_together(
             yield _said(batch)
             still = [i for i, each in enumerate(batch.values()) if each.open]
             if 0 < len(still) < len(batch):  # who is done takes no part in the next step
-                cache.take(still)
+                passes.run(lambda c=cache, s=still: c.take(s))  # type: ignore[misc]
             batch = {label: each for label, each in batch.items() if each.open}
     left: dict[Label, str | Answer] = {
         label: each.answer() for label, each in writing.items() if not each.done
@@ -101,26 +102,26 @@ def in_step(
 
 def _batches(
     hf: Any, passes: Passes, open_: dict[Label, _Answering]
-) -> list[tuple[dict[Label, _Answering], Padded]]:
+) -> list[tuple[dict[Label, _Answering], Joined]]:
     """The answers with the caches to decode them in: all as one where that fits."""
     every = list(open_.values())
     if not every:
         return []
-    most = max(each.cache.get_seq_length() + each.longest for each in every)
+    positions = sum(each.cache.get_seq_length() + each.longest for each in every)
     alone = [{label: each} for label, each in open_.items()]
-    parts = [open_] if most * len(every) <= room(hf) else alone
+    parts = [open_] if positions <= room(hf) else alone
 
-    def join(part: dict[Label, _Answering]) -> Padded:
+    def join(part: dict[Label, _Answering]) -> Joined:
         caches, more = [e.cache for e in part.values()], max(e.longest for e in part.values())
-        joined = passes.run(lambda: Padded.joined(hf, caches, more))[0]
-        for each in part.values():
-            each.allocated_bytes = each.static + joined.bytes // len(part)
-            each.cache = None  # the batch has it now
+        joined = passes.run(lambda: Joined(hf, caches, more))[0]
+        for each, taken in zip(part.values(), joined.bytes, strict=True):
+            each.allocated_bytes = each.static + taken
+            each.cache = None  # it is part of the joined one now
         return joined
 
     try:
         return [(part, join(part)) for part in parts]
-    except OutOfMemory:  # of a batch of one there is nothing to join
+    except OutOfMemory:  # of a single one there is nothing to join
         return [(part, join(part)) for part in alone]
 
 

@@ -1,4 +1,4 @@
-"""Answers decoded as one batch are those of each alone."""
+"""Answers decoded together are those of each alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from PIL import Image
 
 from spare_demo.models import Answer, LlavaModel, View
 from spare_demo.models import padded as padded_module
-from spare_demo.models.padded import Padded
+from spare_demo.models.joined import Joined
 from spare_demo.models.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection
@@ -75,32 +75,53 @@ def test_an_answer_that_ends_leaves_the_others_going(
         assert (ours.token_ids, ours.ended) == (alone.token_ids, alone.ended)
 
 
-def test_the_padded_cache_is_told_apart(tiny_model: LlavaModel, photo: Image.Image) -> None:
+def test_the_room_for_the_answers_is_told_apart(tiny_model: LlavaModel, photo: Image.Image) -> None:
     view = tiny_model.encode(photo, "What colour is the circle?")
     together = answer(tiny_model, view, PICKS, 4)
-    largest = max(together, key=lambda each: each.kv_cache_bytes)
-    a_position = largest.kv_cache_bytes // largest.prompt_tokens
-    room = largest.kv_cache_bytes + 4 * a_position  # and what is still to come
-    assert [each.allocated_bytes for each in together] == [room] * 4
+    for each in together:
+        a_position = each.kv_cache_bytes // each.prompt_tokens
+        assert each.allocated_bytes == each.kv_cache_bytes + 4 * a_position
     assert len({each.kv_cache_bytes for each in together}) == 4
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+    """Of every step to come: how many answers, how long the cache is after it, and where it is."""
+    steps: list[tuple[int, int, int]] = []
+    step = Joined.step
+
+    def watched(self: Joined, tokens: Sequence[int]) -> torch.Tensor:
+        logits = step(self, tokens)
+        keys = self.cache.layers[0].keys
+        steps.append((len(tokens), keys.shape[2], keys.data_ptr()))
+        return logits
+
+    monkeypatch.setattr(Joined, "step", watched)
+    return steps
 
 
 def test_a_step_copies_nothing_of_what_is_cached(
     tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A growing cache would be copied whole at every step, at three times the size of one."""
-    view, step = tiny_model.encode(photo, "What colour is the circle?"), Padded.step
-    places: list[tuple[int, int]] = []
-
-    def watched(self: Padded, tokens: Sequence[int]) -> torch.Tensor:
-        logits = step(self, tokens)
-        places.append((len(tokens), self.cache.layers[0].keys.data_ptr()))
-        return logits
-
-    monkeypatch.setattr(Padded, "step", watched)
+    """A growing cache would be copied whole at every step."""
+    view, steps = tiny_model.encode(photo, "What colour is the circle?"), watch(monkeypatch)
     monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", None)
     answer(tiny_model, view, PICKS, 8)
-    assert len(places) == 7 and len(set(places)) == 1
+    assert len(steps) == 7 and len({place for _, _, place in steps}) == 1
+
+
+def test_nothing_is_padded_and_who_is_done_leaves_the_cache(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "How many stars are there?")
+    end = answer(tiny_model, view, PICKS, 12)[0].token_ids[2]
+    monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
+    steps = watch(monkeypatch)
+    together = answer(tiny_model, view, PICKS, 12)
+    assert len({len(each.token_ids) for each in together}) > 1
+    for done, (count, length, _) in enumerate(steps, start=1):
+        going = [each for each in together if len(each.token_ids) > done]
+        assert count == len(going)
+        assert length == sum(each.prompt_tokens + done for each in going)
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -110,14 +131,14 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
     view = tiny_model.encode(photo, "What colour is the circle?")
     usual = answer(tiny_model, view, PICKS, 6)
     if full:  # more than was thought is taken
-        joined = Padded.joined
+        make = Joined.__init__
 
-        def refuse(hf: object, caches: Sequence[object], more: int) -> Padded:
+        def refuse(self: Joined, hf: object, caches: Sequence[object], more: int) -> None:
             if len(caches) > 1:
                 raise OutOfMemory("no room")
-            return joined(hf, caches, more)
+            make(self, hf, caches, more)
 
-        monkeypatch.setattr(Padded, "joined", refuse)
+        monkeypatch.setattr(Joined, "__init__", refuse)
     else:
         monkeypatch.setattr(padded_module, "_CACHE_BYTES", 100)
     apart = answer(tiny_model, view, PICKS, 6)
@@ -144,14 +165,10 @@ def test_methods_inside_the_language_model_are_never_batched(
     method = PRUNERS["fastv"]
     assert isinstance(method, LayerPruner)
     plan = method.plan(view, 8)
-    rows: list[int] = []
-    step = Padded.step
-    monkeypatch.setattr(
-        Padded, "step", lambda self, tokens: rows.append(len(tokens)) or step(self, tokens)
-    )
+    steps = watch(monkeypatch)
     asked = {"all": None, "inside": plan, "few": Selection([5, 2])}
     together = tiny_model.answer_together(view, asked, 4)
-    assert list(together) == list(asked) and set(rows) == {2}
+    assert list(together) == list(asked) and {count for count, _, _ in steps} == {2}
     for label, kept in asked.items():
         assert together[label].token_ids == tiny_model.answer(view, kept, 4).token_ids
 

@@ -48,7 +48,7 @@ def test_no_gain_is_said_plainly(visit) -> None:
     assert html.count("no gain in prefill time") == 2
 
 
-def test_what_padding_took_is_told_apart_from_the_cache(visit) -> None:
+def test_what_was_set_aside_is_told_apart_from_the_cache(visit) -> None:
     own = {
         label: dataclasses.replace(answer, allocated_bytes=answer.kv_cache_bytes)
         for label, answer in visit.answers.items()
@@ -56,9 +56,9 @@ def test_what_padding_took_is_told_apart_from_the_cache(visit) -> None:
     visit = dataclasses.replace(visit, answers=own)
     assert "allocated" not in panels.cost_html(visit, lambda answer: None).lower()
     answer = dataclasses.replace(visit.answers["A"], kv_cache_bytes=2048, allocated_bytes=5120)
-    padded = dataclasses.replace(visit, answers={**visit.answers, "A": answer})
-    html = panels.cost_html(padded, lambda answer: None)
-    assert "2.0 KiB (5.0 KiB allocated)" in html and "Allocated: with the padding" in html
+    roomy = dataclasses.replace(visit, answers={**visit.answers, "A": answer})
+    html = panels.cost_html(roomy, lambda answer: None)
+    assert "2.0 KiB (5.0 KiB allocated)" in html and "Allocated: with room" in html
 
 
 def test_costs_wait_for_all_three_answers(visit) -> None:
