@@ -37,7 +37,7 @@ class CostRow:
     """Floating-point operations of the prefill, by arithmetic; 0 where that is not known."""
     kv_cache_bytes: int
     allocated_bytes: int
-    """What the cache took on the device, padding included; 0 where that is not known."""
+    """What the cache took on the device, with room for the answer; 0 where that is not known."""
     prefill_share: float
     """Prefill time over the unpruned model's."""
     operations_share: float
