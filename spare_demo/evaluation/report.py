@@ -140,7 +140,7 @@ def _made_by(command: str, model: Mapping[str, Any]) -> str:
 
 def about_built_in(folder: Path, parameters: int) -> str:
     """What the built-in model is and how it was trained, from its own files and recipe."""
-    from spare_demo.scenes import language, tower
+    from spare_demo.scenes import language_phases, tower
 
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     vision, text = config["vision_config"], config["text_config"]
@@ -161,15 +161,15 @@ def about_built_in(folder: Path, parameters: int) -> str:
             "Trained by `python -m spare_demo.scenes.train` on drawn scenes alone. Its files say: "
             f"{seen}. The phases of the recipe that they went through:",
             _phases("The CLIP, tower and text side", tower.PHASES),
-            _phases("Projector and decoder, the tower frozen", language.PHASES),
+            _phases("Projector and decoder, the tower frozen", language_phases.PHASES),
             *(
                 _phases(f"Then {these}, and the mean of the weights before and after", phases)
                 for these, phases in (
-                    ("this one", language.FAIR_PHASES),
-                    ("these", language.STIRRED_PHASES),
+                    ("this one", language_phases.FAIR_PHASES),
+                    ("these", language_phases.STIRRED_PHASES),
                 )
             ),
-            _phases("Last this one, queries and keys alone", language.EVEN_PHASES),
+            _phases("Last this one, queries and keys alone", language_phases.EVEN_PHASES),
         ]
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from spare_demo.models.catalog import ASSETS
 
 from .architecture import LANGUAGE, PATCH, SIDE, VISION
-from .language import EVEN_PHASES, FAIR_PHASES, STIRRED_PHASES
+from .language_phases import EVEN_PHASES, FAIR_PHASES, STIRRED_PHASES
 from .tower import PHASES
 
 _SETS = {
@@ -39,7 +39,7 @@ nothing about LLaVA-1.5-7B.
 `python -m spare_demo.scenes.train`, on two CPU cores: {tower_steps} steps for the CLIP,
 contrastive on captions, helped by a loss on every patch until the last phase, which is captions
 alone ({captions} steps of {batch} pictures); {language_steps} steps for projector and decoder
-with the tower frozen. The phases are in `spare_demo/scenes/tower.py` and `language.py`. All
+with the tower frozen. The phases are in `spare_demo/scenes/tower.py` and `language_phases.py`. All
 data is drawn by `spare_demo/scenes`; there are no outside data or weights.
 
 Training scenes also hold things without a name, which the measured scenes do not: colours far from

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
 from transformers.models.llama.modeling_llama import rotate_half
 
 from .architecture import GRID
@@ -41,6 +42,18 @@ def named_values(text: str) -> tuple[bool, ...]:
     """Which of `VALUES` a question names."""
     colours, shapes, numbers = named_in(text)
     return tuple(value in colours | shapes | numbers for value in VALUES)
+
+
+def named_so_far(data: dict[str, Tensor], tokenizer: PreTrainedTokenizerFast) -> Tensor:
+    """(B, T, 26) bool: which of `VALUES` each question names up to a token."""
+    named = torch.zeros(*data["ids"].shape, len(VALUES), dtype=torch.bool)
+    for row, (ids, owner) in enumerate(zip(data["ids"].cpu(), data["owner"].cpu(), strict=True)):
+        for index in range(int(owner.max()) + 1):
+            at = (owner == index).nonzero()[:, 0].tolist()
+            for end in range(len(at)):
+                text = str(tokenizer.decode(ids[at[: end + 1]]))
+                named[row, at[end]] = torch.tensor(named_values(text.split("?")[0]))
+    return named.to(data["ids"].device)
 
 
 def values_of(targets: Tensor) -> Tensor:

@@ -7,193 +7,27 @@ sequences of one question, at a fraction of the cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from . import architecture, draw, even, packed, patches, questions, stir
-from .architecture import GRID, PATCH, SIDE
-from .kept_back import speaks_against_pairs, to_stir
-from .question import Question
-from .tower import normalise, random_corner, vision_states, window_at
-from .world import Scene, World, rng_of, sample_scene
+from . import architecture, even, packed, patches, stir
+from .architecture import GRID
+from .language_batch import IGNORED, batch, in_blocks
+from .language_phases import Phase
+from .tower import normalise, vision_states
 
-IGNORED = -100
 _PATCH_LAYER = 2  # where the decoder's tokens of patches are asked what lies there
 PATCH_WEIGHT = 0.5
 ANCHOR_WEIGHT = 0.5
 _ANCHOR_LAYER = 3  # and a question's last token where the thing lies that it names
-_MOST_KEPT_BACK = 3  # a shape has a colour and one or two numbers that it is never seen with
-_NOTHING = (-1,) * _MOST_KEPT_BACK
-# What padding holds; nobody's question is number -1.
-_FILL: dict[str, Any] = {
-    "ids": 0, "labels": IGNORED, "places": 0, "owner": -1, "anchors": -1, "kept_back": _NOTHING,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Phase:
-    """``steps`` steps on ``batch`` canvases, ``cells`` × ``cells`` patches, with questions each."""
-
-    name: str
-    steps: int
-    batch: int
-    cells: int
-    questions: int
-    world: World
-    fair: bool = False  # whether nothing is asked that speaks against the pairs kept back
-    # What is stirred (stir.py) in one picture after the other, over and over. What has nothing to
-    # do with it is asked there only, and all else where nothing is stirred.
-    stirred: tuple[str | None, ...] = (None,)
-
-
-WINDOW = 12
-_CROWD: dict[str, Any] = {"things": (2, 8), "sizes": (24.0, 64.0)}
-_STRANGE: dict[str, Any] = {"tint_share": 0.35, "blob_share": 0.3, "between": True}
-
-
-def _nameless(share: float) -> dict[str, Any]:
-    """So many colours without a name, and half as many shapes."""
-    return {"tint_share": share, "blob_share": share / 2}
-
-
-PHASES = (
-    # A picture costs three windows, so most steps see windows. What counts all there is in a
-    # window does not count in a picture, where four times as much is looked through.
-    Phase("windows", 700, 32, WINDOW, 16, World(things=(2, 6), sizes=(24.0, 80.0))),
-    Phase("crowded windows", 3900, 32, WINDOW, 16, World(**_CROWD)),
-    Phase("pictures", 700, 16, GRID, 24, World()),
-    Phase("windows, some nameless", 500, 32, WINDOW, 16, World(**_CROWD, **_nameless(0.2))),
-    Phase("pictures, some nameless", 2100, 16, GRID, 24, World(**_nameless(0.15))),
-    Phase("windows, half nameless", 800, 32, WINDOW, 16, World(**_CROWD, **_nameless(0.5))),
-    Phase("pictures, half nameless", 1300, 16, GRID, 24, World(**_nameless(0.4))),
-    Phase("windows, some twins", 500, 32, WINDOW, 16, World(**_CROWD, **_STRANGE, twin_share=0.3)),
-    Phase("pictures, some twins", 1600, 16, GRID, 24, World(**_STRANGE, twin_share=0.2)),
-    Phase("windows, on patches", 1200, 32, WINDOW, 16, World(**_CROWD, **_STRANGE, twin_share=0.2)),
-    Phase("pictures, on patches", 1000, 16, GRID, 24, World(**_STRANGE, twin_share=0.2)),
-)
-
-# Then nothing is asked that speaks against the pairs that training keeps back (kept_back.py), in
-# scenes made for it. The mean of the weights before and after it is what is shipped: it reads such
-# pairs as well as those after it, and all else as well as those before.
-FAIR_PHASES = (
-    Phase(
-        "pictures, fair, of loose shapes", 1100, 16, GRID, 24,
-        World(
-            tint_share=0.35, shade_share=0.6, blob_share=0.15,
-            twin_share=0.3, apart_share=0.5, loose_share=1.0,
-        ),
-        fair=True,
-    ),
-)  # fmt: skip
-
-# Last, what is looked for by colour or number has any shape, and at first any colour where it is
-# looked for by its shape (stir.py). The mean is taken once more.
-STIRRED_PHASES = (
-    replace(
-        FAIR_PHASES[0], name="pictures, shapes or colours stirred",
-        steps=890, batch=15, stirred=("shape", "colour", None),
-    ),
-    replace(
-        FAIR_PHASES[0], name="pictures, shapes stirred in half",
-        steps=290, stirred=("shape", None),
-    ),
-)  # fmt: skip
-
-# After that nothing is trained but queries and keys, to be evened out (even.py).
-EVEN_PHASES = (replace(STIRRED_PHASES[-1], name="pictures, evened out", steps=370, batch=14),)
 _MEASURED = 32  # batches, nothing stirred, on which it is measured what is to be evened out
 EVEN_WEIGHT = 0.1
-
-
-def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict[str, list[Any]]:
-    """The questions of one picture in a row: ids, labels of the next token, places, whose it is.
-
-    And, at the last token before an answer, the patch of the thing that the question names, of
-    ``centres``, where each thing's centre lies in the whole picture, and the tokens of answers that
-    training never shows.
-    """
-    rows: dict[str, list[Any]] = {key: [] for key in _FILL}
-    for index, question in enumerate(asked):
-        prompt = tokenizer.encode(f"\n{question.text} ASSISTANT:", add_special_tokens=False)
-        answer = tokenizer.encode(f" {question.answer}", add_special_tokens=False)
-        answer.append(tokenizer.eos_token_id)
-        ids = prompt + answer[:-1]
-        rows["ids"] += ids
-        rows["labels"] += [IGNORED] * (len(prompt) - 1) + answer
-        rows["places"] += range(len(ids))
-        rows["owner"] += [index] * len(ids)
-        rows["anchors"] += [-1] * len(ids)
-        rows["kept_back"] += [_NOTHING] * len(ids)
-        last = len(prompt) - 1 - len(ids)
-        if question.anchor is not None:
-            rows["anchors"][last] = centres[question.anchor]
-        firsts = [
-            tokenizer.encode(f" {a}", add_special_tokens=False)[0] for a in question.kept_back
-        ]
-        rows["kept_back"][last] = (*firsts, *_NOTHING)[:_MOST_KEPT_BACK]
-    return rows
-
-
-def _unasked(phase: Phase, scene: Scene, stirred: str | None) -> Callable[[str], bool] | None:
-    """Which questions a phase does not ask about a scene in which something is stirred."""
-    if not phase.fair:
-        return None
-
-    def no(text: str) -> bool:
-        where = to_stir(text)
-        elsewhere = stirred != (where if where in phase.stirred else None)
-        return elsewhere or speaks_against_pairs(text, scene)
-
-    return no
-
-
-def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
-    """The training batch of a step, always the same one."""
-    pictures, windows, rows, targets, moves = [], [], [], [], []
-    world = replace(phase.world, side=phase.cells * PATCH)
-    for index in range(phase.batch):
-        rng = rng_of("train", 10**9 + step * 1000 + index)
-        stirred = phase.stirred[index % len(phase.stirred)]
-        scene = sample_scene(world, rng)
-        pictures.append(np.asarray(draw.draw(scene)))
-        row, column = random_corner(phase.cells, rng)
-        windows.append(window_at((row, column), phase.cells))
-        # Places are those in the whole picture: that is what the tower says of a window's patches.
-        whole = scene.inside(SIDE, column * PATCH, row * PATCH)
-        unasked = _unasked(phase, whole, stirred)
-        asked = questions.ask(whole, rng, phase.questions, True, unasked)
-        centres = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
-        rows.append(_sequence(asked, centres, tokenizer))
-        targets.append(patches.patch_targets(scene, stirred))
-        moves.append(stir.amounts(scene, rng, stirred))
-    longest = max(len(row["ids"]) for row in rows)
-    data = {
-        key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])
-        for key, value in _FILL.items()
-    }
-    data["pixels"] = torch.from_numpy(np.stack(pictures))
-    data["windows"] = torch.from_numpy(np.stack(windows))
-    data["targets"] = torch.from_numpy(np.stack(targets))
-    data["moves"] = torch.from_numpy(np.stack(moves))
-    return data
-
-
-def _in_blocks(data: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same batch, its rows of questions filled up to whole blocks."""
-    missing = -data["ids"].shape[1] % packed.BLOCK
-    padded = dict(data)
-    for key, value in _FILL.items():
-        filling = torch.tensor(value).to(data[key])
-        shape = (len(data[key]), missing, *filling.shape)
-        padded[key] = torch.cat([data[key], filling.expand(shape)], 1)
-    return padded
 
 
 class LanguageTraining(nn.Module):
@@ -227,7 +61,7 @@ class LanguageTraining(nn.Module):
             yield from (p for p in part.parameters() if p.ndim == 2)
 
     def forward(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
-        data = _in_blocks(data)
+        data = in_blocks(data)
         ran = self._run(data)
         bent = _unexplained(self.back, ran.seen, ran.states, data["targets"][..., 0] != 0)
         patch_loss, shares = self.asked(ran.patches[_PATCH_LAYER], data["targets"], data["windows"])
@@ -246,7 +80,7 @@ class LanguageTraining(nn.Module):
 
     def evened(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
         """The loss of the run that evens out (even.py), in place of `forward`'s."""
-        data = _in_blocks(data)
+        data = in_blocks(data)
         loss, right = self._answers(self._run(data), data)
         with torch.autocast(data["ids"].device.type, enabled=False):
             uneven = self.even(self.llava.model.language_model)
@@ -259,10 +93,10 @@ class LanguageTraining(nn.Module):
         still, device = replace(phase, stirred=(None,)), self.even.goals.device
         for seen in range(step, step + _MEASURED):
             drawn = batch(still, seen, tokenizer)
-            data = _in_blocks({key: value.to(device) for key, value in drawn.items()})
+            data = in_blocks({key: value.to(device) for key, value in drawn.items()})
             ran, asked = self._run(data), data["labels"] != IGNORED
             last = asked & ~asked.roll(1, 1)
-            named, there = _named_so_far(data, tokenizer), data["owner"] >= 0
+            named, there = even.named_so_far(data, tokenizer), data["owner"] >= 0
             for layer, measure in zip(even.LAYERS, measures, strict=True):
                 norm = self.llava.model.language_model.layers[layer].input_layernorm
                 measure.look(norm(ran.patches[layer]).flatten(0, 1), data["targets"].flatten(0, 1))
@@ -326,18 +160,6 @@ class _Ran:
     seen: Tensor
     patches: list[Tensor]
     tokens: list[Tensor]
-
-
-def _named_so_far(data: dict[str, Tensor], tokenizer: PreTrainedTokenizerFast) -> Tensor:
-    """(B, T, 26) bool: which of `even.VALUES` each question names up to a token."""
-    named = torch.zeros(*data["ids"].shape, len(even.VALUES), dtype=torch.bool)
-    for row, (ids, owner) in enumerate(zip(data["ids"].cpu(), data["owner"].cpu(), strict=True)):
-        for index in range(int(owner.max()) + 1):
-            at = (owner == index).nonzero()[:, 0].tolist()
-            for end in range(len(at)):
-                text = str(tokenizer.decode(ids[at[: end + 1]]))
-                named[row, at[end]] = torch.tensor(even.named_values(text.split("?")[0]))
-    return named.to(data["ids"].device)
 
 
 def _without(logits: Tensor, tokens: Tensor) -> Tensor:

@@ -22,8 +22,9 @@ from torch import Tensor
 
 from spare_demo.models.convert import clip_vision_from_open_clip
 
-from . import architecture, language, tower
+from . import architecture, language, language_batch, tower
 from .files import BuiltInFiles
+from .language_phases import EVEN_PHASES, FAIR_PHASES, PHASES, STIRRED_PHASES, Phase
 from .loop import Rates, checkpointed_module, log_of, train
 
 TOWER_RATES = Rates(muon=4e-3, adam=1e-3)
@@ -52,7 +53,7 @@ def _tower_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
 
 
 def _language_batch(step: int, tokenizer: Any) -> dict[str, Tensor]:
-    return language.batch(phase_at(LANGUAGE_PHASES, step), step, tokenizer)
+    return language_batch.batch(phase_at(LANGUAGE_PHASES, step), step, tokenizer)
 
 
 def _of_any_step(loss: Callable[[dict[str, Tensor]], LossT]) -> Callable[[Any, int], LossT]:
@@ -70,22 +71,22 @@ class Run:
     """Some of the decoder's phases, with rates of their own."""
 
     name: str
-    phases: tuple[language.Phase, ...]
+    phases: tuple[Phase, ...]
     rates: Rates
     averaged: bool = False  # whether it leaves the mean of the weights before and after it
     evened: bool = False  # whether it evens attention out and trains nothing else
 
 
 LANGUAGE_RUNS = (
-    Run("first", language.PHASES, Rates(muon=3e-3, adam=1e-3, decay=0.25)),
+    Run("first", PHASES, Rates(muon=3e-3, adam=1e-3, decay=0.25)),
     # Rates fall over that share of all the steps of the decoder up to the end of the run.
-    Run("fair", language.FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
+    Run("fair", FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
     Run(
-        "stirred", language.STIRRED_PHASES,
+        "stirred", STIRRED_PHASES,
         Rates(muon=1.5e-3, adam=5e-4, decay=0.035), averaged=True,
     ),
     Run(
-        "even", language.EVEN_PHASES,
+        "even", EVEN_PHASES,
         Rates(muon=0.0, adam=5e-4, warm_up=20, decay=0.019), evened=True,
     ),
 )  # fmt: skip

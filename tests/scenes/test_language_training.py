@@ -14,18 +14,20 @@ import torch.nn.functional as F
 from transformers import LlavaForConditionalGeneration, LlavaProcessor, PreTrainedTokenizerFast
 
 from spare_demo.models.prompt import build_prompt
-from spare_demo.scenes import architecture, even, language
+from spare_demo.scenes import architecture, even, language, language_batch
 from spare_demo.scenes.architecture import GRID, PATCH
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.kept_back import to_stir
+from spare_demo.scenes.language_batch import IGNORED, batch
+from spare_demo.scenes.language_phases import Phase
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
-WHOLE = language.Phase("pictures", 1, 2, GRID, 5, World())
-WINDOWS = language.Phase("windows", 1, 2, 8, 4, World(side=8 * PATCH, things=(2, 4)))
+WHOLE = Phase("pictures", 1, 2, GRID, 5, World())
+WINDOWS = Phase("windows", 1, 2, 8, 4, World(side=8 * PATCH, things=(2, 4)))
 KINDS = ("shape", "colour", None)
-STIRRED = language.Phase("stirred", 1, 3, 12, 6, World(), fair=True, stirred=KINDS)
+STIRRED = Phase("stirred", 1, 3, 12, 6, World(), fair=True, stirred=KINDS)
 STEP = 3
 
 
@@ -43,7 +45,7 @@ def training(
     return language.LanguageTraining(llava, clip.visual, language_tokenizer)
 
 
-def drawn(phase: language.Phase, index: int) -> tuple[Any, list[Question]]:
+def drawn(phase: Phase, index: int) -> tuple[Any, list[Question]]:
     """Picture and questions of one row of a batch, sampled once more."""
     rng = rng_of("train", 10**9 + STEP * 1000 + index)
     scene = sample_scene(phase.world, rng)
@@ -76,9 +78,9 @@ def test_packed_questions_get_the_logits_of_stock_inference(
 ) -> None:
     """Each question by itself, as the app asks it: the checkpoint's own chat template and
     processor, one row, no packing."""
-    data = language.batch(WHOLE, STEP, language_tokenizer)
+    data = batch(WHOLE, STEP, language_tokenizer)
     logits, loss = packed_logits(training, data)
-    asked = data["labels"] != language.IGNORED
+    asked = data["labels"] != IGNORED
     assert len(logits) == int(asked.sum())
     every, labels, kept_back = [], [], []
     for row in range(WHOLE.batch):
@@ -129,13 +131,13 @@ def test_the_prompt_is_what_the_stock_processor_makes(
 def test_a_question_knows_nothing_of_the_others(
     training: language.LanguageTraining,
     language_tokenizer: PreTrainedTokenizerFast,
-    phase: language.Phase,
+    phase: Phase,
 ) -> None:
-    data = language.batch(phase, STEP, language_tokenizer)
+    data = batch(phase, STEP, language_tokenizer)
     packed_logits(training, data)  # learns how far to stir
     training.eval()
     together, _ = packed_logits(training, data)
-    answered = data["labels"] != language.IGNORED
+    answered = data["labels"] != IGNORED
     owners = data["owner"][answered]
     rows = torch.arange(phase.batch)[:, None].expand_as(answered)[answered]
     for row in range(phase.batch):
@@ -155,7 +157,7 @@ def test_what_is_never_stirred_is_asked_where_nothing_is(
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     phase = replace(STIRRED, batch=12, stirred=("shape", None))
-    data = language.batch(phase, STEP, language_tokenizer)
+    data = batch(phase, STEP, language_tokenizer)
     asked: dict[bool, set[str | None]] = {True: set(), False: set()}
     for row, (owners, moves) in enumerate(zip(data["owner"], data["moves"], strict=True)):
         for index in range(int(owners.max()) + 1):
@@ -167,7 +169,7 @@ def test_what_is_never_stirred_is_asked_where_nothing_is(
 def test_what_is_stirred_is_not_asked_for(
     training: language.LanguageTraining, language_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    data = language.batch(STIRRED, STEP, language_tokenizer)
+    data = batch(STIRRED, STEP, language_tokenizer)
     moves = dict(zip(("colour", "shape"), data["moves"].split(8, -1), strict=True))
     for row, stirred in enumerate(KINDS):
         for at, name in enumerate(("colour", "shape")):
@@ -186,7 +188,7 @@ def test_what_is_stirred_is_not_asked_for(
     training.eval()
     stirred_logits, _ = packed_logits(training, data)
     still, _ = packed_logits(training, data | {"moves": torch.zeros_like(data["moves"])})
-    answered = data["labels"] != language.IGNORED
+    answered = data["labels"] != IGNORED
     rows = torch.arange(STIRRED.batch)[:, None].expand_as(answered)[answered]
     for row in (0, 1):
         assert (stirred_logits - still)[rows == row].abs().max() > 1e-3
@@ -196,7 +198,7 @@ def test_what_is_stirred_is_not_asked_for(
 def test_the_place_of_what_is_named_is_asked_for_right_before_the_answer(
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    data = language.batch(WHOLE, STEP, language_tokenizer)
+    data = batch(WHOLE, STEP, language_tokenizer)
     found = 0
     for row in range(WHOLE.batch):
         rng = rng_of("train", 10**9 + STEP * 1000 + row)
@@ -205,7 +207,7 @@ def test_the_place_of_what_is_named_is_asked_for_right_before_the_answer(
         for index, question in enumerate(ask(scene, rng, WHOLE.questions, training=True)):
             mine = data["owner"][row] == index
             anchors, labels = data["anchors"][row][mine], data["labels"][row][mine]
-            at = (labels != language.IGNORED).nonzero()[0, 0]
+            at = (labels != IGNORED).nonzero()[0, 0]
             if question.anchor is None:
                 assert (anchors == -1).all()
                 continue
@@ -219,7 +221,7 @@ def test_the_place_of_what_is_named_is_asked_for_right_before_the_answer(
 def test_only_projector_and_decoder_are_trained(
     training: language.LanguageTraining, language_tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    loss, _ = training(language.batch(WINDOWS, STEP, language_tokenizer))
+    loss, _ = training(batch(WINDOWS, STEP, language_tokenizer))
     loss.backward()
     for name, parameter in training.named_parameters():
         frozen = "vision_tower" in name
@@ -233,8 +235,8 @@ def test_only_projector_and_decoder_are_trained(
 
 
 def test_batches_follow_from_their_step(language_tokenizer: PreTrainedTokenizerFast) -> None:
-    one, same = (language.batch(WINDOWS, STEP, language_tokenizer) for _ in range(2))
-    other = language.batch(WINDOWS, STEP + 1, language_tokenizer)
+    one, same = (batch(WINDOWS, STEP, language_tokenizer) for _ in range(2))
+    other = batch(WINDOWS, STEP + 1, language_tokenizer)
     for key, value in one.items():
         assert torch.equal(value, same[key]), key
     assert not torch.equal(one["pixels"], other["pixels"])
@@ -254,13 +256,11 @@ def test_questions_about_a_window_mean_places_in_the_whole_picture(
     language_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tower tells a window's patches where they lie in the whole; so must the questions."""
-    monkeypatch.setattr(language, "random_corner", lambda cells, rng: (GRID - cells, 0))
-    phase = language.Phase("windows", 1, 6, 12, 16, World(things=(2, 4), sizes=(24.0, 60.0)))
+    monkeypatch.setattr(language_batch, "random_corner", lambda cells, rng: (GRID - cells, 0))
+    phase = Phase("windows", 1, 6, 12, 16, World(things=(2, 4), sizes=(24.0, 60.0)))
     said: dict[str, set[str]] = {"left": set(), "top": set()}
     for step in range(4):
-        for text in language_tokenizer.batch_decode(
-            language.batch(phase, step, language_tokenizer)["ids"]
-        ):
+        for text in language_tokenizer.batch_decode(batch(phase, step, language_tokenizer)["ids"]):
             for first, answers in said.items():
                 parts = re.split(rf"in the {first} or the \w+ half\? ASSISTANT: ", text)
                 answers |= {re.split(r"[\n<]", part)[0] for part in parts[1:]}
@@ -285,8 +285,8 @@ def test_the_projector_is_asked_for_what_the_tower_says_where_things_lie() -> No
 
 
 def test_what_is_named_so_far(language_tokenizer: PreTrainedTokenizerFast) -> None:
-    data = language.batch(WHOLE, STEP, language_tokenizer)
-    named = language._named_so_far(data, language_tokenizer)
+    data = batch(WHOLE, STEP, language_tokenizer)
+    named = even.named_so_far(data, language_tokenizer)
     assert not named[data["owner"] < 0].any()
     for row in range(WHOLE.batch):
         for index, question in enumerate(drawn(WHOLE, row)[1]):
@@ -303,7 +303,7 @@ def test_evening_changes_attention_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(language, "_MEASURED", 1)
-    data = language.batch(STIRRED, STEP, language_tokenizer)
+    data = batch(STIRRED, STEP, language_tokenizer)
     before = {name: value.clone() for name, value in training.named_parameters()}
 
     def changed() -> set[str]:
@@ -322,8 +322,8 @@ def test_evening_changes_attention_alone(
     uneven = training.even(training.llava.model.language_model)
     assert said["uneven"] == pytest.approx(uneven.item())
     logits, _ = packed_logits(training, data)
-    labels = data["labels"][data["labels"] != language.IGNORED]
-    kept_back = data["kept_back"][data["labels"] != language.IGNORED]
+    labels = data["labels"][data["labels"] != IGNORED]
+    kept_back = data["kept_back"][data["labels"] != IGNORED]
     answers = F.cross_entropy(language._without(logits, kept_back), labels)
     assert loss.item() == pytest.approx((answers + language.EVEN_WEIGHT * uneven).item(), rel=1e-5)
     loss.backward()
