@@ -69,8 +69,8 @@ class Exploration:
     full: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
-    _made: dict[tuple[str, int], Selection] = field(default_factory=dict, repr=False)
-    """What methods that are not nested keep, at the budgets asked for so far."""
+    _made: dict[tuple[str, int], tuple[Selection, float]] = field(default_factory=dict, repr=False)
+    """What methods that are not nested keep, at the budgets asked for so far, and its seconds."""
 
     @property
     def n(self) -> int:
@@ -95,7 +95,7 @@ class Exploration:
             full={names[label]: picks for label, picks in self.full.items()},
             select_seconds={names[label]: t for label, t in self.select_seconds.items()},
             notes=self.notes,
-            _made={(names[label], k): picks for (label, k), picks in self._made.items()},
+            _made={(names[label], k): made for (label, k), made in self._made.items()},
         )
 
     def selections(self, budget: int) -> dict[str, Selection]:
@@ -108,6 +108,14 @@ class Exploration:
         return {
             label: self._selection(label, k) for label in self.methods if label not in self.inside
         }
+
+    def seconds_to_select(self, label: str, budget: int) -> float | None:
+        """Wall time of what a label keeps; of a nested method that of all n picks, which serve
+        every budget. None for sets made by hand, methods inside the language model, and a budget
+        that nothing was kept at yet."""
+        if label in self.select_seconds:
+            return self.select_seconds[label]
+        return self._made[label, budget][1] if (label, budget) in self._made else None
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
@@ -227,8 +235,10 @@ class Exploration:
         if method.nested:
             return self.full[label].prefix(k)
         if (label, k) not in self._made:
-            self._made[label, k] = method.select(self.view.tokens, k)
-        return self._made[label, k]
+            start = time.perf_counter()
+            picks = method.select(self.view.tokens, k)
+            self._made[label, k] = picks, time.perf_counter() - start
+        return self._made[label, k][0]
 
     def _error(self, x: Tensor, selection: Selection) -> float:
         """Relative reconstruction error; x: `measures.compact` of the features."""

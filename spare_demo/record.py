@@ -21,7 +21,7 @@ from torch import Tensor
 import spare_demo
 from spare_demo.comparison import Comparison
 from spare_demo.cost import UNPRUNED, cost_rows
-from spare_demo.exploration import RANDOM_SEEDS, Exploration
+from spare_demo.exploration import RANDOM_SEEDS
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPlan, Pruner
 from spare_demo.pruners.plan import LayerSet
@@ -91,7 +91,7 @@ def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]
         "relevance": _numbers(exploration.relevance),
         "notes": list(exploration.notes),
         "selections": {
-            label: _selection(exploration, label, selection, comparison.leftover[label])
+            label: _selection(comparison, label, selection)
             for label, selection in comparison.selections.items()
         },
         "plans": {
@@ -152,9 +152,8 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _selection(
-    exploration: Exploration, label: str, selection: Selection, leftover: Tensor | None
-) -> dict[str, Any]:
+def _selection(comparison: Comparison, label: str, selection: Selection) -> dict[str, Any]:
+    exploration = comparison.exploration
     method = exploration.methods[label]
     settings = dataclasses.asdict(method) if isinstance(method, Pruner) else {}  # type: ignore[call-overload]
     return {
@@ -168,8 +167,8 @@ def _selection(
         else [value if math.isfinite(value) else None for value in selection.margin.tolist()],
         "sources": _sources(selection.sources),
         "weight": _numbers(exploration.weights[label]),
-        "leftover": _numbers(leftover),
-        "select_seconds": exploration.select_seconds.get(label),
+        "leftover": _numbers(comparison.leftover[label]),
+        "select_seconds": exploration.seconds_to_select(label, comparison.budget),
     }
 
 

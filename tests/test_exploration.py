@@ -188,3 +188,16 @@ def test_curve_budgets_end_at_n_and_hold_the_marks() -> None:
     assert budgets[-1] == 576
     assert {32, 64, 128, 192} < set(budgets)
     assert list(budgets) == sorted(set(budgets))
+
+
+def test_a_selection_is_timed_once(view: View) -> None:
+    exploration = explore(view, {"spare": PRUNERS["spare"], "grid": PRUNERS["uniform"]})
+    assert exploration.seconds_to_select("grid", 4) is None
+    exploration.selections(4)
+    first = exploration.seconds_to_select("grid", 4)
+    exploration.selections(4)
+    assert first is not None and exploration.seconds_to_select("grid", 4) == first
+    whole = exploration.select_seconds["spare"]
+    assert all(exploration.seconds_to_select("spare", k) == whole for k in (1, 4))
+    mine = explore(view, {"mine": exploration.selections(4)["grid"]})
+    assert mine.selections(4) and mine.seconds_to_select("mine", 4) is None

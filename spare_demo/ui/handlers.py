@@ -26,6 +26,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
 from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.linked import link_of, opened
 from spare_demo.ui.payload import (
     leftover_mail,
@@ -102,7 +103,7 @@ class Handlers:
             "truth": panels.truth_html(visit.truth),
             "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
             "answers": self.answers(visit, budget),
-            "cost": panels.cost_html(visit, self.model.prefill_floor),
+            "cost": cost_html(visit, self.model.prefill_floor),
             # These were of other picks.
             "enough": "",
             "kl": gr.update(value=None, visible=False),
@@ -114,7 +115,7 @@ class Handlers:
         return {
             "visit": visit,
             "answers": self.answers(visit, budget),
-            "cost": panels.cost_html(visit, self.model.prefill_floor),
+            "cost": cost_html(visit, self.model.prefill_floor),
             **self.curve(visit, budget),
             **({"mail": mail} if (mail := per_layer_mail(visit)) else {}),
         }

@@ -1,29 +1,18 @@
-"""The written parts of the page as HTML, beside the answers: cost, messages, studies, the head."""
+"""The written parts of the page as HTML, beside answers and cost: messages, studies, the head."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 import numpy as np
 
-from spare_demo.cost import (
-    UNPRUNED,
-    allocated_sentence,
-    cache_text,
-    cost_rows,
-    cost_sentence,
-    newline_sentence,
-    operations_text,
-    seconds_text,
-    tokens_text,
-)
-from spare_demo.models import Answer, Model
+from spare_demo.models import Model
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
 from spare_demo.sufficiency import Sufficiency
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.visit import Visit
 
 
 def header_html(model: Model) -> str:
@@ -63,68 +52,6 @@ def notes_html(visit: Visit) -> str:
 def truth_html(answer: str | None) -> str:
     """The true answer of a drawn scene's own question."""
     return "" if answer is None else f'<p class="truth">True answer: <b>{escape(answer)}</b></p>'
-
-
-def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
-    """What each answer cost, measured in this run, and what pruning brought.
-
-    floor: the least time this device could take for an answer's prefill, where that is known.
-    """
-    if {*visit.answers, *visit.refused} != {UNPRUNED, *SLOTS}:
-        return '<p class="note">Measured once all three answers are there.</p>'
-    names = {UNPRUNED: "All tokens", **{s: f"{s} {visit.titles[s]}" for s in SLOTS}}
-    rows = cost_rows(visit.answers)
-    floors = {label: floor(answer) for label, answer in visit.answers.items()}
-    body = "".join(
-        f"<tr><th scope='row'>{escape(names[row.label])}</th>"
-        f"<td>{row.prompt_tokens}</td><td class='long'>{tokens_text(row)}</td>"
-        f"<td>{seconds_text(row.prefill_seconds)}</td><td>{_floor_text(floors[row.label])}</td>"
-        f"<td>{operations_text(row.prefill_operations)}</td>"
-        f"<td>{seconds_text(row.decode_seconds)}</td><td>{row.new_tokens}</td>"
-        f"<td class='long'>{cache_text(row)}</td></tr>"
-        for row in rows
-    )
-    heads = ["", "tokens in", "of them visual", "prefill", "its floor", "its operations"]
-    heads += ["decode", "tokens out", "KV cache"]
-    head = "".join(f"<th scope='col'>{name}</th>" for name in heads)
-    picture, view = visit.picture, visit.exploration.view
-    by_time: dict[float, list[str]] = {}  # methods that ran as one carry one time
-    for slot, seconds in visit.exploration.select_seconds.items():
-        by_time.setdefault(seconds, []).append(slot)
-    select = " · ".join(
-        f"{' and '.join(slots)} {'together ' if len(slots) > 1 else ''}{seconds_text(seconds)}"
-        for seconds, slots in by_time.items()
-    )
-    once = (
-        f"Once for this picture: encode {seconds_text(picture.encode_seconds)}. "
-        f"Once for this question: relevance {seconds_text(view.relevance_seconds)}; "
-        f"all {visit.exploration.n} picks: {select or 'made anew at each budget'}."
-    )
-    sentence = cost_sentence(rows, names)
-    if newlines := newline_sentence(visit.answers):
-        once += f" {newlines}"
-    if visit.exploration.inside:
-        once += (
-            " Operations and cache are those of every layer with the tokens it got; the operations "
-            "leave out what a method computes between layers."
-        )
-    if allocated := allocated_sentence(rows):
-        once += f" {allocated}"
-    if any(floors.values()):
-        once += (
-            " Floor: the least this device could take for the prefill, from its memory's speed and "
-            "its rate of arithmetic, both measured at start."
-        )
-    return (
-        "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
-        f"<table class='cost'><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-        f"<p>{escape(sentence)}</p><p class='note'>{escape(once)}</p>"
-    )
-
-
-def _floor_text(seconds: float | None) -> str:
-    return "not known" if seconds is None else seconds_text(seconds)
 
 
 GLOSSARY = """<dl class="glossary">

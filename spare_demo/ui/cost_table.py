@@ -1,0 +1,119 @@
+"""What each answer cost, as HTML: a column an answer, a line a stage in the order of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from itertools import groupby
+
+from spare_demo.cost import (
+    UNPRUNED,
+    allocated_sentence,
+    bytes_text,
+    cost_rows,
+    cost_sentence,
+    newline_sentence,
+    operations_text,
+    seconds_text,
+    tokens_text,
+)
+from spare_demo.models import Answer
+from spare_demo.ui.visit import SLOTS, Visit
+
+_NONE = "–"
+
+
+def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
+    """What each answer cost, measured in this run, and what pruning brought.
+
+    floor: the least time this device could take for an answer's prefill, where that is known.
+    """
+    if {*visit.answers, *visit.refused} != {UNPRUNED, *SLOTS}:
+        return '<p class="note">Measured once all three answers are there.</p>'
+    names = {UNPRUNED: "All tokens", **{s: f"{s} {visit.titles[s]}" for s in SLOTS}}
+    rows = cost_rows(visit.answers)
+    floors = [floor(answer) for answer in visit.answers.values()]
+    lines = [
+        _line("tokens in", [str(row.prompt_tokens) for row in rows]),
+        _line("of them visual", [tokens_text(row) for row in rows]),
+        *_stages_before(visit, len(rows)),
+        _line("prefill", [seconds_text(row.prefill_seconds) for row in rows]),
+        _line("its floor", ["not known" if s is None else seconds_text(s) for s in floors]),
+        _line("its operations", [operations_text(row.prefill_operations) for row in rows]),
+        _line("decode", [seconds_text(row.decode_seconds) for row in rows]),
+        _line("tokens out", [str(row.new_tokens) for row in rows]),
+        _line("KV cache", [bytes_text(row.kv_cache_bytes) for row in rows]),
+    ]
+    if allocated := allocated_sentence(rows):
+        lines.append(
+            _line("allocated", [bytes_text(max(r.kv_cache_bytes, r.allocated_bytes)) for r in rows])
+        )
+    heads = "".join(
+        f"<th scope='col' class='{row.label.lower()}'>{escape(names[row.label])}</th>"
+        for row in rows
+    )
+    notes = [newline_sentence(visit.answers), *_about_selecting(visit)]
+    if visit.exploration.inside:
+        notes.append(
+            "Operations and cache are those of every layer with the tokens it got; the operations "
+            "leave out what a method computes between layers."
+        )
+    notes.append(allocated)
+    if any(floors):
+        notes.append(
+            "Floor: the least this device could take for the prefill, from its memory's speed and "
+            "its rate of arithmetic, both measured at start."
+        )
+    return (
+        "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
+        f"<table class='cost stages'><thead><tr><td></td>{heads}</tr></thead>"
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f"<p>{escape(cost_sentence(rows, names))}</p>"
+        f"<p class='note'>{escape(' '.join(filter(None, notes)))}</p>"
+    )
+
+
+def _line(name: str, cells: Sequence[str]) -> str:
+    return _spanning(name, [(cell, 1) for cell in cells])
+
+
+def _spanning(name: str, cells: Sequence[tuple[str, int]]) -> str:
+    """A line of the table; each cell with how many answers it is about."""
+    drawn = "".join(
+        f"<td colspan='{wide}'>{escape(text)}</td>" if wide > 1 else f"<td>{escape(text)}</td>"
+        for text, wide in cells
+    )
+    return f"<tr><th scope='row'>{name}</th>{drawn}</tr>"
+
+
+def _stages_before(visit: Visit, answers: int) -> Iterator[str]:
+    """The lines of what comes before the language model."""
+    view = visit.exploration.view
+    once = seconds_text(visit.picture.encode_seconds)
+    yield _spanning("encode", [(f"{once}, once for this picture", answers)])
+    once = seconds_text(view.relevance_seconds)
+    yield _spanning("relevance", [(f"{once}, once for this question", answers)])
+    cells = [(_NONE, 1)]
+    # Methods that ran as one carry one time.
+    for seconds, run in groupby(filter(visit.answers.__contains__, SLOTS), _selecting(visit)):
+        together = len(list(run))
+        if seconds is None:
+            cells += [(_NONE, 1)] * together
+        else:
+            said = seconds_text(seconds)
+            cells.append((f"{said} together" if together > 1 else said, together))
+    yield _spanning("select", cells)
+
+
+def _selecting(visit: Visit) -> Callable[[str], float | None]:
+    return lambda slot: visit.exploration.seconds_to_select(slot, visit.answered_budget)
+
+
+def _about_selecting(visit: Visit) -> Iterator[str]:
+    explored = visit.exploration
+    if explored.select_seconds:
+        which = " and ".join(explored.select_seconds)
+        yield (
+            f"Select, {which}: all {explored.n} picks at once, of which every budget takes the "
+            "first ones."
+        )

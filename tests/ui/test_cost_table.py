@@ -1,0 +1,108 @@
+"""The page's table of costs, read back from its HTML."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from spare_demo.cost import bytes_text, operations_text, seconds_text
+from spare_demo.ui.cost_table import cost_html
+from spare_demo.ui.visit import Choices, Guide, Visit
+
+
+def asked(guide: Guide, photo: str, methods: tuple[str, str], budget: int = 5) -> Visit:
+    looked = guide.look(photo, "What is it?", Choices(*methods), None)
+    return list(guide.answer(looked, budget))[-1]
+
+
+@pytest.fixture
+def visit(guide: Guide, photo_file: str) -> Visit:
+    return asked(guide, photo_file, ("spare", "cdpruner"))
+
+
+def lines(html: str) -> dict[str, list[str]]:
+    """Each line's cells by its heading; the heads of the columns under ""."""
+    found = {}
+    for row in re.findall("<tr>(.*?)</tr>", html):
+        head, *cells = re.findall("<t[hd][^>]*>(.*?)</t[hd]>", row)
+        found[head] = cells
+    return found
+
+
+def test_a_column_says_what_was_measured_of_an_answer(visit: Visit) -> None:
+    found = lines(cost_html(visit, lambda answer: 0.0123))
+    assert [head[:3] for head in found[""]] == ["All", "A S", "B C"]
+    for i, label in enumerate(("unpruned", "A", "B")):
+        answer = visit.answers[label]
+        said = {name: cells[i] for name, cells in found.items() if len(cells) == 3}
+        assert said["tokens in"] == str(answer.prompt_tokens)
+        assert said["of them visual"] == str(answer.visual_tokens)
+        assert said["prefill"] == seconds_text(answer.prefill_seconds)
+        assert said["its floor"] == "12 ms"
+        assert said["its operations"] == operations_text(answer.prefill_operations)
+        assert said["decode"] == seconds_text(answer.decode_seconds)
+        assert said["tokens out"] == str(len(answer.token_ids))
+        assert said["KV cache"] == bytes_text(answer.kv_cache_bytes)
+
+
+def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
+    html = cost_html(visit, lambda answer: None)
+    stages = ["encode", "relevance", "select", "prefill", "decode"]
+    assert [name for name in lines(html) if name in stages] == stages
+    found = lines(html)
+    assert found["encode"] == [
+        f"{seconds_text(visit.picture.encode_seconds)}, once for this picture"
+    ]
+    together = seconds_text(visit.exploration.select_seconds["A"])
+    assert found["select"] == ["–", f"{together} together"]
+    n = visit.exploration.n
+    assert f"Select, A and B: all {n} picks at once" in html
+
+
+def test_each_selection_has_its_own_time_where_methods_run_apart(
+    guide: Guide, photo_file: str
+) -> None:
+    visit = asked(guide, photo_file, ("visionzip", "fastv"), 12)
+    seconds = visit.exploration.seconds_to_select("A", 12)
+    assert seconds is not None and seconds > 0
+    html = cost_html(visit, lambda answer: None)
+    assert lines(html)["select"] == ["–", seconds_text(seconds), "–"]
+    assert "picks at once" not in html
+
+
+def test_no_gain_is_said_plainly(visit: Visit) -> None:
+    same = dict.fromkeys(("unpruned", "A", "B"), visit.answers["unpruned"])
+    html = cost_html(dataclasses.replace(visit, answers=same), lambda answer: None)
+    assert "not known" in html and "Floor:" not in html
+    assert html.count("no gain in prefill time") == 2
+
+
+def test_what_was_set_aside_is_told_apart_from_the_cache(visit: Visit) -> None:
+    own = {
+        label: dataclasses.replace(answer, allocated_bytes=answer.kv_cache_bytes)
+        for label, answer in visit.answers.items()
+    }
+    visit = dataclasses.replace(visit, answers=own)
+    assert "allocated" not in cost_html(visit, lambda answer: None).lower()
+    answer = dataclasses.replace(visit.answers["A"], kv_cache_bytes=2048, allocated_bytes=5120)
+    roomy = dataclasses.replace(visit, answers={**visit.answers, "A": answer})
+    html = cost_html(roomy, lambda answer: None)
+    found = lines(html)
+    assert (found["KV cache"][1], found["allocated"][1]) == ("2.0 KiB", "5.0 KiB")
+    assert found["allocated"][0] == found["KV cache"][0]
+    assert "Allocated: with room" in html
+
+
+def test_a_method_that_cannot_meet_the_budget_has_no_column(visit: Visit) -> None:
+    answers = {label: visit.answers[label] for label in ("unpruned", "B")}
+    refused = dataclasses.replace(visit, answers=answers, refused={"A": "It cannot."})
+    found = lines(cost_html(refused, lambda answer: None))
+    assert [head[:1] for head in found[""]] == ["A", "B"]
+    assert len(found["prefill"]) == len(found["select"]) == 2
+
+
+def test_costs_wait_for_all_three_answers(visit: Visit) -> None:
+    part = dataclasses.replace(visit, answers={"unpruned": visit.answers["unpruned"]})
+    assert "<table" not in cost_html(part, lambda answer: None)
