@@ -19,7 +19,7 @@ pytestmark = browsing.MARKS
 
 def test_it_opens_on_a_finished_comparison(visitor) -> None:
     visitor.expect_answers(576, 64, 64)
-    expect(visitor.find("#cost tbody tr")).to_have_count(3)
+    expect(visitor.find("#cost th[scope=col]")).to_have_count(3)
     visitor.curve()
     expect(visitor.find("#truth")).to_contain_text("True answer")
     assert "A SPARE kept 64 of 576 tokens" in visitor.sentence()
@@ -125,7 +125,7 @@ def test_another_method_in_b(visitor) -> None:
     expect(visitor.find("#answers h3").nth(2)).to_contain_text(PRUNERS["uniform"].title)
     expect(visitor.find("#stage figcaption").first).to_contain_text(PRUNERS["uniform"].title)
     visitor.expect_answers(576, 64, 64)
-    expect(visitor.find("#cost tbody tr").nth(2)).to_contain_text(PRUNERS["uniform"].title)
+    expect(visitor.find("#cost th[scope=col]").nth(2)).to_contain_text(PRUNERS["uniform"].title)
 
 
 def test_a_new_scene_comes_with_question_and_true_answer(visitor) -> None:
