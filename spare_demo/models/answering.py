@@ -16,11 +16,12 @@ from torch import Tensor
 
 from spare_demo.models.base import Answer, ModelError, View
 from spare_demo.models.batch import Prompt, Said, decode_batch
-from spare_demo.models.captured import CapturedPrefill
+from spare_demo.models.captured import BUCKET, CapturedPrefill
 from spare_demo.models.decoding import decode
 from spare_demo.models.passes import Passes
 from spare_demo.models.rows import Rows, kept_rows
 from spare_demo.models.together import decode_together, in_step
+from spare_demo.models.window import window
 from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Selection
 
@@ -79,7 +80,7 @@ class Answering(ABC):
             seed,
             stop,
             given,
-            self._captured,
+            self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
             plan,
         )
 
@@ -123,8 +124,8 @@ class Answering(ABC):
     ) -> Generator[dict[str, str | Answer], None, None]:
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
-        What can share its decoding does (together.py); plans of methods inside the language model
-        and rows with positions of their own never do.
+        What can share its decoding does (together.py); plans of methods inside the language model,
+        rows with positions of their own, and prompts longer than a sliding window never do.
 
         Args:
             view, max_new_tokens, stop: as of `stream`.
@@ -142,7 +143,8 @@ class Answering(ABC):
         for label, selection in selections.items():
             if not isinstance(selection, LayerPlan):
                 rows = kept_rows(view.picture, selection)
-                if self._positions(view, rows) is None:
+                compact = self._positions(view, rows) is None
+                if compact and self._within(view, rows, max(max_new_tokens, BUCKET)):
                     joint[label] = rows
                     continue
             alone[label] = self.stream(view, selection, max_new_tokens, stop=stop)
@@ -196,7 +198,10 @@ class Answering(ABC):
                 said[i] = self._said_alone(view, selection, max_new_tokens)
                 continue
             rows = kept_rows(view.picture, selection)
-            if self._positions(view, rows) is not None:  # rows with places of their own
+            # Rows with places of their own; or padding, in two parts, could push some out of sight.
+            if self._positions(view, rows) is not None or not self._within(
+                view, rows, max_new_tokens, padded=2
+            ):
                 said[i] = self._said_alone(view, selection, max_new_tokens)
                 continue
             before = view.prompt.split(self.processor.image_token)[0]
@@ -236,6 +241,11 @@ class Answering(ABC):
     def _positions(self, view: View, rows: Rows) -> Tensor | None:
         """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""
         return None
+
+    def _within(self, view: View, rows: Rows, new: int, padded: int = 1) -> bool:
+        """Whether every layer sees all of prompt, answer and padding (so many times as long)."""
+        text = int((view.input_ids != self.hf.config.image_token_id).sum())
+        return padded * (text + len(rows.values) + new) <= window(self.hf)
 
     def _said_alone(
         self, view: View, selection: Selection | LayerPlan | None, max_new_tokens: int

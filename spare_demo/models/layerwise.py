@@ -10,6 +10,7 @@ Mistral and Qwen2 have.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.window import window
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 
@@ -143,8 +145,7 @@ class LayerwiseRun:
 
 def reason_against(decoder: Any) -> str | None:
     """Why a plan cannot be carried out in this decoder, as a sentence; None if it can."""
-    layers = DynamicCache(config=decoder.config).layers
-    if any(getattr(layer, "is_sliding", False) for layer in layers):
+    if window(decoder) < math.inf:
         return (
             "This language model has sliding-window attention, in which tokens cannot be dropped "
             "layer by layer."
