@@ -1,7 +1,7 @@
 """What pruning saves in the prefill: from kept embeddings to the logits of the first new token.
 
-    python benchmarks/prefill.py [--device auto] [--shapes 7b 13b] [--layers N] [--runs 50]
-                                 [--model NAME] [--json FILE]
+    python benchmarks/prefill.py [--device auto] [--shapes 7b 13b] [--layers N] [--dtype NAME]
+                                 [--runs 50] [--model NAME] [--json FILE]
 
 The language models of LLaVA-1.5 at their true widths with random weights, which are as fast as
 trained ones; `--model` measures one that is there instead. 120 tokens of text stand beside the
@@ -135,9 +135,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--shapes", nargs="*", default=["7b", "13b"], choices=sorted(SHAPES))
     parser.add_argument("--layers", type=int, help="so many layers only; the row says so")
+    names = ("float32", "bfloat16", "float16")
+    parser.add_argument("--dtype", choices=names, help="of random weights; bfloat16 on a GPU")
     parser.add_argument("--model", help="a model that is there, instead of random weights")
     args, device = read_arguments(parser, runs=50)
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    dtype = getattr(torch, args.dtype or ("bfloat16" if device.type == "cuda" else "float32"))
     figures: list[Figure] = []
     about: dict[str, Any] = {}
     if args.model:

@@ -21,12 +21,12 @@ WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
     "selection-cpu": ("Selection, CPU", "selection.py --device cpu"),
     "selection-cuda": ("Selection, CUDA", "selection.py --device cuda"),
     "prefill-cpu": (
-        "Prefill at 7B's and 13B's shapes, CPU, true depth",
-        "prefill.py --device cpu --runs 5",
+        "Prefill at 7B's shape, CPU, true depth",
+        "prefill.py --device cpu --dtype bfloat16 --runs 3 --shapes 7b",
     ),
-    "prefill-cpu-scaled": (
-        "Prefill at 7B's shape, CPU, two of its layers",
-        "prefill.py --device cpu --shapes 7b --layers 2 --runs 5",
+    "prefill-cpu-13b": (
+        "Prefill at 13B's shape, CPU, two of its layers",
+        "prefill.py --device cpu --dtype bfloat16 --runs 5 --shapes 13b --layers 2",
     ),
     "prefill-cpu-built-in": (
         "Prefill of the built-in model, CPU",

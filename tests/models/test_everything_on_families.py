@@ -115,10 +115,14 @@ def test_the_page(
         visit = shown["visit"]
         assert shown["message"] == "" and shown["answers"].count("prefill") == 3
         assert f"All {visit.exploration.n} tokens" in shown["answers"]
-        told = re.findall(r"</th><td>(\d+)</td><td class='long'>(\d+)</td>", shown["cost"])
+        cells = r"</th><td>(\d+)</td><td>(\d+)</td><td>(\d+)</td>"
+        told = {
+            line: [int(count) for count in re.findall(line + cells, shown["cost"])[0]]
+            for line in ("tokens in", "of them visual")
+        }
         prompts = [length for length in entered if length > 3]  # a step: one token of each answer
-        assert [int(tokens) for tokens, _ in told] == prompts
-        assert [int(visual) for _, visual in told] == [visit.exploration.n, 4, 4]
+        assert told["tokens in"] == prompts
+        assert told["of them visual"] == [visit.exploration.n, 4, 4]
         newlines = len(visit.picture.breaks)
         assert (f"{newlines} newline tokens go in as well" in shown["cost"]) == bool(newlines)
         assert bool(newlines) == (aspect == "any")
