@@ -51,13 +51,32 @@ async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) ->
 def _uploaded(address: str) -> str | None:
     """The file that this address names, if it was uploaded here: programs name uploads so."""
     path = unquote(urlsplit(address).path.partition("/gradio_api/file=")[2])
-    return path if path and is_in_or_equal(path, get_upload_folder()) else None
+    return path if _is_upload(path) else None
+
+
+def _uploaded_path(image: gr.Image, payload: ImageData | None) -> str | None:
+    """The file a visitor uploaded. Gradio checks only payloads that carry its own mark.
+
+    Any other file of this machine is refused, in the same words whether it exists or not, and so
+    is whatever is no regular file: a device or a pipe would be read without end.
+    """
+    path = payload.path if payload else None
+    if path and not _is_upload(path):
+        raise gr.Error("The picture could not be opened. Upload it again.")
+    return path
+
+
+def _is_upload(path: str) -> bool:
+    try:
+        return is_in_or_equal(path, get_upload_folder()) and Path(path).is_file()
+    except (OSError, ValueError):  # a name too long, or with a null character
+        return False
 
 
 _Photo = kind_of(
     gr.Image,
     data_model=_SentPicture,
-    preprocess=lambda self, payload: payload.path if payload else None,
+    preprocess=_uploaded_path,
     async_move_resource_to_block_cache=_keep_uploads,
 )
 

@@ -81,6 +81,32 @@ def raw(served, data: list[Any]) -> tuple[str, str]:
     return event.removeprefix("event: "), told.removeprefix("data: ")
 
 
+@pytest.mark.parametrize("name", ["compare", "call/compare", "call/v2/compare", "run/compare"])
+def test_a_path_on_the_servers_disk_is_refused_at_every_door(served, pictures, name: str) -> None:
+    """`pictures` were never uploaded: a stranger who knows where they lie must not see them."""
+    refused = set()
+    for path in (pictures[0], "/no/such/picture.png"):
+        data: Any = [{"path": path}, QUESTION, "spare", "cdpruner", 20, 0]
+        if name == "compare":
+            refused.add(raw(served, data))
+            continue
+        body = {"data": data}
+        if name == "call/v2/compare":
+            inputs = ("image", "question", "method_a", "method_b", "budget", "seed")
+            body = dict(zip(inputs, data, strict=True))
+        answer = httpx.post(f"{served.url}/gradio_api/{name}", json=body, timeout=60)
+        if "event_id" in answer.text:
+            event = answer.json()["event_id"]
+            told = httpx.get(f"{served.url}/gradio_api/{name}/{event}", timeout=60).text
+        else:
+            assert answer.status_code >= 400
+            told = answer.text
+        refused.add(("refused", told))
+        assert "selections" not in told and path not in told
+    assert len(refused) == 1  # whether the file exists is not told
+    assert "selections" not in str(refused)
+
+
 def test_four_endpoints_are_public_with_their_inputs(client) -> None:
     listed = client.view_api(return_format="dict", print_info=False)
     inputs = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import gradio as gr
 import pytest
+from PIL import Image
 
 import spare_demo.ui
 from spare_demo.ui.parts import NumberAsSent, SliderAsSent, photo_input
@@ -20,8 +22,17 @@ def test_numbers_come_as_they_were_typed(part: gr.Number | gr.Slider, sent: obje
     assert part.preprocess(sent) == anew.preprocess(sent) == sent
 
 
-def test_a_picture_comes_as_its_file_and_unread(tmp_path: Path) -> None:
-    path = tmp_path / "no-picture.png"
+@pytest.fixture
+def uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that Gradio puts uploads in."""
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(folder))
+    return folder
+
+
+def test_a_picture_comes_as_its_file_and_unread(uploads: Path) -> None:
+    path = uploads / "no-picture.png"
     path.write_bytes(b"not a picture at all")
     part = photo_input()
     anew = part.__class__(**part.constructor_args)
@@ -29,6 +40,27 @@ def test_a_picture_comes_as_its_file_and_unread(tmp_path: Path) -> None:
         assert image.preprocess(image.data_model(path=str(path))) == str(path)
         with pytest.raises(gr.Error, match="handle_file"):
             image.data_model.model_validate("photo.png")
+
+
+def test_no_other_file_of_the_server_is_read(uploads: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private.png"
+    Image.new("RGB", (4, 4)).save(private)
+    (uploads / "link.png").symlink_to(private)
+    os.mkfifo(uploads / "pipe.png")
+    others = [
+        private,
+        tmp_path / "not-there.png",
+        uploads / ".." / "private.png",
+        uploads / "link.png",
+        uploads / "pipe.png",
+        uploads,
+        Path("/dev/zero"),
+        "no\0name.png",
+    ]
+    part = photo_input()
+    for path in others:
+        with pytest.raises(gr.Error, match=r"^'?The picture could not be opened. Upload it again"):
+            part.preprocess(part.data_model(path=str(path)))
 
 
 @pytest.mark.parametrize("address", ["http://example.com/a.png", "https://a.b/gradio_api/file=/x"])
