@@ -22,10 +22,10 @@ sys.path.insert(0, str(ROOT))
 
 from PIL import Image
 
-from spare_demo.cost import bytes_text
+from spare_demo.analysis.cost import bytes_text
 from spare_demo.models import Answer, load_model
-from spare_demo.models.rows import kept_rows
-from spare_demo.models.together import decode_together
+from spare_demo.models.generate.rows import kept_rows
+from spare_demo.models.generate.together import decode_together
 from spare_demo.pruners import PRUNERS
 
 LABELS = ("all", "spare", "cdpruner")

@@ -25,10 +25,10 @@ sys.path.insert(0, str(ROOT))
 
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
-from spare_demo.cost import bytes_text
-from spare_demo.models.captured import CapturedPrefill
-from spare_demo.models.decoding import cache_bytes
-from spare_demo.models.floor import measure_rates, prefill_bytes, prefill_floor
+from spare_demo.analysis.cost import bytes_text
+from spare_demo.models.generate.captured import CapturedPrefill
+from spare_demo.models.generate.decoding import cache_bytes
+from spare_demo.models.generate.prefill_floor import measure_rates, prefill_bytes, prefill_floor
 
 TEXT = 120
 VISUAL = (576, 192, 128, 64)

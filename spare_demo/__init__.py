@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spare_demo.comparison import compare as compare
+    from spare_demo.comparison.pipeline import compare as compare
     from spare_demo.models import load_model as load_model
     from spare_demo.pruners import PRUNERS as PRUNERS
     from spare_demo.tokens import Selection as Selection
@@ -23,7 +23,7 @@ _HOME = {
     "VisualTokens": "spare_demo.tokens",
     "Selection": "spare_demo.tokens",
     "load_model": "spare_demo.models",
-    "compare": "spare_demo.comparison",
+    "compare": "spare_demo.comparison.pipeline",
 }
 
 __all__ = ["PRUNERS", "Selection", "VisualTokens", "compare", "load_model"]

@@ -12,8 +12,8 @@ from PIL import Image
 
 if TYPE_CHECKING:
     from spare_demo.models import LlavaModel
-    from spare_demo.models.llava_next import LlavaNextModel
-    from spare_demo.models.qwen import QwenModel
+    from spare_demo.models.families.llava_next import LlavaNextModel
+    from spare_demo.models.families.qwen import QwenModel
 
 # Before huggingface_hub is imported: no test downloads anything.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -23,9 +23,9 @@ from references import (
 
 from spare_demo import PRUNERS, Selection, load_model
 from spare_demo.models import LlavaModel, View
-from spare_demo.models.catalog import ASSETS
-from spare_demo.scenes.card import card
+from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.questions import is_right
+from spare_demo.scenes.training.card import card
 
 EXAMPLES = json.loads((ASSETS / "examples" / "examples.json").read_text())
 ROOT = Path(__file__).parent.parent

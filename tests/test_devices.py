@@ -12,11 +12,11 @@ from elsewhere import ELSEWHERE, Far, there
 from PIL import Image
 from transformers import DynamicCache
 
-from spare_demo.explain import leftover, why
-from spare_demo.exploration import explore
+from spare_demo.analysis.why import leftover, why
+from spare_demo.comparison.selections import explore
 from spare_demo.models import Model
-from spare_demo.models.joined import Joined
-from spare_demo.models.padded import Padded
+from spare_demo.models.generate.joined import Joined
+from spare_demo.models.generate.padded import Padded
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
 
 FIELDS = ("features", "clip_image", "clip_text", "states", "class_states")

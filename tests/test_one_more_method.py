@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from spare_demo import __main__ as program
-from spare_demo import compare_command
-from spare_demo.methods_table import markdown
+from spare_demo.cli import compare as compare_command
+from spare_demo.cli import main as program
+from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
@@ -52,7 +52,7 @@ from dataclasses import dataclass, field
 import torch
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.plan import Choice, LayerPruner, Stop
+from spare_demo.pruners.inside.base import Choice, LayerPruner, Stop
 
 
 @dataclass(frozen=True)
@@ -165,6 +165,6 @@ def test_one_inside_the_language_model_is_everywhere_too(
     told = Api(tiny_model, Settings(max_new_tokens=1)).compare(*sent)
     assert told["plans"]["last-ones"]["per_layer"] == [16, 4, 4]
     argv = ["evaluate", "--out", str(tmp_path / "runs"), "--methods", "last-ones"]
-    monkeypatch.setattr("spare_demo.evaluation.command.load_model", lambda *_, **__: tiny_model)
+    monkeypatch.setattr("spare_demo.cli.evaluate.load_model", lambda *_, **__: tiny_model)
     assert program.main([*argv, "--questions", "2", "--budgets", "5", "--resamples", "9"]) == 0
     assert "last-ones" in (tmp_path / "runs/results.csv").read_text()

@@ -36,7 +36,7 @@ from transformers import (
     Qwen2VLVideoProcessor,
 )
 
-from spare_demo.models.convert import clip_vision_from_open_clip
+from spare_demo.models.loading.convert import clip_vision_from_open_clip
 
 SIZE, PATCH, EMBED = 56, 14, 16
 CORPUS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from spare_demo.chosen import read_budget
+from spare_demo.comparison.request import read_budget
 
 Budget = int | str
 """A number of visual tokens, or a share of a picture's own such as "25%"."""

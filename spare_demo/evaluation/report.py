@@ -140,7 +140,7 @@ def _made_by(command: str, model: Mapping[str, Any]) -> str:
 
 def about_built_in(folder: Path, parameters: int) -> str:
     """What the built-in model is and how it was trained, from its own files and recipe."""
-    from spare_demo.scenes import language_phases, tower
+    from spare_demo.scenes.training import language_phases, tower
 
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     vision, text = config["vision_config"], config["text_config"]

@@ -12,7 +12,7 @@ from typing import Any
 
 from PIL import Image
 
-from spare_demo.pictures import open_picture
+from spare_demo.images.load import open_picture
 from spare_demo.scenes import draw
 from spare_demo.scenes.sets import samples
 from spare_demo.scenes.world import Scene

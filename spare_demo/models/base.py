@@ -15,8 +15,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from spare_demo.geometry import Grid, MultiGrid
-from spare_demo.pruners.plan import LayerSet
+from spare_demo.images.geometry import Grid, MultiGrid
+from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.tokens import VisualTokens
 
 

@@ -16,17 +16,17 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from spare_demo.geometry import Aspect
-from spare_demo.models import layerwise
-from spare_demo.models.answering import Answering
+from spare_demo.images.geometry import Aspect
+from spare_demo.images.load import Source
 from spare_demo.models.base import Answer, ModelError, Picture, View
-from spare_demo.models.clip_reads import remembered
-from spare_demo.models.floor import Rates, measure_rates, prefill_floor
-from spare_demo.models.passes import Beside, Passes, handed_out
-from spare_demo.models.prompt import build_prompt
-from spare_demo.models.reading import Ahead, Reading
-from spare_demo.models.text_tower import TextTower
-from spare_demo.pictures import Source
+from spare_demo.models.families.clip_tower import remembered
+from spare_demo.models.generate import layerwise
+from spare_demo.models.generate.answering import Answering
+from spare_demo.models.generate.passes import Beside, Passes, handed_out
+from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
+from spare_demo.models.generate.prompt import build_prompt
+from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.models.text_prefetch import Ahead, Reading
 from spare_demo.pruners.base import Pruner
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
 from spare_demo.tokens import VisualTokens

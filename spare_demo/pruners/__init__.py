@@ -7,7 +7,7 @@ from spare_demo.pruners.cdpruner import CDPruner
 from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM
-from spare_demo.pruners.plan import LayerPlan, LayerPruner
+from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.spare import Spare

@@ -18,7 +18,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.capture import captured
+from spare_demo.cuda_graphs import captured
 
 try:
     import triton

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from spare_demo.geometry import Box, Grid, MultiGrid
+from spare_demo.images.geometry import Box, Grid, MultiGrid
 from spare_demo.render.base import Flags
 
 # The picture's long side, in canvas pixels: two and three times 336, large enough to read

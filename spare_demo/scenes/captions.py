@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .world import Scene, Thing, place_of
+from spare_demo.scenes.world import Scene, Thing, place_of
 
 _MOST = 6  # things named in one caption: what fits CLIP's 77 tokens
 

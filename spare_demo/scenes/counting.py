@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .question import Question, ordered
-from .references import (
+from spare_demo.scenes.question import Question, ordered
+from spare_demo.scenes.training.references import (
     COUNTING,
     OCR,
     RECOGNITION,
@@ -14,7 +14,7 @@ from .references import (
     pick,
     plain_references,
 )
-from .world import Scene, Thing
+from spare_demo.scenes.world import Scene, Thing
 
 
 def count_alike(scene: Scene, rng: Rng) -> Question | None:

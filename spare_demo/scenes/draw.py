@@ -7,7 +7,15 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from .world import BLOB_ROOM, COLOURS, PRINT_ROOM, SHAPES, Scene, Thing, font_pixels
+from spare_demo.scenes.world import (
+    BLOB_ROOM,
+    COLOURS,
+    PRINT_ROOM,
+    SHAPES,
+    Scene,
+    Thing,
+    font_pixels,
+)
 
 Ink = int | tuple[int, int, int]  # of a grey or of an RGB picture
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .references import COUNTING, OCR, RECOGNITION, SPATIAL
+from spare_demo.scenes.training.references import COUNTING, OCR, RECOGNITION, SPATIAL
 
 SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
 

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .counting import add_up, count_alike, count_beyond, count_on_side
-from .kept_back import kept_back_answers
-from .question import Question, ordered
-from .references import (
+from spare_demo.scenes.counting import add_up, count_alike, count_beyond, count_on_side
+from spare_demo.scenes.question import Question, ordered
+from spare_demo.scenes.training.held_out_pairs import kept_back_answers
+from spare_demo.scenes.training.references import (
     CLEAR,
     OCR,
     RECOGNITION,
@@ -27,7 +27,7 @@ from .references import (
     plain_references,
     side_references,
 )
-from .world import (
+from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
     SHAPES,

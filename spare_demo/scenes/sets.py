@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .question import Question
-from .questions import ask
-from .world import Pairs, Scene, World, rng_of, sample_scene
+from spare_demo.scenes.question import Question
+from spare_demo.scenes.questions import ask
+from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {"held-out": "seen", "unseen-pairs": "unseen"}
 """The sets that can be evaluated, and which pairs of colour or number and shape each holds."""

@@ -20,12 +20,17 @@ import open_clip
 import torch
 from torch import Tensor
 
-from spare_demo.models.convert import clip_vision_from_open_clip
-
-from . import architecture, language, language_batch, tower
-from .files import BuiltInFiles
-from .language_phases import EVEN_PHASES, FAIR_PHASES, PHASES, STIRRED_PHASES, Phase
-from .loop import Rates, checkpointed_module, log_of, train
+from spare_demo.models.loading.convert import clip_vision_from_open_clip
+from spare_demo.scenes.training import architecture, language, language_batch, tower
+from spare_demo.scenes.training.files import BuiltInFiles
+from spare_demo.scenes.training.language_phases import (
+    EVEN_PHASES,
+    FAIR_PHASES,
+    PHASES,
+    STIRRED_PHASES,
+    Phase,
+)
+from spare_demo.scenes.training.loop import Rates, checkpointed_module, log_of, train
 
 TOWER_RATES = Rates(muon=4e-3, adam=1e-3)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from spare_demo.change import Change, first_difference
-from spare_demo.cost import UNPRUNED, bytes_text, seconds_text
-from spare_demo.first_words import Candidate
+from spare_demo.analysis.answer_shift import Change, first_difference
+from spare_demo.analysis.cost import UNPRUNED, bytes_text, seconds_text
+from spare_demo.analysis.first_words import Candidate
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPruner
 from spare_demo.ui.panels import code_html
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.session import SLOTS, Visit
 
 
 def answers_html(

@@ -12,19 +12,19 @@ from typing import Any
 import gradio as gr
 from gradio.utils import get_function_description
 
-from spare_demo.change import change, word_maps
-from spare_demo.chosen import choose, read_budget
-from spare_demo.comparison import compare
-from spare_demo.exploration import explore
+from spare_demo.analysis.answer_shift import change, word_maps
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.request import choose, read_budget
+from spare_demo.comparison.selections import explore
+from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Model, Picture, View
-from spare_demo.pictures import PictureError, open_picture
-from spare_demo.record import read_pick_lists, record
 from spare_demo.relevance import RelevanceOptions
+from spare_demo.results.record import read_pick_lists, record
 from spare_demo.settings import Settings
+from spare_demo.ui.errors import sentence
+from spare_demo.ui.gradio_compat import NumberAsSent, photo_input
 from spare_demo.ui.handlers import read_seed
-from spare_demo.ui.parts import NumberAsSent, photo_input
-from spare_demo.ui.visit import Guide
-from spare_demo.ui.wrong import sentence
+from spare_demo.ui.session import Guide
 
 
 def _refusing(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from spare_demo.comparison import Comparison, finished
+from spare_demo.comparison.pipeline import Comparison, finished
 from spare_demo.models import Model
 from spare_demo.settings import Settings
-from spare_demo.ui.visit import Visit
+from spare_demo.ui.session import Visit
 
 OWN = "mine"
 """What the visitor's own set is called in files."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 
-from spare_demo.cost import (
+from spare_demo.analysis.cost import (
     UNPRUNED,
     allocated_sentence,
     bytes_text,
@@ -18,7 +18,7 @@ from spare_demo.cost import (
     tokens_text,
 )
 from spare_demo.models import Answer
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.session import SLOTS, Visit
 
 _NONE = "–"
 

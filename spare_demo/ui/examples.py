@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from spare_demo.models.catalog import ASSETS
+from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, questions, world
-from spare_demo.ui.visit import digest
+from spare_demo.ui.session import digest
 
 FOLDER = ASSETS / "examples"
 _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use

@@ -11,23 +11,23 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.change import change
-from spare_demo.chosen import read_budget
-from spare_demo.citation import cite
-from spare_demo.cost import UNPRUNED
-from spare_demo.first_words import first_words
-from spare_demo.geometry import Aspect
-from spare_demo.link import MOST_CHARACTERS, Views
+from spare_demo.analysis.answer_shift import change
+from spare_demo.analysis.cost import UNPRUNED
+from spare_demo.analysis.first_words import first_words
+from spare_demo.comparison.request import read_budget
+from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model
-from spare_demo.record import read_pick_lists
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
+from spare_demo.results.citation import cite
+from spare_demo.results.record import read_pick_lists
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.cost_table import cost_html
-from spare_demo.ui.linked import link_of, opened
+from spare_demo.ui.errors import sentence
+from spare_demo.ui.link_controls import link_of, opened
 from spare_demo.ui.payload import (
     leftover_mail,
     payload,
@@ -37,9 +37,9 @@ from spare_demo.ui.payload import (
     zip_mail,
 )
 from spare_demo.ui.per_layer import per_layer_mail
+from spare_demo.ui.permalink import MOST_CHARACTERS, Views
+from spare_demo.ui.session import SLOTS, Choices, Guide, Visit, digest
 from spare_demo.ui.studies import Studies
-from spare_demo.ui.visit import SLOTS, Choices, Guide, Visit, digest
-from spare_demo.ui.wrong import sentence
 
 LABELS = (UNPRUNED, *SLOTS)
 

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from spare_demo.chosen import choose
+from spare_demo.comparison.request import choose
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.progress import duration, seconds_left
@@ -21,14 +21,14 @@ from spare_demo.evaluation.sheets import Sheet, drawn
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.evaluation.tables import title_of
 from spare_demo.models import Model
-from spare_demo.models.passes import OutOfMemory
+from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
 from spare_demo.ui.handlers import read_seed
-from spare_demo.ui.visit import digest
+from spare_demo.ui.session import digest
 
 BUDGETS = (16, 32, 64, 128, 192)
 METHODS = ("spare", "cdpruner", "random", "uniform")

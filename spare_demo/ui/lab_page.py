@@ -11,10 +11,10 @@ import gradio as gr
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
+from spare_demo.ui.gradio_compat import NumberAsSent
 from spare_demo.ui.handlers import guarded
 from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, Shown
-from spare_demo.ui.parts import NumberAsSent
-from spare_demo.ui.steps import in_steps
+from spare_demo.ui.streaming import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
 

@@ -11,7 +11,7 @@ from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
-from spare_demo.ui.parts import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, scripted, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]

@@ -8,9 +8,9 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.models import ModelError
-from spare_demo.models.memory import BITS
+from spare_demo.models.loading.memory import BITS
 from spare_demo.ui import panels
-from spare_demo.ui.exchange import Exchange
+from spare_demo.ui.model_switch import Exchange
 
 # Also shows the bars that downloading and reading weights draw on a terminal.
 _PROGRESS = gr.Progress(track_tqdm=True)

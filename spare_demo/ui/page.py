@@ -13,17 +13,17 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.models import Model
-from spare_demo.models.passes import Closed
+from spare_demo.models.generate.passes import Closed
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
-from spare_demo.ui.exchange import Exchange
 from spare_demo.ui.handlers import Handlers, Shown, guarded
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Parts, lay_out
 from spare_demo.ui.model_menu import model_menu
-from spare_demo.ui.steps import in_steps
+from spare_demo.ui.model_switch import Exchange
+from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.viewer import scripts
 
 _CSS = Path(__file__).with_name("style.css")

@@ -8,11 +8,11 @@ from html import escape
 
 import numpy as np
 
+from spare_demo.analysis.min_budget import Sufficiency
 from spare_demo.models import Model
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
-from spare_demo.sufficiency import Sufficiency
-from spare_demo.ui.visit import Visit
+from spare_demo.ui.session import Visit
 
 
 def header_html(model: Model) -> str:

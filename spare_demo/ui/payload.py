@@ -8,13 +8,13 @@ import itertools
 import json
 from typing import Any
 
-from spare_demo.compact import MOST_BYTES, compact, packed, packed_sources, size_of
-from spare_demo.explain import Factors, Reason, leftover, why
+from spare_demo.analysis.why import Factors, Reason, leftover, why
 from spare_demo.pruners import LayerPruner, Pruner
 from spare_demo.render.png import png_bytes
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.wire import MOST_BYTES, compact, packed, packed_sources, size_of
 
 _numbers = itertools.count()  # mail that says the same again must arrive again
 

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spare_demo.compact import packed, packed_sources
-from spare_demo.pruners.plan import LayerSet
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.wire import packed, packed_sources
 
 _numbers = itertools.count()  # mail that says the same again must arrive again
 

@@ -7,7 +7,7 @@ import threading
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import mcp
-from spare_demo.ui.exchange import Exchange
+from spare_demo.ui.model_switch import Exchange
 from spare_demo.ui.page import build, launch_options
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.chosen import read_budget
+from spare_demo.comparison.request import read_budget
 from spare_demo.render import BLUE, VERMILION, Rendered, layer_overlay, merged_overlay, source_map
 from spare_demo.render.base import Colour
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.session import SLOTS, Visit
 
 _NONE = (
     "Neither A nor B merges tokens: what the language model gets of them are patches as they are."

@@ -12,18 +12,18 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.change import KlCurves, against, kl_curves, word_maps
-from spare_demo.chosen import read_budget
-from spare_demo.compact import packed
-from spare_demo.cost import UNPRUNED
-from spare_demo.exploration import explore
+from spare_demo.analysis.answer_shift import KlCurves, against, kl_curves, word_maps
+from spare_demo.analysis.cost import UNPRUNED
+from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
+from spare_demo.comparison.request import read_budget
+from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
-from spare_demo.sufficiency import Sufficiency, find_sufficient
 from spare_demo.ui import panels
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.wire import packed
 
 Shown = dict[str, Any]
 

@@ -14,9 +14,9 @@ from typing import Any
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache
 
-from spare_demo.drawings import PANELS, USUAL
+from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.ui.bundle import bundled
-from spare_demo.ui.parts import kind_of
+from spare_demo.ui.gradio_compat import kind_of
 
 _HERE = Path(__file__).parent
 # In the order they build on each other.

@@ -10,13 +10,13 @@ import torch
 from PIL import Image
 
 from spare_demo import measures
-from spare_demo.chosen import choose
-from spare_demo.evaluation import where
+from spare_demo.comparison.request import choose
+from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.run import Plan, expected, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet, drawn
+from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
-from spare_demo.models.qwen import QwenModel
-from spare_demo.pictures import PictureError
+from spare_demo.models.families.qwen import QwenModel
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.scenes.world import Scene, Thing

@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from spare_demo import measures
 from spare_demo.models import Model
-from spare_demo.models.passes import Passes, handed_out
-from spare_demo.models.rows import kept_rows
-from spare_demo.models.together import _Answering, decode_together
+from spare_demo.models.generate.passes import Passes, handed_out
+from spare_demo.models.generate.rows import kept_rows
+from spare_demo.models.generate.together import _Answering, decode_together
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -162,7 +162,7 @@ def test_words_are_chosen_from_scores_of_an_apple_gpu(
 
     monkeypatch.setattr(Passes, "run", on_an_apple_gpu)
     if not together:
-        monkeypatch.setattr("spare_demo.models.together.room", lambda hf: 0)
+        monkeypatch.setattr("spare_demo.models.generate.together.room", lambda hf: 0)
     found = tiny_model.answer_together(view, asked, 4)
     for label, answer in found.items():
         assert answer.token_ids == expected[label].token_ids

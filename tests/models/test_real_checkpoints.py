@@ -20,11 +20,12 @@ from checkpoint_files import read_all, write_one
 from PIL import Image
 from transformers import LlavaConfig, LlavaNextConfig, Qwen2_5_VLConfig
 
-from spare_demo.models import checkpoint, load_model
-from spare_demo.models.catalog import CATALOGUE, OPENAI_CLIP
-from spare_demo.models.checkpoint import vision_is_openai_clip
+from spare_demo.models import load_model
 from spare_demo.models.families import FAMILIES
-from spare_demo.models.memory import Fit, count_weights, needed_bytes
+from spare_demo.models.loading import checkpoint
+from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
+from spare_demo.models.loading.checkpoint import vision_is_openai_clip
+from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
 
 QUESTION = "What colour is the circle?"
 

@@ -25,24 +25,24 @@ TINY: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="session")
 def text_tokenizer() -> PreTrainedTokenizerFast:
-    from spare_demo.scenes import architecture
+    from spare_demo.scenes.training import architecture
 
     return architecture.text_tokenizer()
 
 
 @pytest.fixture(scope="session")
 def language_tokenizer() -> PreTrainedTokenizerFast:
-    from spare_demo.scenes import architecture
+    from spare_demo.scenes.training import architecture
 
     return architecture.language_tokenizer()
 
 
 @pytest.fixture
 def tiny_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`spare_demo.scenes.architecture` makes tiny networks for the length of a test."""
+    """`spare_demo.scenes.training.architecture` makes tiny networks for the length of a test."""
     import torch
 
-    from spare_demo.scenes import architecture
+    from spare_demo.scenes.training import architecture
 
     torch.set_num_threads(1)
     for name, sizes in TINY.items():
@@ -54,7 +54,7 @@ def tiny_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
 def clip(tiny_sizes: None, text_tokenizer: PreTrainedTokenizerFast) -> open_clip.CLIP:
     import torch
 
-    from spare_demo.scenes import architecture
+    from spare_demo.scenes.training import architecture
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -68,7 +68,7 @@ def llava(
     """Untrained, its matrices enlarged: else all logits are nearly equal and agree by chance."""
     import torch
 
-    from spare_demo.scenes import architecture
+    from spare_demo.scenes.training import architecture
 
     with torch.random.fork_rng():
         torch.manual_seed(1)

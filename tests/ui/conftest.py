@@ -15,7 +15,7 @@ from PIL import Image, ImageDraw
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.visit import Guide
+from spare_demo.ui.session import Guide
 
 
 class Passes(list[str]):

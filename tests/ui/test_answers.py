@@ -8,7 +8,7 @@ import re
 import pytest
 
 from spare_demo.ui.answers import answers_html, own_html
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 EVIL = "<script>alert('x')</script>"
 

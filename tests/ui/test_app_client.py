@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 
 from spare_demo import compare
 from spare_demo.pruners import PRUNERS
-from spare_demo.record import record
+from spare_demo.results.record import record
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "How many crosses are there?"

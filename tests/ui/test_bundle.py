@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from spare_demo.ui.bundle import bundled
 from spare_demo.ui.payload import payload
+from spare_demo.ui.session import Choices, Guide
 from spare_demo.ui.viewer import viewer
-from spare_demo.ui.visit import Choices, Guide
 
 KINDS = ("f4", "i4", "i2", "u2", "u1")
 arrays = st.builds(

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from spare_demo.cost import bytes_text, operations_text, seconds_text
+from spare_demo.analysis.cost import bytes_text, operations_text, seconds_text
 from spare_demo.ui.cost_table import cost_html
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 
 def asked(guide: Guide, photo: str, methods: tuple[str, str], budget: int = 5) -> Visit:

@@ -9,7 +9,7 @@ import pytest
 
 from spare_demo.render import BLUE, difference, layer_overlay, source_map
 from spare_demo.ui import examples
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect

@@ -17,7 +17,7 @@ from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers, guarded
-from spare_demo.ui.visit import Visit
+from spare_demo.ui.session import Visit
 
 QUESTION = "Which number is written on the small triangle?"
 

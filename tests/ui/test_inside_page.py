@@ -16,7 +16,7 @@ from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
 from spare_demo.ui.per_layer import identity, per_layer, per_layer_mail
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_merged_rows_and_the_papers_way_of_counting_are_told(
 def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit) -> None:
     import torch
 
-    from spare_demo.pruners.plan import LayerSet
+    from spare_demo.pruners.inside.base import LayerSet
 
     *_, done = guide.answer(visit, 8)
     sources = torch.zeros(2, 16)

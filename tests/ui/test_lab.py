@@ -16,7 +16,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.lab import Bench, Lab
-from spare_demo.ui.visit import digest
+from spare_demo.ui.session import digest
 
 
 @pytest.fixture

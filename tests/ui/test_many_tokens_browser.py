@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from spare_demo import measures
-from spare_demo.explain import why
+from spare_demo.analysis.why import why
 from spare_demo.models import load_model
 from spare_demo.render import BLUE, leftover_map, pick_order
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples, launch_options
 from spare_demo.ui.payload import payload
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 

@@ -16,7 +16,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.handlers import Handlers, guarded
 from spare_demo.ui.lab import Lab
-from spare_demo.ui.visit import Choices, Visit
+from spare_demo.ui.session import Choices, Visit
 
 QUESTION = "Which number is written on the small triangle?"
 SENTENCES = ("ran out of memory with this picture and question", "was not enough memory for this")
@@ -41,7 +41,7 @@ class Full:
         with self.monkeypatch.context() as patched:
             if part == "choosing":
                 patched.setattr(type(PRUNERS["uniform"]), "select", fail)
-                patched.setattr("spare_demo.exploration.select_together", fail)
+                patched.setattr("spare_demo.comparison.selections.select_together", fail)
                 yield
                 return
             handle = getattr(self.model.hf.model, part).register_forward_pre_hook(fail)

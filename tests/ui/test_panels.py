@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spare_demo.ui import panels
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 EVIL = "<script>alert('x')</script>"
 

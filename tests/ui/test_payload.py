@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
-from spare_demo.ui.visit import Choices, Guide, Visit
+from spare_demo.ui.session import Choices, Guide, Visit
 
 
 @pytest.fixture
@@ -83,5 +83,5 @@ def test_more_parts_than_there_is_room_for_are_not_sent(
     guide: Guide, photo_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visit = guide.look(photo_file, "What is it?", Choices("spare", "visionzip"), None)
-    monkeypatch.setattr("spare_demo.compact._MOST_PARTS", 3)
+    monkeypatch.setattr("spare_demo.ui.wire._MOST_PARTS", 3)
     assert payload(visit, 6)["methods"]["B"]["sources"] is None

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 import torch
 
-from spare_demo.pruners.plan import LayerSet
+from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.ui.session import Choices, Guide, Visit
 from spare_demo.ui.sources import merged_html
-from spare_demo.ui.visit import Choices, Guide, Visit
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from PIL import Image
 
 from spare_demo.ui.cited import comparison_of
 from spare_demo.ui.handlers import Handlers, guarded
-from spare_demo.ui.visit import Choices, Visit
+from spare_demo.ui.session import Choices, Visit
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from spare_demo import measures
-from spare_demo.explain import why
+from spare_demo.analysis.why import why
 from spare_demo.render import (
     BLUE,
     VERMILION,
@@ -27,7 +27,7 @@ from spare_demo.render import (
     weight_map,
 )
 from spare_demo.ui import examples
-from spare_demo.ui.visit import Choices, Guide, Visit, digest
+from spare_demo.ui.session import Choices, Guide, Visit, digest
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect

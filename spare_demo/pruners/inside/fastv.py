@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
+from spare_demo.pruners.inside.base import Choice, Reading, Stop
 from spare_demo.pruners.inside.one_stop import OneStop
-from spare_demo.pruners.plan import Choice, Reading, Stop
 from spare_demo.pruners.ranking import largest
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.depths import depths, lowest_average
-from spare_demo.pruners.plan import Choice, LayerPruner, Reading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerPruner, Reading, Stop
+from spare_demo.pruners.inside.depths import depths, lowest_average
 from spare_demo.pruners.ranking import largest
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}

@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.depths import PAPER_DEPTH, depths
-from spare_demo.pruners.plan import Choice, LayerPlan, LayerPruner, Reading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerPruner, Reading, Stop
+from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths
 from spare_demo.pruners.ranking import largest
 
 _OUTPUTS = (2, 6, 15)

@@ -1,0 +1,252 @@
+"""What pruning changes: the answer against the unpruned model's, and one question against another.
+
+Changes of the answer are measured at the first token, as KL(unpruned || pruned) in nats, and on
+the words of the unpruned answer: their probabilities when they are given to the pruned model one
+after the other (teacher forcing). Nothing is sampled.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo import measures
+from spare_demo.comparison.selections import Exploration
+from spare_demo.models import Answer, Model, View
+from spare_demo.pruners import LayerPlan, Pruner
+from spare_demo.pruners.random import Random
+from spare_demo.relevance import raw_cosine
+from spare_demo.tokens import Selection
+
+KL_BUDGETS = (1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384)
+"""Where the curve of KL against k is measured, as far as there are tokens; each is one prefill."""
+KL_SEEDS = (0, 1, 2)
+"""The random picks of that curve."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where two answers part.
+
+    Attributes:
+        word: the first word that differs, counted from 0; the number of words of the shorter
+            answer where it is the beginning of the other.
+        a, b: start and end of that word in each text; where it has none, its end twice.
+    """
+
+    word: int
+    a: tuple[int, int]
+    b: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of the unpruned answer under a pruned prompt; plain numbers, ready for JSON.
+
+    Attributes:
+        kl: KL(unpruned || pruned) of the first token, in nats, >= 0.
+        words: the unpruned answer's tokens as text, the one that ends it left out.
+        whole, pruned: their probabilities, each after those before it, under both prompts.
+    """
+
+    kl: float
+    words: tuple[str, ...]
+    whole: tuple[float, ...]
+    pruned: tuple[float, ...]
+
+    @property
+    def probability(self) -> float:
+        """Of all of the unpruned answer's words under the pruned prompt."""
+        return math.prod(self.pruned)
+
+    @property
+    def whole_probability(self) -> float:
+        """Of all of the unpruned answer's words under the unpruned prompt."""
+        return math.prod(self.whole)
+
+
+@dataclass(frozen=True)
+class KlCurves:
+    """KL of the first token to the unpruned model against k, as far as it has been measured.
+
+    Attributes:
+        budgets: ascending; m of them so far. At n itself the KL is 0 without a pass.
+        series: (m,) nats per method's label; None below the least budget of a schedule, that of a
+            method inside the language model, whose budgets are averages over its layers.
+        points: (tokens kept, nats) per label of a set or plan made by hand; of a plan, its budget.
+        random: (m,) mean, lowest and highest over `KL_SEEDS`.
+        done: share of the passes that are through, 0 to 1.
+    """
+
+    budgets: tuple[int, ...]
+    series: Mapping[str, tuple[float | None, ...]]
+    points: Mapping[str, tuple[int, float]]
+    random: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
+    done: float
+
+
+@dataclass(frozen=True, eq=False)
+class Shift:
+    """Question against question, on one picture.
+
+    Attributes:
+        relevance: (n,) raw cosine with the second question minus that with the first; None where
+            either was asked without relevance.
+        correlation: Pearson's, of the two raw cosines over the tokens; None where one is constant.
+        picks: per label, how much its two sets of picks share.
+    """
+
+    relevance: Tensor | None
+    correlation: float | None
+    picks: Mapping[str, Moved]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Picks of one method for two questions.
+
+    Attributes:
+        jaccard: shared over all picks, 0 to 1.
+        chance: what two random sets of these sizes share on average.
+    """
+
+    jaccard: float
+    chance: float
+
+
+def first_difference(a: str, b: str) -> Difference | None:
+    """The first word, between blanks, in which two texts differ; None if in none."""
+    words_a, words_b = ([m.span() for m in re.finditer(r"\S+", text)] for text in (a, b))
+    for index in range(max(len(words_a), len(words_b))):
+        span_a = words_a[index] if index < len(words_a) else (len(a), len(a))
+        span_b = words_b[index] if index < len(words_b) else (len(b), len(b))
+        if a[slice(*span_a)] != b[slice(*span_b)]:
+            return Difference(index, span_a, span_b)
+    return None
+
+
+def first_token_kl(whole: Answer, pruned: Answer) -> float:
+    """KL(unpruned || pruned) of the first token in nats."""
+    return float(measures.kl_divergence(whole.first_logits, pruned.first_logits))
+
+
+def change(
+    model: Model, view: View, selection: Selection | LayerPlan, whole: Answer
+) -> Change | None:
+    """How likely the unpruned answer's words are with only `selection` kept. One forced answer.
+
+    whole: the finished answer with all tokens of this view.
+    Returns None if it has no token.
+    """
+    ends, ids = whole.ended == "end", whole.token_ids
+    if not ids:
+        return None
+    forced = model.score(view, selection, ids)
+    count = len(ids) - 1 if ends and len(ids) > 1 else len(ids)
+    log_whole, log_pruned = whole.log_probabilities[:count], forced.log_probabilities[:count]
+    return Change(
+        first_token_kl(whole, forced),
+        tuple(model.tokenizer.decode([token]) for token in ids[:count]),
+        tuple(math.exp(value) for value in log_whole),
+        tuple(math.exp(value) for value in log_pruned),
+    )
+
+
+def kl_curves(
+    model: Model,
+    exploration: Exploration,
+    whole: Answer,
+    budgets: Sequence[int] = KL_BUDGETS,
+    seeds: Sequence[int] = KL_SEEDS,
+) -> Iterator[KlCurves]:
+    """Measure the KL of every label and of random picks, a prefill each, budget after budget.
+
+    whole: the answer with all tokens of this view, with its first token.
+    Yields what there is after every budget, ascending, so that a page can draw it.
+    """
+    view, n = exploration.view, exploration.n
+    ks = [*sorted({k for k in budgets if 1 <= k < n}), n]
+    randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in seeds}
+    methods = {label: m for label, m in exploration.methods.items() if isinstance(m, Pruner)}
+    by_hand = {
+        label: kept for label, kept in exploration.methods.items() if not isinstance(kept, Pruner)
+    }
+    series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}
+    points: dict[str, tuple[int, float]] = {}
+
+    def measured(kept: Selection | LayerPlan) -> float:
+        return first_token_kl(whole, model.answer(view, kept, 1))
+
+    for label, kept in by_hand.items():
+        size = kept.budget if isinstance(kept, LayerPlan) else len(kept)
+        points[label] = (size, measured(kept))
+    for index, k in enumerate(ks):
+        # All tokens are the unpruned prompt.
+        row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)
+        if k < n:
+            chosen = exploration.selections(k) | exploration.plans_within(k)
+            chosen |= {label: picks.prefix(k) for label, picks in randoms.items()}
+            row |= {label: measured(chosen[label]) for label in series if label in chosen}
+        for label, kl in row.items():
+            series[label].append(kl)
+        yield _curves(ks[: index + 1], series, points, list(randoms), (index + 1) / len(ks))
+
+
+def against(first: Exploration, second: Exploration, budget: int) -> Shift:
+    """How far relevance and picks moved from one question to another on the same picture.
+
+    Both were explored with the same labels. Raises ValueError for a budget out of range, or
+    explorations of pictures with different numbers of tokens.
+    """
+    if first.n != second.n:
+        raise ValueError("The two questions are about different pictures. Ask both about one.")
+    one, two = first.selections(budget), second.selections(budget)
+    moved = {label: _moved(one[label], two[label], first.n) for label in one if label in two}
+    if first.relevance is None or second.relevance is None:
+        return Shift(None, None, moved)
+    return Shift(
+        second.relevance - first.relevance,
+        _correlation(first.relevance, second.relevance),
+        moved,
+    )
+
+
+def word_maps(view: View) -> tuple[tuple[str, ...], Tensor]:
+    """Every word token of the question, and (n, m) raw cosines of the patches with each, CPU.
+
+    view: asked with `RelevanceOptions(text="tokens")`; one scale for all columns is theirs to
+    share. Raises ValueError, with a sentence to show, for any other view.
+    """
+    if not view.text_words:
+        raise ValueError("There are no words to look at. Ask a question, read word by word.")
+    return view.text_words, raw_cosine(*view.tokens.clip_pair()).cpu()
+
+
+def _curves(
+    budgets: list[int],
+    series: dict[str, list[float | None]],
+    points: dict[str, tuple[int, float]],
+    randoms: list[str],
+    done: float,
+) -> KlCurves:
+    draws = torch.tensor([series[label] for label in randoms], dtype=torch.float64)
+    spread = (draws.mean(dim=0), draws.amin(dim=0), draws.amax(dim=0))
+    mean, low, high = (tuple(float(value) for value in part) for part in spread)
+    named = {label: tuple(curve) for label, curve in series.items() if label not in randoms}
+    return KlCurves(tuple(budgets), named, dict(points), (mean, low, high), done)
+
+
+def _moved(first: Selection, second: Selection, n: int) -> Moved:
+    a, b = first.order, second.order
+    return Moved(measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b)))
+
+
+def _correlation(a: Tensor, b: Tensor) -> float | None:
+    a, b = a.double() - a.double().mean(), b.double() - b.double().mean()
+    size = float(torch.linalg.vector_norm(a) * torch.linalg.vector_norm(b))
+    return float(a @ b) / size if size > 1e-24 else None

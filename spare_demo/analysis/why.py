@@ -1,0 +1,230 @@
+"""Why a greedy method kept or lost a patch, and what stands in for a lost one.
+
+SPARE (arXiv 2606.18681, Algorithm 1) and CDPruner (arXiv 2506.10967) pick, again and again, the
+token with the largest product of three factors:
+
+    novelty u         squared sine of the angle to the span of the picked ones, 0 to 1
+    magnitude         SPARE: ||x||^2, the token's squared norm; CDPruner: 1
+    text weight       SPARE: rho; CDPruner: w^2; 1 without text
+
+so both can be read in the same terms (`Pruner.factors`). Other methods have a rank and what is
+left over, but no factors. Everything here is float64 and in raw units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo import measures
+from spare_demo.comparison.selections import Exploration
+from spare_demo.measures import Indices
+from spare_demo.pruners import Pruner
+from spare_demo.pruners.views import view_members
+from spare_demo.tokens import Selection, VisualTokens, as_indices
+
+
+@dataclass(frozen=True, eq=False)
+class Weighing:
+    """What a greedy method weighed up before one pick, for all n tokens at once, on the CPU.
+
+    Attributes:
+        step: how many picks came before; 0 is the first pick.
+        novelty: (n,) u, from 0 to 1; 0 for the tokens picked before.
+        magnitude: (n,) SPARE's ||x||^2, CDPruner's 1.
+        text: (n,) SPARE's rho, CDPruner's w^2, 1 without text.
+        picked: the token that was picked then; None after the last pick.
+    """
+
+    step: int
+    novelty: Tensor
+    magnitude: Tensor
+    text: Tensor
+    picked: int | None
+
+    @property
+    def value(self) -> Tensor:
+        """(n,) the product of the three, of which the largest is picked."""
+        return self.novelty * self.magnitude * self.text
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The three factors of one token at one step, and their product."""
+
+    novelty: float
+    magnitude: float
+    text: float
+    value: float
+
+
+@dataclass(frozen=True)
+class StandIns:
+    """What the kept tokens make of a lost one: x is nearest to the sum of coefficient times kept.
+
+    Attributes:
+        tokens: kept tokens, the largest coefficient (in absolute value) first.
+        coefficients: one per token, in that order; they may be negative.
+        shares: each one's length in the projection over the lost token's own,
+            |coefficient| * ||kept|| / ||x||; they do not add up to 1, for kept tokens overlap.
+        leftover: share of the token's squared norm that no combination of the kept ones reaches.
+    """
+
+    tokens: tuple[int, ...]
+    coefficients: tuple[float, ...]
+    shares: tuple[float, ...]
+    leftover: float
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One patch under one method at one budget; plain numbers, ready for JSON.
+
+    Attributes:
+        patch: its index.
+        rank: 1 for the first pick; None if it is not among the kept ones.
+        step: the step that `factors` and `winning` are of.
+        factors: None for a method without factors.
+        winner: the token picked at that step; None where nothing was.
+        winning: the winner's factors at that step.
+        cosine: raw cosine with the question; None without one.
+        leftover: share of it that the kept tokens cannot reconstruct; 0 for a kept one. None for
+            a method that merges tokens, whose rows are not patches.
+        stand_ins: for a lost patch of a method that does not merge, what stands in for it.
+    """
+
+    patch: int
+    rank: int | None
+    step: int
+    factors: Factors | None
+    winner: int | None
+    winning: Factors | None
+    cosine: float | None
+    leftover: float | None
+    stand_ins: StandIns | None
+
+
+def weigh(method: Pruner, tokens: VisualTokens, order: Indices, step: int) -> Weighing | None:
+    """The factors of all tokens before pick number `step` of `order`.
+
+    order: the method's picks, at least `step` of them; `step` 0 is before the first.
+    Returns None for a method that is not the greedy product of three factors.
+    Raises ValueError for a step beyond the picks.
+    """
+    factors = method.factors(tokens)
+    if factors is None:
+        return None
+    picks = as_indices(order)
+    if not 0 <= step <= len(picks):
+        raise ValueError(f"There is no step {step}. Choose one from 0 to {len(picks)}.")
+    magnitude, text = (part.detach().cpu().double() for part in factors)
+    picked = int(picks[step]) if step < len(picks) else None
+    return Weighing(step, _novelty(tokens, picks[:step]), magnitude, text, picked)
+
+
+def stand_ins(features: Tensor, kept: Indices, patch: int, most: int = 8) -> StandIns:
+    """The projection of one token onto the span of the kept ones, by its largest coefficients.
+
+    features: (n, d). kept: (k,) indices, k >= 1, any order. most: how many tokens to name.
+    Where kept tokens depend on each other there are many ways to write the projection; this is
+    the one with the smallest coefficients (least squares of least norm). Coefficients that are
+    rounding alone are left out.
+    """
+    rows = as_indices(kept)
+    x = measures.compact(features).cpu()
+    norms = torch.linalg.vector_norm(x, dim=1)
+    target = x[patch]
+    if float(norms[patch]) == 0:
+        return StandIns((), (), (), 0.0)
+    length = norms[rows].masked_fill(norms[rows] == 0, 1.0)
+    unit = x[rows] / length[:, None]  # alike in length, so that the cut below is one of angles
+    along = target @ torch.linalg.pinv(unit, rtol=measures.DEPENDENT)
+    shares = along.abs() / norms[patch]
+    coefficients = along / length
+    rest = float(((target - along @ unit) / norms[patch]).square().sum())
+    first = coefficients.abs().sort(descending=True, stable=True).indices
+    named = [int(i) for i in first if float(shares[i]) > 1e-9][:most]
+    return StandIns(
+        tuple(int(rows[i]) for i in named),
+        tuple(float(coefficients[i]) for i in named),
+        tuple(float(shares[i]) for i in named),
+        min(rest, 1.0),
+    )
+
+
+def leftover(tokens: VisualTokens, selection: Selection) -> Tensor | None:
+    """(n,) share of each patch that the kept ones cannot reconstruct, CPU; None if rows are merged.
+
+    Over all views jointly, as the language model gets them, while novelty is view by view.
+    """
+    if selection.features is not None:
+        return None
+    return measures.leftover_share(tokens.features, selection.order).cpu()
+
+
+def why(
+    exploration: Exploration, label: str, patch: int, budget: int, step: int | None = None
+) -> Reason:
+    """Why one method keeps or loses one patch at a budget.
+
+    step: which pick to look at. By default the one at which the patch was picked, and for a lost
+        patch the last one within the budget, which it lost to the winner.
+
+    Raises:
+        ValueError: with a sentence to show: no such patch, budget or step, or a method inside the
+            language model, which has no picks.
+    """
+    tokens, method = exploration.view.tokens, exploration.methods[label]
+    if not 0 <= patch < tokens.n:
+        raise ValueError(f"There is no patch {patch}. Choose one from 0 to {tokens.n - 1}.")
+    if label in exploration.inside:
+        raise ValueError(
+            f"{exploration.titles[label]} keeps other patches in each layer of the language model, "
+            "from attention and states there. Look at its layers, or at another method."
+        )
+    selection = exploration.selections(budget)[label]
+    order = selection.order.tolist()
+    rank = order.index(patch) + 1 if patch in order else None
+    if step is None:
+        step = (rank or len(order)) - 1
+    # A nested method may be looked at beyond the budget: its later picks are known.
+    longest = exploration.full.get(label, selection).order
+    weighed = weigh(method, tokens, longest, step) if isinstance(method, Pruner) else None
+    winner = weighed.picked if weighed else None
+    relevance = exploration.relevance
+    left, ins = None, None
+    if selection.features is None:
+        left = 0.0
+        if rank is None:
+            ins = stand_ins(tokens.features, selection.order, patch)
+            left = ins.leftover
+    return Reason(
+        patch=patch,
+        rank=rank,
+        step=step,
+        factors=_of(weighed, patch) if weighed else None,
+        winner=winner,
+        winning=_of(weighed, winner) if weighed and winner is not None else None,
+        cosine=None if relevance is None else float(relevance[patch]),
+        leftover=left,
+        stand_ins=ins,
+    )
+
+
+def _of(weighed: Weighing, token: int) -> Factors:
+    parts = (weighed.novelty, weighed.magnitude, weighed.text, weighed.value)
+    return Factors(*(float(part[token]) for part in parts))
+
+
+def _novelty(tokens: VisualTokens, picks: Tensor) -> Tensor:
+    """(n,) u of every token to the picks in its own view; picked tokens have none left."""
+    novelty = torch.empty(tokens.n, dtype=torch.float64)
+    for members in view_members(tokens):
+        place = {int(token): i for i, token in enumerate(members)}
+        own = [place[int(pick)] for pick in picks if int(pick) in place]
+        rows = tokens.features[members.to(tokens.features.device)]
+        novelty[members] = measures.leftover_share(rows, own).cpu()
+    novelty[picks] = 0.0
+    return novelty

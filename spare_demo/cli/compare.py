@@ -1,0 +1,268 @@
+"""`python -m spare_demo compare`: the options, the run, what it prints and leaves in its folder."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from pathlib import Path
+from typing import get_args
+
+from spare_demo.analysis.cost import (
+    UNPRUNED,
+    allocated_sentence,
+    cache_text,
+    cost_rows,
+    cost_sentence,
+    newline_sentence,
+    operations_text,
+    seconds_text,
+    tokens_text,
+)
+from spare_demo.cli.terminal import print_table
+from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.request import choose
+from spare_demo.images.geometry import Aspect
+from spare_demo.images.load import open_picture
+from spare_demo.models import Answer, Model, bits_of, load_model
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import read_options
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.results.citation import cite
+from spare_demo.results.drawings import PANELS, USUAL
+from spare_demo.results.export import write
+from spare_demo.results.record import read_pick_lists
+from spare_demo.results.reopen import reopen
+from spare_demo.settings import Settings
+
+
+def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
+    """The options of the command."""
+    parser.set_defaults(wrong=parser.error)
+    add = parser.add_argument
+    add("image", metavar="IMAGE", nargs="?", help="a picture file")
+    add("question", metavar="QUESTION", nargs="?", help='"" for none: then the text part is off')
+    add("--out", required=True, metavar="DIR", help="folder for the pictures and result.json")
+    add(
+        "--from",
+        dest="result",
+        metavar="FILE",
+        help="draw an earlier result.json again, without a model, instead of asking",
+    )
+    add(
+        "--again",
+        action="store_true",
+        help="with --from: ask the model again, all settings being the file's",
+    )
+    add(
+        "--panels",
+        nargs="+",
+        choices=tuple(PANELS),
+        default=list(USUAL),
+        metavar="PANEL",
+        help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
+    )
+    add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
+    add("--model", help=f"see the command models (default: {settings.model})")
+    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add(
+        "--bits",
+        type=int,
+        help=f"16, or 8 or 4 to quantise the weights (default: {settings.bits})",
+    )
+    add(
+        "--methods",
+        nargs="*",
+        default=list(settings.methods),
+        metavar="METHOD",
+        help=f"see the command methods (default: {' '.join(settings.methods)})",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        dest="options",
+        metavar="METHOD.SETTING=VALUE",
+        help="a setting of a method, such as divprune.metric=euclidean; may be repeated",
+    )
+    add("--picks", metavar="FILE", help="also these patch lists: JSON, or an earlier result.json")
+    add("--budget", default=settings.budget, help='tokens kept, or "10%%" (default: %(default)s)')
+    add(
+        "--together",
+        action="store_true",
+        help="spend the budget over all views of LLaVA-NeXT, instead of equal shares",
+    )
+    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
+    add(
+        "--max-new-tokens",
+        type=int,
+        default=settings.max_new_tokens,
+        help="longest answer (default: %(default)s)",
+    )
+    add(
+        "--aspect",
+        choices=get_args(Aspect),
+        help="how the model sees the picture: pad or crop to a square (LLaVA-1.5), fixed 672 by "
+        "672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL); default: its first",
+    )
+    add(
+        "--relevance-layer",
+        type=int,
+        choices=(-2, -1),
+        default=-2,
+        help="tower layer that relevance reads (default: %(default)s, as CDPruner released it)",
+    )
+    add(
+        "--relevance-text",
+        choices=("stretches", "tokens"),
+        default="stretches",
+        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
+    )
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Run it. Raises ValueError, ModelError or OSError with a sentence to show."""
+    if arguments.result is not None:
+        _compare_from(arguments, settings)
+        return
+    if arguments.again:
+        arguments.wrong("--again needs --from FILE")
+    if arguments.image is None or arguments.question is None:
+        arguments.wrong("the following arguments are required: IMAGE, QUESTION (or --from FILE)")
+    # Everything that can be refused is, before the seconds or minutes that loading takes.
+    question = settings.check_question(arguments.question)
+    changes = read_options(arguments.options, PRUNERS)
+    chosen = choose(arguments.methods, arguments.seed, changes) if arguments.methods else {}
+    if arguments.picks is not None:
+        text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
+        for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
+            chosen[f"{label} (imported)" if label in chosen else label] = picks
+    chosen = choose(chosen)
+    relevance = RelevanceOptions(arguments.relevance_layer, arguments.relevance_text)
+    folder = Path(arguments.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    photo = open_picture(arguments.image, settings.max_pixels)
+
+    bits = settings.bits if arguments.bits is None else arguments.bits
+    model = _load(arguments.model or settings.model, bits, arguments)
+    result = compare(
+        model,
+        photo,
+        question,
+        chosen,
+        arguments.budget,
+        arguments.max_new_tokens,
+        arguments.seed,
+        arguments.aspect,
+        relevance,
+        arguments.together,
+    )
+    _finish(result, arguments)
+
+
+def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.question is not None:
+        arguments.wrong("the question is in the file that --from names; leave QUESTION out")
+    photo = None
+    if arguments.image is not None:
+        photo = open_picture(arguments.image, settings.max_pixels)
+    text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
+    opened = reopen(text, photo)
+    for note in opened.notes:
+        print(textwrap.fill(note, 96))
+    found = opened.comparison
+    if not arguments.again:
+        _finish(found, arguments, text)
+        return
+    if not opened.pictured:
+        raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
+    bits = bits_of(found.revision) if arguments.bits is None else arguments.bits
+    model = _load(arguments.model or found.model, bits, arguments)
+    again = compare(
+        model,
+        found.view.photo,
+        found.view.question,
+        opened.methods,
+        found.budget,
+        found.max_new_tokens,
+        found.seed,
+        found.aspect,
+        found.relevance,
+        found.together,
+    )
+    _finish(again, arguments)
+    print(textwrap.fill(_repeated(found, again), 96))
+
+
+def _repeated(found: Comparison, again: Comparison) -> str:
+    """Whether the model came to the same as the file says."""
+    titles = {UNPRUNED: "All tokens", **again.exploration.titles}
+    other = [
+        f"{titles[label]} keeps other tokens"
+        for label, selection in again.selections.items()
+        if selection.order.tolist() != found.selections[label].order.tolist()
+    ]
+    other += [
+        f"{titles[label]} keeps other tokens in some layers"
+        for label in again.plans
+        if _by_layer(again.answers[label]) != _by_layer(found.answers[label])
+    ]
+    other += [
+        f"{titles[label]} answers otherwise"
+        for label, answer in again.answers.items()
+        if answer.token_ids != found.answers[label].token_ids
+    ]
+    if (again.model, again.revision) != (found.model, found.revision):
+        other.append(f"the file is of {found.model} {found.revision}")
+    if not other:
+        return "The same tokens and answers as in the file."
+    return f"Not as in the file: {'; '.join(other)}."
+
+
+def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
+    return [(found.layer, found.kept.tolist()) for found in answer.layer_sets]
+
+
+def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
+    model = load_model(name, arguments.device, bits=bits, report=print)
+    for note in (model.description, *model.notes):
+        print(textwrap.fill(note, 96))
+    return model
+
+
+def _finish(result: Comparison, arguments: argparse.Namespace, text: str | None = None) -> None:
+    folder = Path(arguments.out)
+    files = write(result, folder, arguments.panels, text)
+    if arguments.zip:
+        (folder / "citation.zip").write_bytes(cite(result, arguments.panels))
+        files.append("citation.zip")
+    _report(result)
+    print(f"\nWritten to {arguments.out}: {', '.join(files)}")
+
+
+def _report(result: Comparison) -> None:
+    titles = {UNPRUNED: "All tokens", **result.exploration.titles}
+    print(f"\n{result.view.question or '(no question)'}\n")
+    rows = cost_rows(result.answers)
+    print_table(
+        ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
+        [
+            (
+                titles[row.label],
+                tokens_text(row),
+                seconds_text(row.prefill_seconds),
+                operations_text(row.prefill_operations),
+                seconds_text(row.decode_seconds),
+                cache_text(row),
+                textwrap.shorten(result.answers[row.label].text, 60, placeholder=" …"),
+            )
+            for row in rows
+        ],
+    )
+    print()
+    said = (
+        cost_sentence(rows, titles),
+        newline_sentence(result.answers),
+        allocated_sentence(rows),
+    )
+    for sentence in (*result.exploration.notes, *filter(None, said)):
+        print(textwrap.fill(sentence, 96))

@@ -1,0 +1,288 @@
+"""`python -m spare_demo evaluate`: the options, the run and what it leaves in its folder."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import shlex
+import sys
+from pathlib import Path
+from typing import Any, get_args
+
+from spare_demo.comparison.request import choose
+from spare_demo.evaluation import tables
+from spare_demo.evaluation.budgets import middle, read_budgets
+from spare_demo.evaluation.files import write_files
+from spare_demo.evaluation.progress import Bar
+from spare_demo.evaluation.report import about_built_in, write_report
+from spare_demo.evaluation.results import ANSWERS, Results, load
+from spare_demo.evaluation.run import Plan, expected, run
+from spare_demo.evaluation.sheets import BadLine, Sheet, digest, drawn, read_lines
+from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
+from spare_demo.images.geometry import Aspect
+from spare_demo.models import Model, load_model
+from spare_demo.models.loading.catalogue import ASSETS
+from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
+from spare_demo.pruners.options import read_options, write_method
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.scenes.sets import SETS
+from spare_demo.settings import Settings
+
+METHODS = (
+    *("spare", "spare-reconstruction", "spare-normal-relevance"),
+    *("cdpruner", "cdpruner-paper", "cdpruner-diversity"),
+    *("anti-relevance", "normal-relevance", "random", "uniform"),
+)
+BUDGETS = (16, 32, 64, 128, 192)
+USUAL_SET = "held-out"
+
+_EPILOG = """\
+A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
+"answer": "a cat", "category": "recognition"}. "answer" may be a list of texts of which each is
+right; with "choices", a list of texts, it is one of them or its letter, and the model is asked for
+the letter. A free answer is right if it equals a right one, whatever the case of its letters,
+blanks, quotes or a full stop at its end: ask for short answers, for example with --instruction
+"Answer the question using a single word or phrase."
+
+An interrupted run goes on when the same command is given again.
+"""
+
+
+def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
+    """The options of the command."""
+    parser.epilog = _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
+    add("--model", default=settings.model, help="see the command models (default: %(default)s)")
+    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add("--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights")
+    add(
+        "--methods",
+        nargs="*",
+        default=list(METHODS),
+        metavar="METHOD",
+        help="see the command methods; all: every one that this model can run; none: nothing is "
+        f"pruned (default: {' '.join(METHODS)})",
+    )
+    add(
+        "--budgets",
+        nargs="+",
+        default=[str(k) for k in BUDGETS],
+        metavar="K",
+        help="visual tokens kept, or shares of each picture's such as 25%% "
+        f"(default: {' '.join(map(str, BUDGETS))})",
+    )
+    add(
+        "--set",
+        nargs="+",
+        action="extend",
+        type=_set_or_setting,
+        default=[],
+        metavar="SET|METHOD.SETTING=VALUE",
+        help=f"drawn scenes that training never shows, of: {', '.join(SETS)} (default: "
+        f"{USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean",
+    )
+    add("--questions", type=int, default=600, help="of each set (default: %(default)s)")
+    add("--data", type=Path, metavar="FILE", help="JSON lines in place of drawn scenes, see below")
+    add("--images", type=Path, metavar="FOLDER", help="the pictures of --data (default: beside it)")
+    add("--skip-bad", action="store_true", help="leave out bad lines and pictures, and name them")
+    add(
+        "--blank",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="ask everything of a blank picture too (default: of drawn scenes)",
+    )
+    add("--instruction", default="", help="a line for the model alone, after every question")
+    add("--max-new-tokens", type=int, default=16, help="longest answer (default: %(default)s)")
+    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
+    add("--aspect", choices=get_args(Aspect), help="how a photo is fitted (default: the model's)")
+    add(
+        "--together",
+        action="store_true",
+        help="spend budgets over all views of LLaVA-NeXT, instead of equal shares",
+    )
+    add(
+        "--relevance-layer",
+        type=int,
+        choices=(-2, -1),
+        default=-2,
+        help="tower layer that relevance reads (default: %(default)s)",
+    )
+    add(
+        "--relevance-text",
+        choices=("stretches", "tokens"),
+        default="stretches",
+        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
+    )
+    add("--reference", metavar="METHOD", help="differences are against it (default: the first)")
+    add("--resamples", type=int, default=RESAMPLES, help="of the bootstrap (default: %(default)s)")
+    add("--report", type=Path, metavar="FILE", help="write a report in Markdown too")
+    add(
+        "--figures",
+        type=Path,
+        default=ASSETS / "figures",
+        metavar="FOLDER",
+        help="where the report's figures go (default: assets/figures)",
+    )
+
+
+def _set_or_setting(text: str) -> str:
+    if text in SETS or "=" in text:
+        return text
+    raise argparse.ArgumentTypeError(
+        f"{text!r} is no set of scenes ({', '.join(SETS)}) and no METHOD.SETTING=VALUE"
+    )
+
+
+def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Run it. Raises ValueError, ModelError or OSError with a sentence to show."""
+    sheets = _sheets(arguments)
+    plan = _plan(arguments)
+    if arguments.resamples < 1:
+        raise ValueError("--resamples must be 1 or more.")
+    model = load_model(arguments.model, arguments.device, bits=arguments.bits, report=_tell)
+    plan = dataclasses.replace(plan, aspect=model.aspect(plan.aspect))
+    plan = _possible(plan, model, leave_out=arguments.methods == ["all"])
+    if arguments.reference and arguments.reference not in plan.methods:
+        raise ValueError(f"--reference must be one of the methods: {', '.join(plan.methods)}.")
+    record = {"model": _model(model), "questions": digest(sheets), **plan.record()}
+    with Results(arguments.out, record, expected(sheets, plan)) as results:
+        total = sum(len(sheet.questions) for sheet in sheets)
+        done = results.done
+        before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
+        bar = Bar(total, before)
+        skip = _tell if arguments.skip_bad else None
+        try:
+            for measured in run(model, sheets, plan, done, skip):
+                results.add(measured.rows, measured.places)
+                bar.show(len(measured.sheet.questions))
+        except KeyboardInterrupt:
+            _tell(f"\nInterrupted. The same command goes on from {bar.done} of {total} questions.")
+            raise
+        if not results.rows:
+            raise ValueError("No question could be asked. See the lines above.")
+    # As the file has them, so that the same comes out whenever it is summed up.
+    _, rows, places = load(arguments.out)
+    found = summarise(rows, places, arguments.reference, arguments.resamples)
+    _write(arguments, model, record, found)
+
+
+def _tell(sentence: object) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
+    if arguments.data is None:
+        if arguments.images is not None:
+            raise ValueError("--images needs --data, the file of questions.")
+        sets = dict.fromkeys(text for text in arguments.set if text in SETS) or (USUAL_SET,)
+        return [sheet for which in sets for sheet in drawn(which, arguments.questions)]
+    images = arguments.images or arguments.data.parent
+    if not images.is_dir():
+        raise ValueError(f"There is no folder {images}. Give the pictures' folder with --images.")
+    bad: list[BadLine] = []
+
+    def skip(line: BadLine) -> None:
+        bad.append(line)
+        _tell(line)
+
+    try:
+        sheets = read_lines(arguments.data, images, skip if arguments.skip_bad else None)
+    except BadLine as line:
+        raise ValueError(f"{line} Mend it, or leave bad lines out with --skip-bad.") from None
+    if bad:
+        _tell(f"{len(bad)} lines are left out.")
+    return sheets
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    budgets = read_budgets(arguments.budgets)
+    if arguments.max_new_tokens < 1:
+        raise ValueError("--max-new-tokens must be 1 or more.")
+    names = list(PRUNERS) if arguments.methods == ["all"] else arguments.methods
+    changes = read_options([text for text in arguments.set if text not in SETS], PRUNERS)
+    if unused := [name for name in changes if name not in names]:
+        raise ValueError(
+            f"{unused[0]!r} has settings but is not measured. Add it to --methods, or leave its "
+            "settings out."
+        )
+    # What is set goes into the label, so that every table and file says so.
+    told = {name: write_method(name, values, PRUNERS) for name, values in changes.items()}
+    names = [told.get(name, name) for name in names]
+    arguments.reference = told.get(arguments.reference, arguments.reference)
+    chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
+    return Plan(
+        methods={label: m for label, m in chosen.items() if isinstance(m, Pruner)},
+        budgets=budgets,
+        blank=arguments.data is None if arguments.blank is None else arguments.blank,
+        instruction=arguments.instruction.strip(),
+        max_new_tokens=arguments.max_new_tokens,
+        aspect=arguments.aspect,
+        relevance=RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
+        together=arguments.together,
+    )
+
+
+def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
+    """The plan, with the methods that this model can run; others are refused or left out."""
+    methods = {}
+    for label, method in plan.methods.items():
+        reason = model.reason_against(method)
+        if isinstance(method, LayerPruner) and not reason:
+            reason = _schedule_against(label, plan, model)
+        if reason:
+            if not leave_out:
+                raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
+            _tell(f"{method.title} is left out: {reason}.")
+        else:
+            methods[label] = method
+    possible = dataclasses.replace(plan, methods=methods).within(model)
+    for label, least in possible.least.items():
+        met = [str(k) for k in possible.budgets_of(label)]
+        if len(met) < len(plan.budgets):
+            title = methods[label].title
+            _tell(f"{title} is measured at {', '.join(met)}: below {least} it has no schedule.")
+    return possible
+
+
+def _schedule_against(label: str, plan: Plan, model: Model) -> str | None:
+    """Why a schedule of layers does not even meet the largest budget."""
+    alone = dataclasses.replace(plan, methods={label: plan.methods[label]}).within(model)
+    if alone.budgets_of(label):
+        return None
+    return f"its schedule needs a budget of at least {alone.least[label]} on this model"
+
+
+def _model(model: Model) -> dict[str, str]:
+    return {
+        "name": model.name,
+        "title": model.title,
+        "revision": model.revision,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "device": model.device.type,
+    }
+
+
+def _write(
+    arguments: argparse.Namespace,
+    model: Model,
+    record: dict[str, Any],
+    found: dict[str, Summary],
+) -> None:
+    """Tables on the terminal, and all of the folder's files; the report if asked for."""
+    for name, summary in found.items():
+        print(f"\n== {name} ==")
+        for table in tables.all_tables(summary, middle(summary.budgets)):
+            print(f"\n{table.text()}")
+    names = write_files(arguments.out, record, found)
+    if arguments.report:
+        about = ""
+        if model.name == "built-in":
+            parameters = sum(p.numel() for p in model.hf.parameters())
+            about = about_built_in(ASSETS / "built-in", parameters)
+        command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
+        write_report(arguments.report, arguments.figures, about, record, found, command)
+    print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
+    if arguments.report:
+        print(f"The report is {arguments.report}.")

@@ -1,0 +1,99 @@
+"""What is asked for: methods by label, and a budget; from names, text or ready-made objects."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from spare_demo.analysis.cost import UNPRUNED
+from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
+from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.options import Changes, changed, configured, read_method, write_method
+from spare_demo.tokens import Selection
+
+Chosen = dict[str, Pruner | Selection | LayerPlan]
+"""What is compared, by the label it carries on the page and in result.json."""
+
+
+def choose(
+    pruners: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan],
+    seed: int = 0,
+    changes: Changes | None = None,
+) -> Chosen:
+    """Names or ready-made methods and sets -> what to compare, by label.
+
+    A name may say how the method is set: "divprune:metric=euclidean".
+
+    A name's label is the name; a name given twice gets "spare" and "spare (2)". A method given by
+    name takes `seed` if it draws at random, and `changes` of its settings (`read_options` reads
+    them); one given ready-made keeps its own.
+
+    Raises ValueError for an unknown name (listing the known ones), a label that is taken, changes
+    of a method that is not among the names, or nothing at all.
+    """
+    if isinstance(pruners, str):
+        pruners = (pruners,)
+    unused = [name for name in changes or {} if isinstance(pruners, Mapping) or name not in pruners]
+    if unused:
+        raise ValueError(
+            f"{unused[0]!r} has settings but is not compared. Add it to the methods, or leave its "
+            "settings out."
+        )
+    if not pruners:
+        raise ValueError(f"Choose at least one method: {', '.join(PRUNERS)}.")
+    if isinstance(pruners, Mapping):
+        if UNPRUNED in pruners:
+            raise ValueError(f'The label "{UNPRUNED}" is the answer with all tokens. Use another.')
+        for label, method in pruners.items():
+            if not isinstance(method, Pruner | Selection | LayerPlan):
+                raise ValueError(
+                    f"{label!r} must be a method, a Selection or a LayerPlan, not "
+                    f"{type(method).__name__}. "
+                    f"Methods are PRUNERS[name], with one of: {', '.join(PRUNERS)}."
+                )
+        return dict(pruners)
+    chosen: Chosen = {}
+    for name in pruners:
+        method = read_method(name, PRUNERS)
+        if method.seeded:
+            method = dataclasses.replace(method, seed=seed)
+        method = configured(method, (changes or {}).get(name, {}))
+        turn = sum(other == name for other in pruners[: len(chosen)]) + 1
+        chosen[name if turn == 1 else f"{name} ({turn})"] = method
+    return chosen
+
+
+def name_of(method: Pruner) -> str:
+    """The method's name with what is set otherwise than usual, its seed left out, for `choose`."""
+    return write_method(method.name, changed(method, PRUNERS), PRUNERS)
+
+
+def read_budget(value: object, n: int) -> int:
+    """What a visitor typed or a slider sent -> a budget from 1 to n.
+
+    Takes 32, 32.0, "32", and "10%" for that share of n, rounded, at least 1. Raises ValueError,
+    with a sentence to show, for anything else.
+    """
+    number = value
+    if isinstance(value, str) and value.strip().endswith("%"):
+        return _share_of(value, n)
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            number = float(value)
+    if isinstance(number, float) and number.is_integer() and abs(number) < 1e9:
+        number = int(number)
+    # `check_budget` refuses whatever is not a whole number, so the type need not be known here.
+    return check_budget(number, n)  # type: ignore[arg-type]
+
+
+def _share_of(value: str, n: int) -> int:
+    try:
+        percent = float(value.strip()[:-1])
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise ValueError(
+            f"A budget of {value!r} is not possible. Choose a share above 0% and up to 100%."
+        )
+    return max(1, round(n * percent / 100))

@@ -1,0 +1,304 @@
+"""What every method keeps of one picture and question, at every budget. No language model yet.
+
+Where a method's picks are nested it is run once per picture and question, for all n tokens: every
+budget is then a prefix, so that moving the budget costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from torch import Tensor
+
+from spare_demo import measures
+from spare_demo.comparison.request import Chosen
+from spare_demo.models import View
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
+from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.greedy import Greedy, select_together
+from spare_demo.pruners.options import title_of
+from spare_demo.relevance import aggregate, raw_cosine
+from spare_demo.tokens import Selection
+
+Curve = Sequence[float | None]
+"""One value for each budget, None where there is none."""
+
+RANDOM_SEEDS = tuple(range(8))
+"""The random control of the curves: one draw says little, eight show the spread."""
+
+_CURVE_BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Relative reconstruction error, ||X - X P|| / ||X||, against the number of tokens kept.
+
+    budgets: the k of all curves, ascending, n the last; m of them.
+    errors: (m,) per method's label.
+    points: (k, error) per label of a set made by hand, which has one size only.
+    random: mean, lowest and highest error over `RANDOM_SEEDS`, each (m,).
+    bound: (m,) the least error any k directions can have; k tokens cannot beat it.
+    """
+
+    budgets: tuple[int, ...]
+    errors: dict[str, tuple[float, ...]]
+    points: dict[str, tuple[int, float]]
+    random: measures.Spread
+    bound: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Exploration:
+    """What every method keeps of one view, at every budget. No language model is involved.
+
+    A method inside the language model has no set here but a plan; it is left out of everything
+    that needs a set.
+
+    methods: what was run under each label, text-free stand-ins included.
+    full: the picks of all n tokens of the nested methods, and the hand-made sets as they are.
+    select_seconds: wall time of each entry of `full` that a method made (all n picks at once).
+        Greedy methods run together on one matrix of cosines: each carries the time of all.
+    notes: sentences for the visitor, such as that the text part is off.
+    """
+
+    view: View
+    methods: Chosen
+    full: dict[str, Selection]
+    select_seconds: dict[str, float]
+    notes: tuple[str, ...]
+    _made: dict[tuple[str, int], tuple[Selection, float]] = field(default_factory=dict, repr=False)
+    """What methods that are not nested keep, at the budgets asked for so far, and its seconds."""
+
+    @property
+    def n(self) -> int:
+        """Number of visual tokens, the largest budget."""
+        return self.view.tokens.n
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What to call each label on a picture: what ran by its title, or a label of one's own."""
+        return {
+            label: title_of(method, PRUNERS)
+            if isinstance(method, Pruner) and label.partition(":")[0] in PRUNERS
+            else label
+            for label, method in self.methods.items()
+        }
+
+    def renamed(self, names: Mapping[str, str]) -> Exploration:
+        """The same with a new label for each label; nothing is run again."""
+        return Exploration(
+            view=self.view,
+            methods={names[label]: method for label, method in self.methods.items()},
+            full={names[label]: picks for label, picks in self.full.items()},
+            select_seconds={names[label]: t for label, t in self.select_seconds.items()},
+            notes=self.notes,
+            _made={(names[label], k): made for (label, k), made in self._made.items()},
+        )
+
+    def selections(self, budget: int) -> dict[str, Selection]:
+        """What each label keeps at this budget; a set made by hand is itself at every budget.
+
+        Labels of `inside` have no set and are left out. Raises ValueError if budget is not a whole
+        number from 1 to n.
+        """
+        k = check_budget(budget, self.n)
+        return {
+            label: self._selection(label, k) for label in self.methods if label not in self.inside
+        }
+
+    def seconds_to_select(self, label: str, budget: int) -> float | None:
+        """Wall time of what a label keeps; of a nested method that of all n picks, which serve
+        every budget. None for sets made by hand, methods inside the language model, and a budget
+        that nothing was kept at yet."""
+        if label in self.select_seconds:
+            return self.select_seconds[label]
+        return self._made[label, budget][1] if (label, budget) in self._made else None
+
+    @cached_property
+    def inside(self) -> tuple[str, ...]:
+        """The labels that choose inside the language model, layer by layer."""
+        return tuple(
+            label
+            for label, method in self.methods.items()
+            if isinstance(method, LayerPruner | LayerPlan)
+        )
+
+    def plans(self, budget: int) -> dict[str, LayerPlan]:
+        """The schedule of each label of `inside`; a ready-made plan is itself at every budget.
+
+        Raises ValueError if one of them cannot meet the budget; the message says which it can.
+        """
+        return {label: self.plan(label, budget) for label in self.inside}
+
+    def plans_within(self, budget: int) -> dict[str, LayerPlan]:
+        """As `plans`, without the methods that cannot meet the budget."""
+        n, layers = self.n, self.view.layers
+        return {
+            label: self.plan(label, budget)
+            for label in self.inside
+            if not isinstance(method := self.methods[label], LayerPruner)
+            or budget >= min(n, method.lowest(n, layers))
+        }
+
+    def plan(self, label: str, budget: int) -> LayerPlan:
+        """The schedule of one label of `inside`; raises as `plans`."""
+        method = self.methods[label]
+        if isinstance(method, LayerPlan):
+            return method
+        assert isinstance(method, LayerPruner)
+        return method.plan(self.view, budget)
+
+    def with_gaps(self, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
+        """Curves by label, with an empty one for each label of `inside` that has none.
+
+        So that what is drawn of a label has the colour of its place among the methods.
+        """
+        empty = (None,) * points
+        return {
+            label: curves.get(label, empty)
+            for label in self.methods
+            if label in curves or label in self.inside
+        }
+
+    def said_of_inside(self, names: Mapping[str, str], error: bool) -> str:
+        """What a curve against k means for the labels of `inside`: a sentence each, or "".
+
+        names: what to call each label. error: whether the curve is the reconstruction error.
+        """
+        said = []
+        for label in self.inside:
+            method = self.methods[label]
+            if not isinstance(method, LayerPruner):
+                continue
+            if error:
+                said.append(
+                    f"{names[label]} has no error of one set: it keeps other tokens in each layer."
+                )
+                continue
+            counted = " as its paper counts it" if method.counting_note else ""
+            least = method.lowest(self.n, self.view.layers)
+            below = f"; below {least} it has no schedule" if least > 1 else ""
+            said.append(f"k of {names[label]} is the average over layers{counted}{below}.")
+        return " ".join(said)
+
+    @cached_property
+    def relevance(self) -> Tensor | None:
+        """(n,) raw mean cosine of each token with the question; None without a question."""
+        image, text = self.view.tokens.clip_image, self.view.tokens.clip_text
+        if image is None or text is None:
+            return None
+        return aggregate(raw_cosine(image, text), "mean").cpu()
+
+    @cached_property
+    def weights(self) -> dict[str, Tensor | None]:
+        """(n,) the text weight each method used, or None where it used none."""
+        found: dict[str, Tensor | None] = {}
+        for label, method in self.methods.items():
+            weight = method.weight(self.view.tokens) if isinstance(method, Pruner) else None
+            found[label] = None if weight is None else weight.cpu()
+        return found
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Reconstruction error of every label, of chance and of the best subspace; made once."""
+        x = measures.compact(self.view.tokens.features)
+        budgets = curve_budgets(self.n)
+        errors: dict[str, tuple[float, ...]] = {}
+        points: dict[str, tuple[int, float]] = {}
+        for label, method in self.methods.items():
+            if isinstance(method, LayerPruner | LayerPlan):
+                continue
+            if isinstance(method, Selection):
+                points[label] = (method.size, self._error(x, method))
+            elif method.nested:
+                order = self.full[label].order
+                curve = measures.reconstruction_curve(x, order, budgets, relative=True)
+                errors[label] = tuple(curve.tolist())
+            else:
+                errors[label] = tuple(self._error(x, self._selection(label, k)) for k in budgets)
+        return Curves(
+            budgets,
+            errors,
+            points,
+            measures.random_spread(x, budgets, RANDOM_SEEDS, relative=True),
+            measures.svd_bound(x, budgets, relative=True),
+        )
+
+    def _selection(self, label: str, k: int) -> Selection:
+        method = self.methods[label]
+        if isinstance(method, Selection):
+            return method
+        assert isinstance(method, Pruner)
+        if method.nested:
+            return self.full[label].prefix(k)
+        if (label, k) not in self._made:
+            start = time.perf_counter()
+            picks = method.select(self.view.tokens, k)
+            self._made[label, k] = picks, time.perf_counter() - start
+        return self._made[label, k][0]
+
+    def _error(self, x: Tensor, selection: Selection) -> float:
+        """Relative reconstruction error; x: `measures.compact` of the features."""
+        if selection.features is None:
+            return measures.reconstruction_error(x, selection.order, relative=True)
+        features = self.view.tokens.features
+        return measures.merged_error(features, selection.features, relative=True)
+
+
+def explore(view: View, chosen: Chosen) -> Exploration:
+    """Run every nested method once, for all n tokens, so that each budget is a prefix.
+
+    Without a question a method that needs one is replaced by its text-free form, and a note says
+    so. Raises ValueError where there is no such form, a model has too few layers for a schedule, or
+    a hand-made set or plan does not fit.
+    """
+    tokens = view.tokens
+    methods: Chosen = {}
+    full: dict[str, Selection] = {}
+    seconds: dict[str, float] = {}
+    notes: list[str] = []
+    for label, method in chosen.items():
+        if isinstance(method, Selection):
+            methods[label] = full[label] = method.check(tokens.n)
+            continue
+        if isinstance(method, LayerPlan):
+            methods[label] = method.check(tokens.n, view.layers)
+            continue
+        if method.needs_text and not tokens.has_text and method.text_free:
+            stand_in = PRUNERS[method.text_free]
+            notes.append(
+                f"Without a question the text part of {method.title} is off: "
+                f"{stand_in.title} ran in its place."
+            )
+            method = stand_in
+        method.check(tokens)
+        if isinstance(method, LayerPruner):
+            method.lowest(tokens.n, view.layers)  # refuses a model with too few layers
+            if method.merges:
+                notes.append(
+                    f"{method.title} mixes some of the tokens it drops into rows of their own, "
+                    "which go on beside those it keeps."
+                )
+        elif method.merges:
+            notes.append(
+                f"{method.title} merges tokens: its rows hold parts of several patches. Picks, "
+                "order and overlap are of the patches that the rows grew from."
+            )
+        methods[label] = method
+        if method.nested and not isinstance(method, Greedy):
+            start = time.perf_counter()
+            full[label] = method.select(tokens, tokens.n)
+            seconds[label] = time.perf_counter() - start
+    start = time.perf_counter()
+    greedy = {label: method for label, method in methods.items() if isinstance(method, Greedy)}
+    full |= select_together(greedy, tokens, tokens.n)
+    seconds |= dict.fromkeys(greedy, time.perf_counter() - start)
+    return Exploration(view, methods, full, seconds, tuple(notes))
+
+
+def curve_budgets(n: int) -> tuple[int, ...]:
+    """The budgets at which curves are drawn: dense where few tokens are kept, and n itself."""
+    return (*(k for k in _CURVE_BUDGETS if k < n), n)

@@ -1,0 +1,111 @@
+"""What some methods read of CLIP's tower beyond its output: keys, and the class token's view.
+
+The tower runs its fast attention, which gives no weights. From a block's input, which the tower
+hands out anyway, the keys are one projection and the class token's row of attention is one vector
+against them: nothing else of the block is computed, and no second pass.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from spare_demo.models.generate.passes import Passes, handed_out
+
+T = TypeVar("T")
+
+BLOCKS = (-1, -2)
+"""The blocks that methods read, counted from the end. Block b gets hidden state b - 1."""
+
+INPUTS = tuple(block - 1 for block in BLOCKS)
+"""The hidden states that `clip_reads` wants of the tower."""
+
+CLIP_READS = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})
+"""The names of the fields that `clip_reads` fills."""
+
+
+def clip_reads(
+    tower: Any,
+    projector: nn.Module,
+    passes: Passes,
+    inputs: Mapping[int, Tensor],
+    states: Tensor,
+    class_states: Tensor,
+    order: Tensor | None = None,
+) -> dict[str, Any]:
+    """The further fields of `VisualTokens` for one picture seen in v views of p patches.
+
+    Args:
+        tower: a CLIPVisionModel.
+        projector, passes: the model's projector, and the turn-taking on its device.
+        inputs: {hidden state of INPUTS: (v, 1 + p, w)}, class token first.
+        states: (n, w) what the projector was given, one row per visual token.
+        class_states: (v, w) the class tokens there.
+        order: (n,) for each visual token its place in the v * p patches, view after view; None
+            where the visual tokens are those patches.
+    """
+
+    def project(rows: Tensor) -> Tensor:
+        """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
+        weights = {name: value.float() for name, value in projector.state_dict().items()}
+        given = rows.detach().float().to(next(iter(weights.values())).device)
+        return run(lambda: torch.func.functional_call(projector, weights, (given,)))
+
+    def run(step: Callable[[], Tensor]) -> Tensor:
+        return handed_out(passes.run(step)[0])
+
+    def heads_of(block: int, rows: Tensor, layer: str, joined: bool) -> Tensor:
+        """(v, t, w) normed rows -> (v, h, t, w / h) through one projection of the block."""
+        attention = tower.encoder.layers[block].self_attn
+        heads = 1 if joined else attention.num_heads
+        return getattr(attention, layer)(rows).unflatten(-1, (heads, -1)).transpose(1, 2)
+
+    def normed(block: int) -> Tensor:
+        if block not in BLOCKS:
+            raise ValueError(f"Block {block} is not kept. Choose one of: {BLOCKS}.")
+        return tower.encoder.layers[block].layer_norm1(inputs[block - 1])
+
+    def per_token(values: Tensor) -> Tensor:
+        """(v, h, p, ...) -> (h, n, ...)."""
+        flat = values.transpose(0, 1).flatten(1, 2)
+        return flat if order is None else flat[:, order.to(flat.device)]
+
+    def cls_attention(block: int, joined: bool = False) -> Tensor:
+        def row() -> Tensor:
+            rows = normed(block)
+            query = heads_of(block, rows[:, :1], "q_proj", joined).float()
+            keys = heads_of(block, rows, "k_proj", joined).float()
+            scores = (query @ keys.mT) / keys.shape[-1] ** 0.5  # (v, h, 1, 1 + p)
+            return per_token(scores.softmax(dim=-1)[:, :, 0, 1:])
+
+        return run(row)
+
+    def vision_keys(block: int) -> Tensor:
+        return run(lambda: per_token(heads_of(block, normed(block)[:, 1:], "k_proj", False)))
+
+    return {
+        "states": states,
+        "class_states": class_states,
+        "project": project,
+        "cls_attention": remembered(cls_attention),
+        "vision_keys": remembered(vision_keys),
+    }
+
+
+def remembered(compute: Callable[..., T]) -> Callable[..., T]:
+    """The function with what it gave before, per arguments; two threads do not compute twice."""
+    known: dict[Any, T] = {}
+    lock = threading.Lock()
+
+    def recall(*arguments: Any, **named: Any) -> T:
+        key = (arguments, tuple(sorted(named.items())))
+        with lock:
+            if key not in known:
+                known[key] = compute(*arguments, **named)
+            return known[key]
+
+    return recall

@@ -1,0 +1,1 @@
+"""How a model answers: prompt, prefill, decoding, alone or several together."""

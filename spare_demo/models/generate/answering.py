@@ -1,0 +1,275 @@
+"""The half of a model that answers: rows of visual tokens in, words out.
+
+Pruning is an argument: the kept rows of the projector's output stand in the image placeholders'
+place, in raster order. Nothing is patched, so one loaded model gives the unpruned and every pruned
+answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from spare_demo.models.base import Answer, ModelError, View
+from spare_demo.models.generate.batch import Prompt, Said, decode_batch
+from spare_demo.models.generate.captured import BUCKET, CapturedPrefill
+from spare_demo.models.generate.decoding import decode
+from spare_demo.models.generate.passes import Passes
+from spare_demo.models.generate.rows import Rows, kept_rows
+from spare_demo.models.generate.together import decode_together, in_step
+from spare_demo.models.generate.window import window
+from spare_demo.pruners.inside.base import LayerPlan
+from spare_demo.tokens import Selection
+
+
+class Answering(ABC):
+    """Answers about what was seen. One pass runs at a time, whoever asks."""
+
+    hf: Any
+    processor: Any
+    tokenizer: Any
+    _passes: Passes
+    _captured: CapturedPrefill | None = None
+
+    def stream(
+        self,
+        view: View,
+        selection: Selection | LayerPlan | None = None,
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        seed: int = 0,
+        stop: threading.Event | None = None,
+        given: Sequence[int] = (),
+    ) -> Generator[str, None, Answer]:
+        """Answer piece by piece; the generator's return value is the `Answer`.
+
+        Args:
+            view: from this model's `ask` or `encode`.
+            selection: the tokens to keep, or the plan of a method inside the language model for
+                this view; None for all.
+            max_new_tokens: at least 1.
+            temperature: 0 is greedy; above, samples with `seed`.
+            stop: set it to end the answer after the token being made.
+            given: tokens to write first, whatever the model would have chosen (see `score`).
+
+        Raises:
+            ValueError: at once, not at the first piece: indices out of range, rows of another
+                width, a plan for another picture or model, `max_new_tokens` below 1, negative
+                temperature.
+        """
+        _check_length(max_new_tokens)
+        if not temperature >= 0:
+            raise ValueError("temperature must be 0 (greedy) or above.")
+        plan = None
+        if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
+            plan, selection = selection.check(view.tokens.n, view.layers), None
+        rows = kept_rows(view.picture, selection)
+        return decode(
+            self.hf,
+            self.tokenizer,
+            self._passes,
+            view.input_ids,
+            rows,
+            self._positions(view, rows),
+            max_new_tokens,
+            temperature,
+            seed,
+            stop,
+            given,
+            self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
+            plan,
+        )
+
+    def answer(
+        self,
+        view: View,
+        selection: Selection | LayerPlan | None = None,
+        max_new_tokens: int = 64,
+        temperature: float = 0.0,
+        seed: int = 0,
+    ) -> Answer:
+        """`stream`, run to its end."""
+        return _drained(self.stream(view, selection, max_new_tokens, temperature, seed))
+
+    def score(
+        self,
+        view: View,
+        selection: Selection | LayerPlan | None,
+        token_ids: Sequence[int],
+    ) -> Answer:
+        """How likely this model finds given words (teacher forcing): `Answer.log_probabilities`.
+
+        The passes are those of an answer in which every token is given, so a method inside the
+        language model is scored as it runs.
+
+        Args:
+            token_ids: at least one, such as another answer's.
+
+        Raises:
+            ValueError: as `stream`.
+        """
+        given = tuple(token_ids)
+        return _drained(self.stream(view, selection, len(given), given=given))
+
+    def stream_together(
+        self,
+        view: View,
+        selections: Mapping[str, Selection | LayerPlan | None],
+        max_new_tokens: int = 64,
+        stop: threading.Event | None = None,
+    ) -> Generator[dict[str, str | Answer], None, None]:
+        """Several greedy answers to one question, in step; token for token those of `stream`.
+
+        What can share its decoding does (together.py); plans of methods inside the language model,
+        rows with positions of their own, and prompts longer than a sliding window never do.
+
+        Args:
+            view, max_new_tokens, stop: as of `stream`.
+            selections: what each label keeps.
+
+        Yields:
+            by label, the next piece of an answer's text or, at its end, the whole `Answer`.
+
+        Raises:
+            ValueError: at once, as `stream`.
+        """
+        _check_length(max_new_tokens)
+        joint: dict[str, Rows] = {}
+        alone: dict[str, Generator[str, None, Answer]] = {}
+        for label, selection in selections.items():
+            if not isinstance(selection, LayerPlan):
+                rows = kept_rows(view.picture, selection)
+                compact = self._positions(view, rows) is None
+                if compact and self._within(view, rows, max(max_new_tokens, BUCKET)):
+                    joint[label] = rows
+                    continue
+            alone[label] = self.stream(view, selection, max_new_tokens, stop=stop)
+        return self._in_step(view, joint, alone, max_new_tokens, stop)
+
+    def _in_step(
+        self,
+        view: View,
+        joint: Mapping[str, Rows],
+        alone: Mapping[str, Generator[str, None, Answer]],
+        max_new_tokens: int,
+        stop: threading.Event | None,
+    ) -> Generator[dict[str, str | Answer], None, None]:
+        yield from decode_together(
+            self.hf,
+            self.tokenizer,
+            self._passes,
+            view.input_ids,
+            joint,
+            max_new_tokens,
+            stop,
+            self._captured,
+        )
+        yield from in_step(alone)
+
+    def answer_together(
+        self,
+        view: View,
+        selections: Mapping[str, Selection | LayerPlan | None],
+        max_new_tokens: int = 64,
+    ) -> dict[str, Answer]:
+        """`stream_together`, run to its end; by label, in the order given."""
+        done: dict[str, Answer] = {}
+        for step in self.stream_together(view, selections, max_new_tokens):
+            done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
+        return {label: done[label] for label in selections}
+
+    def answer_many(
+        self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64
+    ) -> list[Said]:
+        """What `answer` says, greedily, to each of many; far faster than one after the other.
+
+        Raises:
+            ValueError: as `stream`.
+        """
+        _check_length(max_new_tokens)
+        said: dict[int, Said] = {}
+        prompts: dict[int, Prompt] = {}
+        for i, (view, selection) in enumerate(asked):
+            if isinstance(selection, LayerPlan):  # layers with numbers of their own
+                said[i] = self._said_alone(view, selection, max_new_tokens)
+                continue
+            rows = kept_rows(view.picture, selection)
+            # Rows with places of their own; or padding, in two parts, could push some out of sight.
+            if self._positions(view, rows) is not None or not self._within(
+                view, rows, max_new_tokens, padded=2
+            ):
+                said[i] = self._said_alone(view, selection, max_new_tokens)
+                continue
+            before = view.prompt.split(self.processor.image_token)[0]
+            shared = (before, id(view.picture), _identity(selection))
+            prompts[i] = Prompt(view.input_ids, rows.values, shared)
+        together = decode_batch(
+            self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
+        )
+        said |= zip(prompts, together, strict=True)
+        return [said[i] for i in range(len(asked))]
+
+    def capture_prefill(self) -> None:
+        """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
+
+        Raises:
+            ModelError: the model is not on a CUDA device, or on several, or has 8-bit weights.
+        """
+        device = self.hf.device
+        if len(set(getattr(self.hf, "hf_device_map", {}).values())) > 1:
+            raise ModelError(
+                "A prefill is captured on one GPU only, and this model is spread over several. "
+                "Start without --capture-prefill."
+            )
+        # Their layers wait for the CPU, and a capture that fails leaves torch's allocator harmed.
+        if getattr(self.hf, "is_loaded_in_8bit", False):
+            raise ModelError(
+                "A prefill with 8-bit weights cannot be captured. Start without --capture-prefill, "
+                "or with --bits 4 or 16."
+            )
+        if device.type != "cuda":
+            raise ModelError(
+                f"A prefill is captured on a CUDA device only, and this model is on {device}. "
+                "Start without --capture-prefill."
+            )
+        self._captured = CapturedPrefill(self.hf)
+
+    def _positions(self, view: View, rows: Rows) -> Tensor | None:
+        """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""
+        return None
+
+    def _within(self, view: View, rows: Rows, new: int, padded: int = 1) -> bool:
+        """Whether every layer sees all of prompt, answer and padding (so many times as long)."""
+        text = int((view.input_ids != self.hf.config.image_token_id).sum())
+        return padded * (text + len(rows.values) + new) <= window(self.hf)
+
+    def _said_alone(
+        self, view: View, selection: Selection | LayerPlan | None, max_new_tokens: int
+    ) -> Said:
+        alone = self.answer(view, selection, max_new_tokens)
+        return Said(alone.text, alone.token_ids, alone.first_logits)
+
+
+def _check_length(max_new_tokens: int) -> None:
+    if max_new_tokens < 1:
+        raise ValueError("max_new_tokens must be at least 1.")
+
+
+def _identity(selection: Selection | None) -> Hashable:
+    """Equal for selections that give the language model the same rows of one picture."""
+    if selection is None or selection.features is not None:
+        return selection and id(selection)
+    return selection.kept.numpy().tobytes()
+
+
+def _drained(pieces: Generator[str, None, Answer]) -> Answer:
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            answer: Answer = end.value
+            return answer

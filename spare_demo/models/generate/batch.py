@@ -1,0 +1,149 @@
+"""Many answers at once: prompts of one model, decoded greedily together.
+
+For measuring, where only the words and the first token's scores count. What several prompts have
+in common, the text before the picture and the same visual tokens, is run once. Every answer is the
+one that its prompt would get alone (padded.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spare_demo.models.generate.decoding import Text, end_ids
+from spare_demo.models.generate.padded import Padded, room
+from spare_demo.models.generate.passes import Passes
+
+_POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
+_UNLIKE = 1.25  # the longest part of a batch over its shortest: the rest is padding
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """input_ids: (1, T) with one unbroken run of image placeholders.
+    visual: (r, d) what stands in their place.
+    shared: equal for prompts with the same text before the picture and the same `visual`.
+    """
+
+    input_ids: Tensor
+    visual: Tensor
+    shared: Hashable
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """One answer of a batch: text and tokens as `Answer` has them, and its first scores.
+
+    first_logits: (vocab,) float32, CPU.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    first_logits: Tensor
+
+
+def decode_batch(
+    hf: Any,
+    tokenizer: Any,
+    passes: Passes,
+    prompts: Sequence[Prompt],
+    max_new_tokens: int,
+) -> list[Said]:
+    """Answer every prompt greedily.
+
+    Args:
+        hf, tokenizer, passes: as in `decoding.decode`.
+        prompts: of any lengths; those of similar length run together.
+        max_new_tokens: of each answer, at least 1.
+
+    Returns:
+        one answer per prompt, in their order.
+    """
+    lengths = [
+        int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + max_new_tokens
+        for p in prompts
+    ]
+    said: dict[int, Said] = {}
+    for part in _parts(lengths, min(_POSITIONS, room(hf))):
+        with_new = [prompts[i] for i in part]
+        said |= zip(part, _Batch(hf, tokenizer, passes, with_new).run(max_new_tokens), strict=True)
+    return [said[i] for i in range(len(prompts))]
+
+
+def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
+    """The prompts' numbers in batches of similar length, each within `room` if more than one."""
+    parts: list[list[int]] = []
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        # Ascending, so this one's length is that of the padded batch.
+        fits = parts and lengths[i] * (len(parts[-1]) + 1) <= room
+        if fits and lengths[i] <= _UNLIKE * lengths[parts[-1][0]]:
+            parts[-1].append(i)
+        else:
+            parts.append([i])
+    return parts
+
+
+class _Batch:
+    """b prompts and the cache that they fill."""
+
+    def __init__(
+        self,
+        hf: Any,
+        tokenizer: Any,
+        passes: Passes,
+        prompts: Sequence[Prompt],
+    ) -> None:
+        self.hf, self.tokenizer, self.passes, self.prompts = hf, tokenizer, passes, prompts
+
+    def run(self, max_new_tokens: int) -> list[Said]:
+        ends = end_ids(self.hf)
+        texts = [Text(self.tokenizer) for _ in self.prompts]
+        (cache, first_logits), _ = self.passes.run(self._prefill)
+        going, tokens = list(range(len(texts))), first_logits.argmax(-1)
+        while True:
+            for i, token in zip(going, tokens.tolist(), strict=True):
+                texts[i].add(token)
+            open_ = [
+                row
+                for row, i in enumerate(going)
+                if texts[i].ids[-1] not in ends and len(texts[i].ids) < max_new_tokens
+            ]
+            if not open_:
+                break
+            if len(open_) < len(going):  # who is done takes no part in the next step
+                self.passes.run(lambda rows=open_: cache.take(rows))  # type: ignore[misc]
+                going = [going[row] for row in open_]
+            last = [texts[i].ids[-1] for i in going]
+            tokens, _ = self.passes.run(lambda last=last: cache.step(last).argmax(-1))  # type: ignore[misc]
+        for text in texts:
+            text.rest()
+        return [
+            Said(text.sent, tuple(text.ids), logits)
+            for text, logits in zip(texts, first_logits.clone(), strict=True)
+        ]
+
+    def _prefill(self) -> tuple[Padded, Tensor]:
+        """-> the filled cache, and (b, vocab) the first tokens' logits, float32, CPU."""
+        parts = [self._split(prompt) for prompt in self.prompts]
+        first: dict[Hashable, int] = {}
+        heads: list[Tensor] = []
+        for prompt, (head, _) in zip(self.prompts, parts, strict=True):
+            if first.setdefault(prompt.shared, len(heads)) == len(heads):
+                heads.append(head)
+        cache = Padded(self.hf, len(heads))
+        cache.forward(heads, logits=False)
+        cache.take([first[p.shared] for p in self.prompts])
+        return cache, cache.forward([tail for _, tail in parts]).cpu()
+
+    def _split(self, prompt: Prompt) -> tuple[Tensor, Tensor]:
+        """(t, d) text before the picture with the visual tokens, (t', d) the text after them."""
+        ids = prompt.input_ids[0].to(self.hf.device)
+        there = (ids == self.hf.config.image_token_id).nonzero().flatten()
+        first, last = int(there[0]), int(there[-1])
+        embed = self.hf.get_input_embeddings()
+        before = embed(ids[:first])
+        return torch.cat([before, prompt.visual.to(before)]), embed(ids[last + 1 :])

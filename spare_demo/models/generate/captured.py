@@ -1,0 +1,157 @@
+"""A prefill that is told to the GPU once per length and then replayed, with caches of fixed size.
+
+Run as usual, a pass over a short prompt takes as long as the host needs to launch its kernels,
+however few tokens are left: pruning then saves little. Here a prompt is padded on the right to the
+next multiple of `BUCKET`, the pass over that length is captured once as a CUDA graph, and every
+prompt of the bucket is one replay. The mask is causal, so what stands after the last token changes
+nothing before it; its keys and values are cut off before decoding starts.
+
+The padded pass is the same without a GPU, only not captured, which is how it is tested.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from spare_demo.cuda_graphs import captured
+from spare_demo.models.generate.passes import is_out_of_memory
+
+BUCKET = 64
+"""Prompt lengths are rounded up to a multiple of this."""
+
+_KEPT_BYTES = 2 * 1024**3
+"""What the keys and values of captured lengths may take together; the latest used stay."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Prefilled:
+    """What a prefill leaves.
+
+    logits: (vocab,) of the token after the last.
+    cache: the keys and values of the prompt, without padding, ready to decode on.
+    allocated_bytes: what the padded keys and values take on the device; they stay for the next
+        prompt of this length.
+    """
+
+    logits: Tensor
+    cache: DynamicCache
+    allocated_bytes: int
+
+
+class CapturedPrefill:
+    """The prefill of one language model with compact positions. Run it in inference mode."""
+
+    def __init__(self, hf: Any) -> None:
+        """hf: a LLaVA or a plain causal language model of transformers."""
+        self._hf = hf
+        self._passes: OrderedDict[int, _Pass] = OrderedDict()
+        self._pool: Any = None
+        self._stream: Any = None
+        self._captures = True
+        self._lock = threading.Lock()
+
+    def prepare(self, length: int, like: Tensor) -> None:
+        """Capture what a prompt of this length needs, so that its own pass takes no time for it.
+
+        like: (…, d), of the dtype of the embeddings to come and on their device.
+        """
+        with self._lock:
+            self._ready(length, like)
+
+    def __call__(self, embeds: Tensor) -> Prefilled:
+        """embeds: (1, L, d), L at least 1, on the model's device and in its dtype."""
+        length = embeds.shape[1]
+        with self._lock:  # the buffers are everyone's
+            step = self._ready(length, embeds)
+            logits, layers = step(embeds)
+            own = DynamicCache(config=self._hf.config)
+            for i, (keys, values) in enumerate(layers):
+                own.update(keys[:, :, :length].clone(), values[:, :, :length].clone(), i)
+            return Prefilled(logits.clone(), own, step.bytes)
+
+    def _ready(self, length: int, like: Tensor) -> _Pass:
+        padded = -(-length // BUCKET) * BUCKET
+        step = self._passes.pop(padded, None) or self._new(padded, like)
+        self._passes[padded] = step
+        while len(self._passes) > 1 and sum(p.bytes for p in self._passes.values()) > _KEPT_BYTES:
+            self._passes.popitem(last=False)
+        return step
+
+    def _new(self, padded: int, like: Tensor) -> _Pass:
+        made = _Pass(self._hf, padded, like)
+        if not (like.is_cuda and self._captures):
+            return made
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        self._stream = self._stream or torch.cuda.Stream(like.device)
+        try:
+            made.capture(self._pool, self._stream)
+        except Exception as error:
+            if is_out_of_memory(error):  # the next prompt finds what these held
+                self._passes.clear()
+                raise
+            # Some layer of another model waits for the CPU.
+            _log.warning(
+                "This model's prefill cannot be captured; it runs as usual.", exc_info=True
+            )
+            self._captures = False
+            return _Pass(self._hf, padded, like)
+        return made
+
+
+class _Pass:
+    """The pass over one padded length, with the buffers it reads and the ones it leaves."""
+
+    def __init__(self, hf: Any, padded: int, like: Tensor) -> None:
+        self._hf = hf
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._embeds = like.new_zeros(1, padded, like.shape[-1])
+        self._last = torch.zeros(1, dtype=torch.long, device=like.device)
+        self._layers: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def bytes(self) -> int:
+        """What the keys and values that it leaves take, padding included."""
+        return sum(t.numel() * t.element_size() for layer in self._layers for t in layer)
+
+    def __call__(self, embeds: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+        """-> logits (vocab,), and keys and values of each layer, padding included."""
+        length = embeds.shape[1]
+        self._embeds[:, :length] = embeds
+        self._embeds[:, length:] = 0
+        self._last.fill_(length - 1)
+        if self._graph is None:
+            self._run()
+        else:
+            self._graph.replay()
+        return self._logits, self._layers
+
+    def capture(self, pool: Any, stream: Any) -> None:
+        device = self._embeds.device
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
+            for _ in range(2):
+                self._run()
+        torch.cuda.current_stream(device).wait_stream(stream)
+        self._layers = []  # of the warm-up, not to be kept beside the graph's
+        self._graph = captured(self._run, device, pool, stream)
+
+    def _run(self) -> None:
+        cache: Any = DynamicCache(config=self._hf.config)
+        out = self._hf(
+            inputs_embeds=self._embeds,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=self._last,
+        )
+        self._logits = out.logits[0, 0].float()
+        self._layers = [(layer.keys, layer.values) for layer in cache.layers]

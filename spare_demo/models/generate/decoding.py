@@ -1,0 +1,211 @@
+"""The language model's run: one prefill over text and kept visual tokens, then token by token.
+
+An own loop instead of ``generate``, because the page needs what ``generate`` does not report: the
+prefill apart from the rest, the cache as the prefill left it, and a lock that is free between
+tokens. Greedy decoding gives token for token what ``generate`` gives.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+
+from spare_demo.models.base import Answer
+from spare_demo.models.generate.captured import CapturedPrefill
+from spare_demo.models.generate.layerwise import LayerwiseRun
+from spare_demo.models.generate.passes import Passes
+from spare_demo.models.generate.prefill_floor import prefill_operations
+from spare_demo.models.generate.rows import Rows
+from spare_demo.pruners.inside.base import LayerPlan
+
+
+def decode(
+    hf: Any,
+    tokenizer: Any,
+    passes: Passes,
+    input_ids: Tensor,
+    rows: Rows,
+    positions: Tensor | None,
+    max_new_tokens: int,
+    temperature: float,
+    seed: int,
+    stop: threading.Event | None,
+    given: Sequence[int] = (),
+    captured: CapturedPrefill | None = None,
+    plan: LayerPlan | None = None,
+) -> Generator[str, None, Answer]:
+    """Answer one prompt, yielding the text piece by piece.
+
+    Args:
+        hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
+        input_ids: (1, T) with one unbroken run of image placeholders.
+        rows: what stands in the placeholders' place.
+        positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go on
+            from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at once.
+        max_new_tokens: at least 1.
+        temperature: 0 for the likeliest token, above that samples from softmax(logits / T).
+        seed: of the sampling.
+        stop: looked at before every pass.
+        given: tokens to write first, whatever the model would have chosen.
+        captured: what runs the prefill where positions are compact; None for a pass as usual.
+        plan: which visual tokens of `rows` leave on the way, and where; None for none.
+
+    Returns:
+        the `Answer`; the pieces joined are its text.
+    """
+    device, text, config = hf.device, Text(tokenizer), hf.config
+    visual, embed = rows.values, hf.get_input_embeddings()
+    placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
+    first, last = int(placeholders[0]), int(placeholders[-1])
+    ends = end_ids(hf)
+    sampler = torch.Generator().manual_seed(seed)
+    layerwise = None
+    if plan is not None:
+        tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
+        decoder = hf.model.language_model
+        layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
+    if positions is not None or layerwise is not None:
+        captured = None
+    static = 0  # bytes that a captured prefill keeps to itself
+    cache = DynamicCache(config=hf.config) if layerwise is None else layerwise.cache
+
+    def forward(embeds: Tensor, **where: Tensor) -> tuple[Tensor, int]:
+        """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
+        if layerwise is None:
+            inputs: dict[str, Any] = {"inputs_embeds": embeds, "past_key_values": cache, **where}
+            return chosen(hf(**inputs, use_cache=True, logits_to_keep=1).logits[0, -1].float())
+        run = layerwise.step if layerwise.sets else layerwise.prefill
+        return chosen(hf.lm_head(run(embeds))[0, -1].float())
+
+    def chosen(logits: Tensor) -> tuple[Tensor, int]:
+        if temperature == 0:
+            return logits, int(logits.argmax())
+        # On the CPU, so that a seed gives the same draw on every device.
+        shares = torch.softmax(logits.cpu() / temperature, dim=-1)
+        return logits, int(torch.multinomial(shares, 1, generator=sampler))
+
+    def prefill() -> tuple[Tensor, int]:
+        ids = input_ids.to(device)
+        before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
+        embeds = torch.cat([before, visual.to(before), after])[None]
+        if captured is not None:
+            nonlocal cache, static
+            done = captured(embeds)
+            cache, static = done.cache, done.allocated_bytes
+            return chosen(done.logits)
+        return forward(embeds, **placed(0, embeds.shape[1]))
+
+    def placed(start: int, end: int) -> dict[str, Tensor]:
+        """The positions of tokens start..end-1 of prompt and answer, if they are not compact."""
+        if positions is None:
+            return {}
+        known = positions[:, start:end]
+        if known.shape[1] == 0:  # a token of the answer
+            known = positions[:, -1:] + (end - positions.shape[1])
+        return {"position_ids": known[:, None].to(device)}
+
+    prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
+    prefill_seconds = decode_seconds = 0.0
+    kv_bytes, operations = 0, 0.0
+    kept: tuple[int, ...] = (rows.visual,) * config.text_config.num_hidden_layers
+    first_logits = torch.empty(0)
+    ended: Literal["end", "length", "stop"] = "stop"
+    log_probabilities: list[float] = []
+
+    if stop is None or not stop.is_set():
+        if captured is not None:
+            ready = captured
+            passes.run(lambda: ready.prepare(prompt_tokens, embed.weight))
+        (logits, token), prefill_seconds = passes.run(prefill)
+        first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
+        kv_bytes = cache_bytes(cache)
+        others = prompt_tokens - rows.visual  # text and newlines, which stay in every layer
+        kept = tuple(cache.get_seq_length(layer) - others for layer in range(len(kept)))
+        operations = prefill_operations(hf, [others + count for count in kept])
+        while True:
+            if len(text.ids) < len(given):
+                token = given[len(text.ids)]
+            log_probabilities.append(float(logits.cpu().double().log_softmax(dim=-1)[token]))
+            if piece := text.add(token):
+                yield piece
+            if token in ends or len(text.ids) >= max_new_tokens:
+                ended = "end" if token in ends else "length"
+                break
+            if stop is not None and stop.is_set():
+                break
+            step = torch.tensor([[token]], device=device)
+            at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
+            (logits, token), seconds = passes.run(
+                lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
+            )
+            decode_seconds += seconds
+        if piece := text.rest():
+            yield piece
+
+    return Answer(
+        text=text.sent,
+        token_ids=tuple(text.ids),
+        prompt_tokens=prompt_tokens,
+        visual_tokens=rows.visual,
+        newline_tokens=len(visual) - rows.visual,
+        prefill_seconds=prefill_seconds,
+        prefill_operations=operations,
+        decode_seconds=decode_seconds,
+        kv_cache_bytes=kv_bytes,
+        allocated_bytes=kv_bytes + static,
+        kept_per_layer=kept,
+        first_logits=first_logits,
+        ended=ended,
+        log_probabilities=tuple(log_probabilities),
+        layer_sets=() if layerwise is None else layerwise.sets,
+    )
+
+
+def cache_bytes(cache: DynamicCache) -> int:
+    """Bytes of the keys and values a cache holds, all layers."""
+    layers: list[Any] = [layer for layer in cache.layers if getattr(layer, "is_initialized", False)]
+    return sum(t.numel() * t.element_size() for layer in layers for t in (layer.keys, layer.values))
+
+
+def end_ids(hf: Any) -> set[int]:
+    """The ids that close an answer, as ``generate`` takes them from the generation config."""
+    ids = hf.generation_config.eos_token_id
+    return set() if ids is None else {ids} if isinstance(ids, int) else set(ids)
+
+
+class Text:
+    """Token ids -> text in pieces that are never taken back.
+
+    A token may hold half a character, and blanks at the end may turn out to be the answer's last:
+    both are kept until the next token decides.
+    """
+
+    def __init__(self, tokenizer: Any):
+        self._tokenizer = tokenizer
+        self.ids: list[int] = []
+        self.sent = ""
+
+    def add(self, token: int) -> str:
+        """The next token; the piece of text that it completes, "" where none is sure yet."""
+        self.ids.append(token)
+        return self._send(self._decoded().rstrip("\N{REPLACEMENT CHARACTER}").rstrip())
+
+    def rest(self) -> str:
+        """What was still held back; call once, at the end."""
+        return self._send(self._decoded())
+
+    def _decoded(self) -> str:
+        text: str = self._tokenizer.decode(
+            self.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text.strip()
+
+    def _send(self, text: str) -> str:
+        piece = text[len(self.sent) :] if text.startswith(self.sent) else ""
+        self.sent += piece
+        return piece

@@ -1,0 +1,283 @@
+"""A language model run layer by layer, with fewer visual tokens the deeper it goes.
+
+The layers are the stock ones and the attention path is the one they were loaded with; between two
+of them the rows that a `LayerPlan` drops are taken out, so that the cache of every layer holds only
+what that layer got. Of attention matrices only the rows that a method reads are computed, from the
+layer's own projections and the keys in its cache. Works for decoders with `layers`, `norm` and
+`rotary_emb` whose attention has `q_proj`, `k_proj`, `head_dim` and `scaling`, as those of Llama,
+Mistral and Qwen2 have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache
+from transformers.masking_utils import create_causal_mask
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+
+from spare_demo.models.base import ModelError
+from spare_demo.models.generate.window import window
+from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerSet
+
+
+class LayerwiseRun:
+    """One prompt through a decoder under a plan: `prefill` once, then `step` for each new token.
+
+    Attributes:
+        cache: keys and values, of each layer as many as it got.
+        sets: after the prefill, the visual tokens from layer 0 on and from each stop on.
+    """
+
+    def __init__(
+        self,
+        decoder: Any,
+        plan: LayerPlan,
+        visual: Tensor,
+        text: int,
+        positions: Tensor | None = None,
+    ):
+        """Prepare a run.
+
+        Args:
+            decoder: the stock model below the language head.
+            plan: for its number of layers.
+            visual: (plan.n,) which rows of the prompt are the visual tokens, ascending.
+            text: the row at which the text after the picture begins.
+            positions: (axes, T) rotary positions of the prompt's rows; None for 0, 1, 2, ….
+
+        Raises:
+            ModelError: a decoder whose layers look back only so far, or whose attention differs.
+        """
+        self._decoder, self._plan = decoder, plan
+        self._visual, self._text, self._positions = visual, text, positions
+        self._packs = plan.method.repacks and positions is None
+        self._layers = list(decoder.layers[: decoder.config.num_hidden_layers])
+        self.cache = DynamicCache(config=decoder.config)
+        if reason := reason_against(decoder):
+            raise ModelError(
+                f"{reason} Choose another model, or a method before the language model."
+            )
+        self.sets: tuple[LayerSet, ...] = ()
+        self._next = torch.empty(0)  # (axes, 1, 1) position of the next token, where they stay
+
+    def prefill(self, embeds: Tensor) -> Tensor:
+        """(1, T, d) the prompt, n visual rows in it -> (1, 1, d) its last state, normed."""
+        plan, hidden = self._plan, embeds
+        visual, text = self._visual.to(embeds.device), self._text
+        inputs = (embeds[0, visual], embeds[0, text:])
+        positions = torch.arange(embeds.shape[1], device=embeds.device)[None, None]
+        if self._positions is not None:
+            positions = self._positions[:, None].to(embeds.device)
+        self._next = positions[..., -1:] + 1
+        rows = _VisualRows(plan.n, embeds.device)
+        turns, mask = self._prepare(hidden, positions)
+        sets = [rows.snapshot(0)]
+        before = hidden
+        for index, layer in enumerate(self._layers):
+            if stop := plan.stop_before(index):
+                reading = LayerReading(
+                    self._decoder, self.cache, index, before, hidden, visual, text, inputs, turns
+                )
+                choice = plan.method.choose(reading, stop)
+                kept = choice.kept.to(hidden.device).sort().values
+                rows.shorten(kept, choice)
+                change = _Shortening(hidden.shape[1], visual, text, kept, choice)
+                hidden, visual, text = change.states(hidden), change.visual, change.text
+                # Packed, the rows take the first places of those before.
+                size = hidden.shape[1]
+                positions = positions[..., :size] if self._packs else change.places(positions)
+                turns, mask = self._prepare(hidden, positions)
+                sets.append(rows.snapshot(index))
+            before = hidden
+            hidden = self._through(layer, hidden, turns, mask)
+        self.sets = tuple(sets)
+        last: Tensor = self._decoder.norm(hidden[:, -1:])
+        return last
+
+    def step(self, embed: Tensor) -> Tensor:
+        """(1, 1, d) one new token -> (1, 1, d) its state, normed."""
+        hidden, turns, last_place = embed, None, -1
+        for index, layer in enumerate(self._layers):
+            place = self.cache.get_seq_length(index) if self._packs else 0
+            if turns is None or place != last_place:
+                # With packed positions each layer counts on from what it has seen itself.
+                at = torch.full_like(self._next, place) if self._packs else self._next
+                turns, last_place = self._turns(hidden, at), place
+            hidden = self._through(layer, hidden, turns, None)  # one query sees all
+        self._next = self._next + 1
+        last: Tensor = self._decoder.norm(hidden)
+        return last
+
+    def _prepare(self, hidden: Tensor, positions: Tensor) -> tuple[tuple[Tensor, Tensor], Any]:
+        """Rotary factors of the rows, and the mask that this attention path wants."""
+        # Without positions: gaps in them would be taken for several texts in one row.
+        mask = create_causal_mask(
+            config=self._decoder.config,
+            inputs_embeds=hidden,
+            attention_mask=None,
+            past_key_values=None,
+        )
+        return self._turns(hidden, positions), mask
+
+    def _turns(self, hidden: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """(axes, 1, r) positions -> rotary factors, each (1, r, h)."""
+        ids = positions if len(positions) > 1 else positions[0]
+        cos, sin = self._decoder.rotary_emb(hidden, position_ids=ids)
+        return cos.to(hidden.device), sin.to(hidden.device)
+
+    def _through(
+        self, layer: Any, hidden: Tensor, turns: tuple[Tensor, Tensor], mask: Any
+    ) -> Tensor:
+        out: Tensor = layer(
+            hidden,
+            attention_mask=mask,
+            position_embeddings=turns,
+            past_key_values=self.cache,
+            use_cache=True,
+        )
+        return out.to(hidden.device)  # back from another GPU, so that all rows stay on one
+
+
+def reason_against(decoder: Any) -> str | None:
+    """Why a plan cannot be carried out in this decoder, as a sentence; None if it can."""
+    if window(decoder) < math.inf:
+        return (
+            "This language model has sliding-window attention, in which tokens cannot be dropped "
+            "layer by layer."
+        )
+    if any(hasattr(layer.self_attn, "q_norm") for layer in decoder.layers):
+        return "This language model norms its queries, which the methods inside it do not know."
+    return None
+
+
+class _Shortening:
+    """Which of T rows go on at a stop, and where the rows of the picture and the text then are."""
+
+    def __init__(self, length: int, visual: Tensor, text: int, kept: Tensor, choice: Choice):
+        """kept: (k,) of the v `visual` rows, ascending. Merged rows go right before the text."""
+        stays = torch.ones(length, dtype=torch.bool, device=visual.device)
+        stays[visual] = False
+        stays[visual[kept]] = True
+        self._index = stays.nonzero().flatten()  # rows that go on as they are
+        self._at = int(stays[:text].sum())  # how many of them come before the text
+        self._old, self._merge = visual, choice.merge
+        added = 0 if choice.merge is None else len(choice.merge)
+        place = stays.cumsum(0) - 1  # (T,) where each row that stays goes
+        new = torch.arange(self._at, self._at + added, device=visual.device)
+        self.visual = torch.cat([place[visual[kept]], new])
+        self.text = self._at + added
+
+    def states(self, hidden: Tensor) -> Tensor:
+        """(1, T, d) -> (1, T', d)"""
+        if self._merge is None:
+            return hidden[:, self._index]
+        merge = self._merge.to(hidden.device)
+        new = (merge @ hidden[0, self._old].float()).to(hidden.dtype)[None]
+        index, at = self._index, self._at
+        return torch.cat([hidden[:, index[:at]], new, hidden[:, index[at:]]], dim=1)
+
+    def places(self, positions: Tensor) -> Tensor:
+        """(axes, 1, T) -> (axes, 1, T'); a merged row stands where its largest part stood."""
+        index, at = self._index, self._at
+        if self._merge is not None:
+            largest = self._old[self._merge.to(self._old.device).argmax(dim=1)]
+            index = torch.cat([index[:at], largest, index[at:]])
+        return positions[..., index]
+
+
+class LayerReading:
+    """What a method may read before layer `index`; see `pruners.plan.Reading`."""
+
+    def __init__(
+        self,
+        decoder: Any,
+        cache: DynamicCache,
+        index: int,
+        before: Tensor,
+        hidden: Tensor,
+        visual: Tensor,
+        text: int,
+        inputs: tuple[Tensor, Tensor],
+        turns: tuple[Tensor, Tensor],
+    ):
+        """before: (1, T, d) what layer index - 1 got; hidden: (1, T, d) what it gave out; inputs:
+        rows of picture and text as they entered layer 0; turns: rotary factors of the T rows."""
+        self._decoder, self._index = decoder, index
+        self._before, self._turns = before, turns
+        layers: list[Any] = list(cache.layers)
+        self._cached: Tensor = layers[index - 1].keys.to(hidden.device)
+        self.hidden, self.visual = hidden[0], visual
+        self.text = slice(text, hidden.shape[1])
+        self.image_inputs, self.text_inputs = inputs
+        self.cos, self.sin = turns[0][0], turns[1][0]
+
+    def attention(self, rows: Sequence[int], ahead: bool = False) -> Tensor:
+        """(heads, len(rows), T) float32, see `pruners.plan.Reading`."""
+        layer = self._decoder.layers[self._index if ahead else self._index - 1]
+        states = self.hidden[None] if ahead else self._before
+        index = torch.tensor(list(rows), device=states.device)
+        attention = layer.self_attn
+        query = self._heads(attention, attention.q_proj, layer.input_layernorm(states[:, index]))
+        cos, sin = self._turns
+        query, _ = apply_rotary_pos_emb(query, query, cos[:, index], sin[:, index])
+        if ahead:
+            key = self._heads(attention, attention.k_proj, layer.input_layernorm(states))
+            key, _ = apply_rotary_pos_emb(key, key, cos, sin)
+        else:
+            key = self._cached
+        query, key = query[0].float(), key[0].float()  # (heads, rows, h), (kv heads, T, h)
+        key = key.repeat_interleave(len(query) // len(key), dim=0)
+        scores = query @ key.transpose(1, 2) * attention.scaling
+        later = torch.arange(key.shape[1], device=index.device)[None] > index[:, None]
+        return scores.masked_fill(later, -torch.inf).softmax(dim=-1)
+
+    def keys(self) -> Tensor:
+        """(T, kv heads times h) float32, see `pruners.plan.Reading`."""
+        return self._cached[0].transpose(0, 1).flatten(1).float()
+
+    def normed(self) -> Tensor:
+        """(T, d), see `pruners.plan.Reading`."""
+        states: Tensor = self._decoder.norm(self.hidden)
+        return states.to(self.hidden.device)
+
+    def _heads(self, attention: Any, projection: Any, states: Tensor) -> Tensor:
+        """(1, r, d) -> (1, heads, r, h)"""
+        out: Tensor = projection(states).to(self.hidden.device)
+        return out.view(1, states.shape[1], -1, attention.head_dim).transpose(1, 2)
+
+
+class _VisualRows:
+    """Which patches the visual rows are, and what the merged ones are made of."""
+
+    def __init__(self, n: int, device: torch.device):
+        self._n = n
+        self._patch = torch.arange(n, device=device)  # (v,) or -1 for a merged row
+        self._made_of: Tensor | None = None  # (v, n) once there is a merged row
+
+    def __len__(self) -> int:
+        return len(self._patch)
+
+    def shorten(self, kept: Tensor, choice: Choice) -> None:
+        made_of, patch = self._made_of, self._patch
+        if choice.merge is not None:
+            if made_of is None:
+                made_of = torch.nn.functional.one_hot(patch, self._n).float()  # each one patch
+            merged = choice.merge.to(made_of) @ made_of
+            self._made_of = torch.cat([made_of[kept], merged])
+            self._patch = torch.cat([patch[kept], patch.new_full((len(merged),), -1)])
+        else:
+            self._made_of = None if made_of is None else made_of[kept]
+            self._patch = patch[kept]
+
+    def snapshot(self, layer: int) -> LayerSet:
+        """On the CPU, and plain tensors rather than inference-mode ones."""
+        with torch.inference_mode(False):
+            patch, merged = self._patch.cpu().clone(), None
+            if self._made_of is not None and bool((patch < 0).any()):
+                merged = self._made_of.cpu().clone()[patch < 0]
+            return LayerSet(layer, patch[patch >= 0], merged)

@@ -1,0 +1,140 @@
+"""Passes over the device: one at a time, timed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from spare_demo.cuda_graphs import ALONE
+from spare_demo.tokens import where_float64_is
+
+T = TypeVar("T")
+
+Beside = Callable[[], Sequence[Tensor]]
+"""Work for `Passes.run` to do beside a pass; gives the tensors that it left on the device."""
+
+# Allocators other than CUDA's raise a plain RuntimeError with one of these.
+_OUT = ("out of memory", "can't allocate memory", "not enough memory")
+
+
+class OutOfMemory(ValueError):
+    """A pass that did not fit beside the model; the message says what to do and may be shown."""
+
+
+class Closed(ValueError):
+    """A pass of a model that was put away; the message says why and may be shown."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this says that a device, or the machine, has no memory left."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT)
+
+
+def handed_out(tensor: Tensor) -> Tensor:
+    """A pass's result as a plain tensor that anything can be computed with.
+
+    Cloned, since inference-mode tensors refuse much.
+    """
+    return where_float64_is(tensor).clone()
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
+class Passes:
+    """Lets one pass run at a time on a device, however many visitors there are.
+
+    The lock is held for one pass, never while a generator waits to be asked for its next piece: a
+    cancelled or slow visitor blocks nobody (PLATFORM.md 3.4).
+    """
+
+    def __init__(self, device: torch.device):
+        self._device = device
+        self._lock = threading.Lock()
+        on_cuda = device.type == "cuda"
+        self._alone: AbstractContextManager[Any] = ALONE if on_cuda else nullcontext()
+        self._second: torch.cuda.Stream | None = None
+        self._closed = ""
+
+    def run(self, step: Callable[[], T], beside: Beside | None = None) -> tuple[T, float]:
+        """Run one pass without gradients.
+
+        Args:
+            step: the pass.
+            beside: work that needs nothing of it, run at the same time on a CUDA device and not at
+                all elsewhere, where nothing is gained.
+
+        Returns:
+            its result and its seconds, the device synchronised, waiting for the turn not counted.
+
+        Raises:
+            OutOfMemory: what was free did not suffice; everything the pass took is given back.
+            Closed: there will be no pass any more.
+        """
+        with self._lock, self._alone, torch.inference_mode():
+            if self._closed:
+                raise Closed(self._closed)
+            try:
+                synchronise(self._device)
+                started = time.perf_counter()
+                result = step() if beside is None else self._both(step, beside)
+                synchronise(self._device)
+                return result, time.perf_counter() - started
+            except Exception as error:
+                if not is_out_of_memory(error):
+                    raise
+        # Raised outside the handler: the error's traceback would hold on to the pass's tensors.
+        self.release()
+        raise OutOfMemory(
+            "The model ran out of memory with this picture and question. Ask with a smaller "
+            "picture, a shorter question or another way of seeing the picture; everything else "
+            "goes on."
+        )
+
+    def _both(self, step: Callable[[], T], beside: Beside) -> T:
+        if self._device.type != "cuda":
+            return step()
+        main = torch.cuda.current_stream(self._device)
+        # One for all passes: cuBLAS keeps a workspace for each stream it ever ran on.
+        second = self._second = self._second or torch.cuda.Stream(self._device)
+        second.wait_stream(main)
+        result = step()  # the longer one first, so that the GPU has work while the other is told
+        with torch.cuda.stream(second):
+            left = beside()
+        main.wait_stream(second)
+        for tensor in left:  # made on one stream, read on the other
+            tensor.record_stream(main)
+        return result
+
+    @property
+    def closed(self) -> bool:
+        """Whether there will be no pass any more."""
+        return bool(self._closed)
+
+    def close(self, why: str) -> None:
+        """Let the pass that runs end, and none begin after it."""
+        with self._lock:
+            self._closed = why
+
+    def release(self) -> None:
+        """Give back what the device's allocator keeps for later."""
+        gc.collect()
+        if self._device.type == "cuda":
+            with self._alone:
+                torch.cuda.empty_cache()
+        elif self._device.type == "mps":
+            torch.mps.empty_cache()

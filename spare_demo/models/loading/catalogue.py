@@ -1,0 +1,118 @@
+"""The table of models: the built-in one, and the published ones by short names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ASSETS = Path(__file__).resolve().parents[3] / "assets"
+AUTO = "auto"
+OPENAI_CLIP = (
+    "ViT-L-14-336-quickgelu",
+    "openai",
+)  # LLaVA-1.5's frozen tower; quickgelu: PLATFORM 2
+
+# LLaVA-1.5-7B in half precision: 14.2 GB of weights, 0.5 GB CLIP text side in float32, 0.6 GB cache
+# (0.5 MiB a token, 1,200 tokens), and room for activations and the CUDA context.
+GPU_BYTES_NEEDED = 18_000_000_000
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the table.
+
+    Attributes:
+        source: a folder, or a repository of the Hugging Face hub.
+        clip: open_clip name and weights of the text side; None for a folder's own ``clip/``, or of
+            a repository whose tower has no text side.
+        gpu_dtype, cpu_dtype: number format of the weights where none is asked for.
+        needs: in words, for the table.
+        note: what a visitor should know of its results, or "".
+    """
+
+    name: str
+    title: str
+    description: str
+    source: Path | str
+    clip: tuple[str, str] | None
+    gpu_dtype: torch.dtype
+    cpu_dtype: torch.dtype
+    needs: str
+    note: str = ""
+
+
+BUILT_IN = Entry(
+    name="built-in",
+    title="Built-in model",
+    description=(
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
+        "the app with LLaVA-1.5-7B on a GPU (`python app.py --model llava-1.5-7b`)."
+    ),
+    source=ASSETS / "built-in",
+    clip=None,
+    gpu_dtype=torch.float32,
+    cpu_dtype=torch.float32,
+    needs="any computer; its weights come with the program",
+)
+LLAVA_7B = Entry(
+    name="llava-1.5-7b",
+    title="LLaVA-1.5-7B",
+    description="LLaVA-1.5-7B, the model of both papers. It answers questions about photos.",
+    source="llava-hf/llava-1.5-7b-hf",
+    clip=OPENAI_CLIP,
+    gpu_dtype=torch.float16,
+    cpu_dtype=torch.bfloat16,
+    needs="a CUDA GPU with 18 GB free; downloads 16 GB the first time",
+)
+NO_CLIP_TOWER = (
+    "No relevance, so only methods without text run: this model's vision tower is not CLIP's."
+)
+_TUNED = (
+    "Relevance uses OpenAI's CLIP text side. LLaVA-NeXT trained its vision tower further, so the "
+    "two sides fit each other less well than in LLaVA-1.5."
+)
+
+
+def _large(name: str, title: str, source: str, gpu: int, download: int, **more: Any) -> Entry:
+    return Entry(
+        name=name,
+        title=title,
+        description=f"{title}. It answers questions about photos.",
+        source=source,
+        gpu_dtype=more.pop("dtype", torch.float16),
+        cpu_dtype=torch.bfloat16,
+        needs=f"a CUDA GPU with {gpu} GB free; downloads {download} GB the first time",
+        **{"clip": OPENAI_CLIP, **more},
+    )
+
+
+# The gigabytes are those that `memory.needed_bytes` gives, rounded up; tests hold them to it.
+_QWEN: dict[str, Any] = {"clip": None, "dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
+LARGER = (
+    _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 30, 28),
+    _large(
+        "llava-next-7b", "LLaVA-NeXT-7B", "llava-hf/llava-v1.6-vicuna-7b-hf", 18, 16, note=_TUNED
+    ),
+    _large(
+        "llava-next-13b", "LLaVA-NeXT-13B", "llava-hf/llava-v1.6-vicuna-13b-hf", 32, 28, note=_TUNED
+    ),
+    _large("qwen2.5-vl-3b", "Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct", 9, 8, **_QWEN),
+    _large("qwen2.5-vl-7b", "Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B-Instruct", 19, 17, **_QWEN),
+)
+CATALOGUE = {entry.name: entry for entry in (BUILT_IN, LLAVA_7B, *LARGER)}
+
+
+def catalogue() -> list[dict[str, str]]:
+    """The table as rows of text: name, title, needs, description."""
+    rows = [
+        {"name": e.name, "title": e.title, "needs": e.needs, "description": e.description}
+        for e in CATALOGUE.values()
+    ]
+    auto = f"{LLAVA_7B.name} where a CUDA GPU has room for it, else {BUILT_IN.name}."
+    return [
+        {"name": AUTO, "title": "Automatic", "needs": "any computer", "description": auto},
+        *rows,
+    ]

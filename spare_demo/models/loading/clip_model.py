@@ -1,0 +1,120 @@
+"""What LLaVA-1.5 and LLaVA-NeXT share: CLIP's vision transformer, one pass for all its uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from spare_demo.images.geometry import Grid, MultiGrid
+from spare_demo.models.base import ModelError, Picture
+from spare_demo.models.families.clip_tower import CLIP_READS, INPUTS, clip_reads
+from spare_demo.models.generate.passes import Beside, handed_out
+from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.models.model import Model
+
+RELEVANCE_LAYERS = (-2, -1)
+
+
+class ClipModel(Model):
+    """A family whose vision tower is CLIP's, so that CLIP relevance needs no second pass.
+
+    Attributes:
+        size, patch: side of what the tower is given and of one token, in input pixels.
+    """
+
+    kept_whole = ("model.vision_tower", "model.multi_modal_projector", "lm_head")
+    clip_tower = True
+    reads = CLIP_READS
+
+    def __init__(self, hf: Any, processor: Any, text_tower: TextTower | None, **words: Any):
+        """As `Model`."""
+        super().__init__(hf, processor, text_tower, **words)
+        self.size: int = self._config.vision_config.image_size
+        self.patch: int = self._config.vision_config.patch_size
+
+    def _see(
+        self,
+        photo: Image.Image,
+        pixel_values: Tensor,
+        grid: Grid | MultiGrid,
+        beside: Beside | None = None,
+        **further: Any,
+    ) -> Picture:
+        """One pass over v views of p patches, as the `Picture` of its n visual tokens.
+
+        Args:
+            pixel_values: (v, 3, S, S) or (1, v, 3, S, S), float32, CPU.
+            beside: as of `Model.look`.
+            further: other fields of `Picture`.
+        """
+        layer = self._config.vision_feature_layer
+        chosen = [layer] if isinstance(layer, int) else list(layer)
+        tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
+        layers = {*chosen, *RELEVANCE_LAYERS, *INPUTS}
+        # (n,) for each visual token its place in the v * p patches; None where they are the same.
+        order = torch.tensor(grid.place) if isinstance(grid, MultiGrid) else None
+        pixels = pixel_values.flatten(0, -4)
+
+        def in_order(patches: Tensor) -> Tensor:
+            """(v, p, …) -> (n, …)."""
+            flat = patches.flatten(0, 1)
+            return flat if order is None else flat[order.to(flat.device)]
+
+        def see() -> tuple[Tensor, dict[int, Tensor]]:
+            hidden = tower(
+                pixels.to(self.device, self.dtype), output_hidden_states=sorted(layers)
+            ).hidden_states
+            states = torch.cat([hidden[i] for i in chosen], dim=-1)  # (v, 1 + p, w)
+            return in_order(projector(states[:, 1:])), {i: hidden[i] for i in layers}
+
+        (features, hidden), seconds = self._passes.run(see, beside)
+        # Outside the pass: plain tensors, which others may do any arithmetic with.
+        hidden = {i: states.clone() for i, states in hidden.items()}
+        states = torch.cat([hidden[i] for i in chosen], dim=-1)
+        reads: dict[str, Any] = {}
+        classes = states[:, 0]
+        if isinstance(grid, MultiGrid):
+            reads["view"] = torch.tensor(grid.view)
+            classes = classes[reads["view"].unique()]  # a view may have lost all its tokens
+        reads |= clip_reads(
+            tower,
+            projector,
+            self._passes,
+            hidden,
+            handed_out(in_order(states[:, 1:])),
+            handed_out(classes),
+            order,
+        )
+        return Picture(
+            photo=photo,
+            pixel_values=pixel_values,
+            grid=grid,
+            features=handed_out(features),
+            hidden={i: in_order(hidden[i][:, 1:]) for i in RELEVANCE_LAYERS},  # no class token
+            encode_seconds=seconds,
+            reads=reads,
+            **further,
+        )
+
+    def _check(self) -> None:
+        if self._config.vision_config.model_type != "clip_vision_model":
+            raise ModelError(
+                "This checkpoint's vision tower is not CLIP's. Choose a LLaVA checkpoint that has "
+                "CLIP's."
+            )
+        if self._config.vision_feature_select_strategy != "default":
+            raise ModelError(
+                "This checkpoint gives the class token to the language model too, which has no "
+                "place on the picture. Choose a checkpoint that drops it, as LLaVA does."
+            )
+        self._check_image_token()
+        tower, width = self.text_tower, self._config.vision_config.hidden_size
+        if tower is not None and tower.proj.shape[0] != width:
+            raise ModelError(
+                "This checkpoint's CLIP folder belongs to another vision tower: the widths differ "
+                f"({tower.proj.shape[0]} and {width}). Get both from one source, or remove clip/ "
+                "to go without relevance."
+            )

@@ -1,0 +1,236 @@
+"""Names -> models: one of the table, or any folder or repository of a known family.
+
+Untrained or half-loaded weights never answer: whatever is missing, cut off or does not fit stops
+the loading with a `ModelError` that says what to do next and names no path but the one typed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spare_demo.models.base import ModelError
+from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.loading.catalogue import (
+    AUTO,
+    BUILT_IN,
+    CATALOGUE,
+    GPU_BYTES_NEEDED,
+    LLAVA_7B,
+    NO_CLIP_TOWER,
+    OPENAI_CLIP,
+    Entry,
+)
+from spare_demo.models.loading.checkpoint import (
+    folder_revision,
+    read_checkpoint,
+    revision_of,
+    vision_is_openai_clip,
+)
+from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit
+from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.models.model import Model
+
+_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def choose(device: str = "auto") -> tuple[str, str]:
+    """What "auto" stands for on this machine.
+
+    Returns:
+        a catalogue name, and a sentence that says why.
+    """
+    wanted = _device(device)
+    if wanted.type != "cuda":
+        return (
+            BUILT_IN.name,
+            f"{BUILT_IN.title}: LLaVA-1.5-7B needs a CUDA GPU, and none is in use."
+            + (_unusable_gpu() if device == "auto" else ""),
+        )
+    free, _ = torch.cuda.mem_get_info(wanted)
+    room = (
+        f"the GPU has {free / 1e9:.0f} GB free and LLaVA-1.5-7B needs {GPU_BYTES_NEEDED / 1e9:.0f}"
+    )
+    entry = LLAVA_7B if free >= GPU_BYTES_NEEDED else BUILT_IN
+    return entry.name, f"{entry.title}: {room}."
+
+
+def load_model(
+    name: str = AUTO,
+    device: str = "auto",
+    dtype: torch.dtype | None = None,
+    bits: int = 16,
+    report: Callable[[str], None] = lambda sentence: None,
+    instead_of: Model | None = None,
+) -> Model:
+    """Load, check and warm up a model.
+
+    Args:
+        name: "auto", a name of `CATALOGUE`, a folder that holds a checkpoint, or a repository of
+            the Hugging Face hub ("owner/name").
+        device: "auto" (CUDA if there is one, else CPU), "cpu", "cuda", "cuda:1", "mps". With
+            "auto" or "cuda" a model too large for one GPU is spread over all of them.
+        dtype: number format of the weights; None takes what suits model and device.
+        bits: 16 for that format; 8 or 4 quantise the language model (needs bitsandbytes).
+        report: gets a sentence about the memory needed and free, before loading starts.
+        instead_of: a model on the same device that goes before this one comes: closed once all
+            that can be known of this one without reading its weights speaks for it.
+
+    Raises:
+        ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
+    """
+    if bits not in BITS:
+        raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
+    place = _device(device)
+    spread = place.type == "cuda" and place.index is None
+    fit = Fit(place, spread, dtype, bits, report)
+    if instead_of is not None:
+        fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
+    if name == AUTO:
+        name, why = choose(device)
+        try:
+            model = _load(CATALOGUE[name], fit, (why,))
+        except ModelError as error:
+            if name == BUILT_IN.name:
+                raise
+            why = f"{BUILT_IN.title}, because LLaVA-1.5-7B could not be loaded: {error}"
+            model = _load(BUILT_IN, dataclasses.replace(fit, bits=16), (why,))
+    elif name in CATALOGUE:
+        model = _load(CATALOGUE[name], fit, ())
+    elif name and Path(name).is_dir():
+        model = _load_other(Path(name), fit)
+    elif re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+        model = _load_other(name, fit)
+    else:
+        known = ", ".join([AUTO, *CATALOGUE])
+        raise ModelError(
+            f"There is no model '{name}'. Choose one of: {known}, the path of a folder that "
+            "holds a checkpoint, or a repository of the Hugging Face hub such as "
+            "llava-hf/llava-1.5-7b-hf."
+        )
+    try:
+        model.warm_up()
+    except OutOfMemory:
+        model.close(f"{model.title} was too large.")
+        raise ModelError(
+            f"{model.title} was loaded, but there is not enough memory left to answer. {TAKE_LESS}"
+        ) from None
+    return model
+
+
+def _closing(model: Model) -> Callable[[], None]:
+    return lambda: model.close(
+        f"{model.title} made room for another model. The page opens anew when that one is loaded: "
+        "ask again then."
+    )
+
+
+def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
+    if isinstance(entry.source, Path) and not (entry.source / "config.json").is_file():
+        raise ModelError(
+            f"The weights of the {entry.name} model are not here. They come with the repository, "
+            "in assets/built-in: get it whole, or train them with "
+            "`python -m spare_demo.scenes.train`."
+        )
+    # The text side first: should it be missing, 14 GB need not be read to find out.
+    tower: TextTower | None = None
+    if entry.clip:
+        tower = TextTower.from_open_clip(*entry.clip)
+    elif isinstance(entry.source, Path):
+        tower = TextTower.from_folder(entry.source / "clip")
+    dtype = fit.dtype or (entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype)
+    family, hf, processor = read_checkpoint(
+        entry.source, entry.title, dataclasses.replace(fit, dtype=dtype)
+    )
+    return family(
+        hf,
+        processor,
+        tower,
+        name=entry.name,
+        title=entry.title,
+        description=entry.description,
+        revision=_revision(entry.source, hf, fit.bits),
+        notes=(*notes, entry.note) if entry.note else notes,
+    )
+
+
+def _load_other(source: Path | str, fit: Fit) -> Model:
+    """A checkpoint that the table does not know."""
+    local = isinstance(source, Path)
+    name = source.resolve().name if isinstance(source, Path) else source
+    label = f"The model {'folder ' if local else ''}'{name}'"
+    family, hf, processor = read_checkpoint(source, label, fit)
+    notes: list[str] = []
+    tower: TextTower | None = None
+    if not family.clip_tower:
+        notes.append(NO_CLIP_TOWER)
+    elif isinstance(source, Path) and (source / "clip").is_dir():
+        tower = TextTower.from_folder(source / "clip")
+    elif vision_is_openai_clip(hf.config.vision_config):
+        try:
+            tower = TextTower.from_open_clip(*OPENAI_CLIP)
+            notes.append(
+                "Relevance uses OpenAI's CLIP ViT-L/14-336 text side; it is exact only if this "
+                "checkpoint left that vision tower as it was."
+            )
+        except ModelError as error:
+            notes.append(f"No relevance, so only methods without text run: {error}")
+    else:
+        notes.append(
+            "No relevance, so only methods without text run: there is no clip/ sub-folder and the "
+            "vision tower is none whose text side is known."
+        )
+    return family(
+        hf,
+        processor,
+        tower,
+        name=name,
+        title=name,
+        description=f"A checkpoint of {family.hf_class} from "
+        f"{'a local folder' if local else 'the Hugging Face hub'}.",
+        revision=_revision(source, hf, fit.bits),
+        notes=notes,
+    )
+
+
+def _revision(source: Path | str, hf: Any, bits: int) -> str:
+    if isinstance(source, Path):
+        found = folder_revision(source)
+    else:
+        found = str(getattr(hf.config, "_commit_hash", None) or "")[:12]
+    return revision_of(found, bits)
+
+
+def _unusable_gpu() -> str:
+    """A sentence about an NVIDIA GPU that this torch cannot use, or ""."""
+    if torch.cuda.is_available() or not _NVIDIA_DRIVER.is_file():
+        return ""
+    cuda = torch.version.cuda
+    built = f"needs a driver for CUDA {cuda}" if cuda else "is built without CUDA"
+    return (
+        f" There is an NVIDIA driver, but the PyTorch installed here {built}: update the driver, "
+        "or install PyTorch for the CUDA version that nvidia-smi names."
+    )
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ModelError(f"There is no device '{name}'. Choose auto, cpu, cuda or mps.") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ModelError(
+            f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
+        )
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ModelError(f"The device '{name}' is not supported. Choose auto, cpu, cuda or mps.")
+    return device

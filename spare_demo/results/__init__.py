@@ -1,0 +1,1 @@
+"""Results on disk: pictures, result.json, and archives to cite."""

@@ -1,0 +1,109 @@
+"""One file to cite a comparison by: all that was found, its pictures, and how to repeat it."""
+
+from __future__ import annotations
+
+import io
+import shlex
+import zipfile
+from collections.abc import Collection
+
+from spare_demo.analysis.cost import UNPRUNED
+from spare_demo.comparison.pipeline import Comparison
+from spare_demo.comparison.request import choose, name_of
+from spare_demo.models import CATALOGUE, bits_of
+from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.render.png import png_bytes
+from spare_demo.results.drawings import PANELS, USUAL, drawings
+from spare_demo.results.export import png, result_text
+from spare_demo.results.record import versions
+
+_THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same comparison gives the same bytes
+
+
+def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
+    """A zip: result.json, each panel as PNG and SVG, the picture, and README.txt with the commands.
+
+    Args:
+        panels: names of `drawings.PANELS`; one that this comparison lacks is left out.
+        link: an address that reopens the settings, to stand in the README.
+
+    Raises:
+        ValueError: an unknown panel, or none at all.
+    """
+    if not panels:
+        raise ValueError(f"Choose at least one picture: {', '.join(PANELS)}.")
+    files: dict[str, bytes] = {"result.json": result_text(comparison).encode()}
+    sentences: dict[str, str] = {}
+    for drawing in drawings(comparison, panels):
+        files[f"{drawing.name}.png"] = png(drawing.drawn.image)
+        sentences[drawing.name] = drawing.drawn.sentence
+        files[f"{drawing.name}.svg"] = drawing.svg.encode()
+    files["picture.png"] = png_bytes(comparison.view.photo)
+    files["README.txt"] = _readme(comparison, sentences, link).encode()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for name, data in files.items():
+            zipped.writestr(zipfile.ZipInfo(name, _THEN), data, zipfile.ZIP_DEFLATED)
+    return archive.getvalue()
+
+
+def command_line(comparison: Comparison) -> str:
+    """The command that asks the model again and comes to the same.
+
+    Where a method was given settings that have no flag, or a set was made by hand, the command
+    takes them from result.json.
+    """
+    methods = comparison.exploration.methods
+    named = [_name(label, method, comparison.seed) for label, method in methods.items()]
+    start = ["python", "-m", "spare_demo", "compare"]
+    if None in named:
+        return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
+    flags = {
+        "--model": comparison.model,
+        "--bits": bits_of(comparison.revision),
+        "--budget": comparison.budget,
+        "--seed": comparison.seed,
+        "--max-new-tokens": comparison.max_new_tokens,
+        "--aspect": comparison.aspect,
+        "--relevance-layer": comparison.relevance.layer,
+        "--relevance-text": comparison.relevance.text,
+        "--out": "again",
+    }
+    words = [f"{flag}={value}" for flag, value in flags.items()]
+    words += ["--together"] if comparison.together else []
+    asked = ["picture.png", comparison.view.question]
+    names = [name for name in named if name is not None]
+    # After "--", so that a question may begin with a dash.
+    return shlex.join([*start, *words, "--methods", *names, "--", *asked])
+
+
+def _name(label: str, method: object, seed: int) -> str | None:
+    """What --methods calls this one, or None if that would make another method or label."""
+    if not isinstance(method, Pruner) or method.name not in PRUNERS:
+        return None
+    name = name_of(method)
+    same = list(choose((name,), seed).values()) == [method]
+    return name if same and (label == name or label.startswith(f"{name} (")) else None
+
+
+def _readme(comparison: Comparison, sentences: dict[str, str], link: str | None) -> str:
+    found = comparison.answers
+    titles = {UNPRUNED: "All tokens", **comparison.exploration.titles}
+    answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in found.items())
+    captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
+    packages = ", ".join(f"{name} {number}" for name, number in versions().items())
+    opened = f"\nThe same settings on the page:\n  {link}\n" if link else ""
+    model = comparison.model
+    local = model not in CATALOGUE and "/" not in model  # its path is nobody else's business
+    where = f"There --model needs the path of the folder {model}.\n" if local else ""
+    return (
+        f"Question: {comparison.view.question or '(none)'}\n"
+        f"Model: {comparison.model} {comparison.revision}\n"
+        f"Answers:\n{answers}\n\n"
+        f"Draw this again, without a model, from result.json (it holds the picture):\n"
+        f"  python -m spare_demo compare --from result.json --out again\n"
+        f"Ask the model again:\n"
+        f"  {command_line(comparison)}\n{where}{opened}\n"
+        f"Made with {packages}.\n\n"
+        f"{captions}\n"
+    )

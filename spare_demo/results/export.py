@@ -1,0 +1,68 @@
+"""A comparison as files: its pictures, its curve and `result.json`, in one folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+from PIL import Image
+
+from spare_demo.comparison.pipeline import Comparison
+from spare_demo.render.png import png_bytes
+from spare_demo.results.drawings import USUAL, curve, drawings
+from spare_demo.results.record import record
+
+
+def write(
+    comparison: Comparison,
+    folder: Path,
+    panels: Collection[str] = USUAL,
+    result: str | None = None,
+) -> list[str]:
+    """Write everything into `folder`, which is made if need be.
+
+    result: the text of result.json where the comparison was read from one; None makes it.
+
+    Returns the names of the files; with the usual panels comparison.png, kept-….png per label (of
+    a method inside the language model one for each layer where tokens leave), difference.png (of
+    the first two labels with one set), relevance.png (with a question), reconstruction.png, the
+    same to hover over in reconstruction.html, and result.json. Raises OSError if the folder cannot
+    be written, ValueError for a panel that is not one of `drawings.PANELS`.
+    """
+    made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(comparison, panels)}
+    if "reconstruction" in panels:
+        made["reconstruction.html"] = _curve_page(comparison).encode()
+    made["result.json"] = (result or result_text(comparison)).encode()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, data in made.items():
+        (folder / name).write_bytes(data)
+    return list(made)
+
+
+def result_text(comparison: Comparison) -> str:
+    """result.json, the picture included: `reopen` draws the same from it again."""
+    told = record(comparison, with_picture=True)
+    return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def png(image: Image.Image) -> bytes:
+    """PNG at 300 dots an inch, at which a picture is about as wide as a column of a paper."""
+    return png_bytes(image, optimize=True, dpi=(300, 300))
+
+
+def _curve_page(comparison: Comparison) -> str:
+    drawn = curve(comparison)
+    # The whole of plotly.js goes into the page, so that it opens without a network; its button
+    # that uploads the chart does not.
+    chart = drawn.image.to_html(
+        include_plotlyjs=True,
+        full_html=False,
+        config={"displayModeBar": False},
+        div_id="reconstruction",  # plotly's own would be another one each time
+    )
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reconstruction</title>'
+        f'<body style="font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto">'
+        f"{chart}<p>{drawn.sentence}</p></body></html>\n"
+    )

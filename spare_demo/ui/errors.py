@@ -1,0 +1,30 @@
+"""What goes wrong, in words that a visitor or a caller may read."""
+
+from __future__ import annotations
+
+import logging
+
+from spare_demo.models import ModelError
+from spare_demo.models.generate.passes import is_out_of_memory
+
+SORRY = (
+    "Something went wrong on the server. Your picture and question are still here: ask again, or "
+    "try a smaller picture."
+)
+
+_NO_MEMORY = (
+    "There was not enough memory for this picture. Ask again with a smaller one, or with methods "
+    "that take less; everything else goes on."
+)
+
+_log = logging.getLogger(__name__)
+
+
+def sentence(error: Exception) -> str:
+    """The message of what is made for them, as of a ValueError (a PictureError is one) or a
+    ModelError. Of anything else they learn only that it happened, and the log the rest.
+    """
+    if isinstance(error, ValueError | ModelError):
+        return str(error)
+    _log.error("An event failed", exc_info=error)
+    return _NO_MEMORY if is_out_of_memory(error) else SORRY

@@ -1,0 +1,120 @@
+"""One model at a time, and on a private page another one in its place. No Gradio.
+
+The page that shows a model is made for it: methods that can run, ways of seeing, the slider's end.
+So another model means another page: `change` loads the model, and whoever serves the page waits
+for it (`following`), closes the old page and opens the new one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+from collections.abc import Callable
+
+from spare_demo.models import CATALOGUE, Model, ModelError, load_model
+from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import read_method
+from spare_demo.settings import Settings
+
+Report = Callable[[str], None]
+
+_log = logging.getLogger(__name__)
+
+
+class Exchange:
+    """The model of one private page, and how it is given up for another.
+
+    Attributes:
+        settings: what the page runs with; its model is the name under which `model` was loaded.
+    """
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self.model = model
+        name = model.name if settings.model == AUTO else settings.model
+        self.settings = dataclasses.replace(settings, model=name)
+        self._loading = threading.Lock()
+        self._ready = threading.Event()
+        self._following: tuple[Model, Settings] | None = None
+
+    @property
+    def offered(self) -> list[tuple[str, str]]:
+        """(words, name) of the models that the server was told of and those of the table."""
+        told = dict.fromkeys((self.settings.model, *self.settings.models, *CATALOGUE))
+        return [(_words(name), name) for name in told if name != AUTO]
+
+    def change(self, name: str | None, bits: int, report: Report) -> str:
+        """Load another model in this one's place.
+
+        Args:
+            name: what `load_model` takes, "auto" excepted.
+            bits: 16, 8 or 4.
+            report: gets sentences about the memory, the first before this model is given up.
+
+        Returns:
+            what became of it, as a sentence. If the new model's weights turn out to be unusable
+            when this one is gone already, this one is loaded again.
+
+        Raises:
+            ModelError: it is not to be had; this model is as it was.
+            ValueError: other bits; likewise.
+        """
+        wanted = (name or "").strip()
+        if not wanted or wanted == AUTO:
+            raise ModelError("Choose a model from the list, or type a folder or a repository.")
+        if (wanted, bits) == (self.settings.model, self.settings.bits):
+            raise ModelError(f"{self.model.title} answers here already. Choose another model.")
+        if not self._loading.acquire(blocking=False):
+            raise ModelError("A model is being loaded. Wait until the page opens anew.")
+        try:
+            if self._following is not None:
+                raise ModelError("Another model is loaded. Wait until the page opens anew.")
+            settings = dataclasses.replace(self.settings, model=wanted, bits=bits)
+            return self._load_or_return(settings, report)
+        finally:
+            self._loading.release()
+
+    def following(self) -> tuple[Model, Settings]:
+        """Wait for the model after this one: it, and what its page is to run with."""
+        self._ready.wait()
+        assert self._following is not None
+        return self._following
+
+    def _load_or_return(self, settings: Settings, report: Report) -> str:
+        try:
+            self._load(settings, report)
+            return "It is loaded. The page opens anew with it."
+        except Exception as error:
+            if not self.model.closed:
+                raise
+            _log.exception("A model failed after the one before it was given up")
+            told = isinstance(error, ModelError | ValueError)
+            reason = str(error) if told else f"{settings.model} could not be loaded."
+        try:
+            self._load(self.settings, report)
+        except ModelError:  # its folder was moved meanwhile, or its memory taken
+            self._load(dataclasses.replace(self.settings, model=BUILT_IN.name, bits=16), report)
+        return f"{reason} The page opens anew with the model it had, or else the built-in one."
+
+    def _load(self, settings: Settings, report: Report) -> None:
+        old = None if self.model.closed else self.model
+        model = load_model(
+            settings.model, settings.device, bits=settings.bits, report=report, instead_of=old
+        )
+        if settings.capture_prefill:
+            model.capture_prefill()
+        able = tuple(name for name in settings.methods if _runs(name, model))
+        self._following = model, dataclasses.replace(settings, methods=able or Settings.methods)
+        self._ready.set()
+
+
+def _runs(name: str, model: Model) -> bool:
+    """Whether a method, or its text-free form, can run on the model."""
+    method = read_method(name, PRUNERS)
+    return method.reason_against(model.supplies) is None or bool(method.text_free)
+
+
+def _words(name: str) -> str:
+    entry = CATALOGUE.get(name)
+    return name if entry is None else f"{entry.title}: {entry.needs}"

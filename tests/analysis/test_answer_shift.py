@@ -1,0 +1,233 @@
+"""What pruning changes: forced words, KL, first differing words, one question against another."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import references
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from spare_demo.analysis.answer_shift import (
+    against,
+    change,
+    first_difference,
+    first_token_kl,
+    kl_curves,
+    word_maps,
+)
+from spare_demo.comparison.request import choose
+from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.models import Answer, LlavaModel, View
+from spare_demo.pruners.random import Random
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.tokens import Selection
+
+QUESTION = "Which number is written on the small triangle?"
+
+
+@pytest.fixture(scope="module")
+def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
+    return tiny_model.encode(photo, QUESTION)
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_model: LlavaModel, view: View) -> Answer:
+    return tiny_model.answer(view, None, 5)
+
+
+@pytest.fixture(scope="module")
+def exploration(view: View) -> Exploration:
+    return explore(view, {**choose(("spare", "uniform")), "mine": Selection(order=[7, 2])})
+
+
+def one_pass(model: LlavaModel, view: View, kept: list[int], ids: list[int]) -> np.ndarray:
+    """(t, vocabulary) log-probabilities by a single pass over prompt and words, in float64."""
+    embed = model.hf.get_input_embeddings()
+    place = (view.input_ids[0] == model.hf.config.image_token_id).nonzero().flatten()
+    parts = [
+        embed(view.input_ids[0, : int(place[0])]),
+        view.tokens.features[kept],
+        embed(view.input_ids[0, int(place[-1]) + 1 :]),
+        embed(torch.tensor(ids[:-1], dtype=torch.long)),
+    ]
+    with torch.no_grad():
+        logits = model.hf(inputs_embeds=torch.cat(parts)[None]).logits[0, -len(ids) :]
+    raw = logits.double().numpy()
+    return raw - np.log(np.exp(raw).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("kept", [list(range(16)), [3, 8, 11]])
+def test_given_words_are_scored_as_one_pass_scores_them(
+    tiny_model: LlavaModel, view: View, kept: list[int]
+) -> None:
+    ids = [40, 41, 300, 5]
+    forced = tiny_model.score(view, Selection(order=kept), ids)
+    assert forced.token_ids == tuple(ids)
+    expected = one_pass(tiny_model, view, kept, ids)[range(4), ids]
+    np.testing.assert_allclose(forced.log_probabilities, expected, atol=1e-4)
+    assert forced.text == tiny_model.tokenizer.decode(ids, skip_special_tokens=True).strip()
+
+
+def test_the_words_an_answer_chose_are_scored_as_it_wrote_them(
+    tiny_model: LlavaModel, view: View, whole: Answer
+) -> None:
+    forced = tiny_model.score(view, None, whole.token_ids)
+    assert forced.log_probabilities == whole.log_probabilities
+    assert forced.token_ids == whole.token_ids
+    assert len(whole.log_probabilities) == len(whole.token_ids)
+
+
+def test_a_token_that_ends_an_answer_may_be_given_at_its_end(
+    tiny_model: LlavaModel, view: View
+) -> None:
+    end = tiny_model.hf.generation_config.eos_token_id
+    assert isinstance(end, int)
+    forced = tiny_model.score(view, None, [40, end])
+    assert forced.token_ids == (40, end)
+    assert forced.ended == "end"
+    with pytest.raises(ValueError, match="at least 1"):
+        tiny_model.score(view, None, [])
+
+
+def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answer) -> None:
+    kept = [1, 6, 9]
+    found = change(tiny_model, view, Selection(order=kept), whole)
+    assert found is not None
+    ids = list(whole.token_ids)
+    q = one_pass(tiny_model, view, kept, ids)
+    p = one_pass(tiny_model, view, list(range(16)), ids)
+    assert found.kl == pytest.approx((np.exp(p[0]) * (p[0] - q[0])).sum(), abs=1e-4)
+    count = len(found.words)
+    assert count == len(ids) - (whole.ended == "end")
+    rows = range(count)
+    np.testing.assert_allclose(found.pruned, np.exp(q)[rows, ids[:count]], atol=1e-5)
+    np.testing.assert_allclose(found.whole, np.exp(p)[rows, ids[:count]], atol=1e-5)
+    assert found.probability == pytest.approx(np.exp(q[rows, ids[:count]].sum()), rel=1e-3)
+    assert found.whole_probability == pytest.approx(np.exp(p[rows, ids[:count]].sum()), rel=1e-3)
+    assert "".join(found.words).strip() == whole.text
+    json.dumps(dataclasses.asdict(found), allow_nan=False)
+
+
+def test_with_every_token_kept_nothing_changes(
+    tiny_model: LlavaModel, view: View, whole: Answer
+) -> None:
+    found = change(tiny_model, view, Selection(order=list(reversed(range(16)))), whole)
+    assert found is not None
+    assert found.kl == 0
+    assert found.pruned == found.whole
+
+
+def test_an_answer_without_a_token_has_no_change(
+    tiny_model: LlavaModel, view: View, whole: Answer
+) -> None:
+    none = dataclasses.replace(whole, token_ids=())
+    assert change(tiny_model, view, Selection(order=[1]), none) is None
+
+
+def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: Answer) -> None:
+    view, steps = exploration.view, []
+    for curves in kl_curves(tiny_model, exploration, whole, (4, 1, 9, 99), (0, 5)):
+        steps.append(curves)
+    assert [step.budgets for step in steps] == [(1,), (1, 4), (1, 4, 9), (1, 4, 9, 16)]
+    assert [step.done for step in steps] == [0.25, 0.5, 0.75, 1]
+    last = steps[-1]
+    assert set(last.series) == {"spare", "uniform"}
+    for label, curve in last.series.items():
+        assert curve[-1] == 0
+        for k, kl in zip(last.budgets[:-1], curve, strict=False):
+            picks = exploration.selections(k)[label]
+            expected = first_token_kl(whole, tiny_model.answer(view, picks, 1))
+            assert kl == expected
+            assert kl > 0
+    answer = tiny_model.answer(view, Selection(order=[7, 2]), 1)
+    assert last.points == {"mine": (2, first_token_kl(whole, answer))}
+    draws = np.array(
+        [
+            [
+                first_token_kl(whole, tiny_model.answer(view, Random(s).select(view.tokens, k), 1))
+                for k in (1, 4, 9)
+            ]
+            for s in (0, 5)
+        ]
+    )
+    mean, low, high = (np.array(part) for part in last.random)
+    np.testing.assert_allclose(mean[:3], draws.mean(axis=0))
+    np.testing.assert_array_equal(low[:3], draws.min(axis=0))
+    np.testing.assert_array_equal(high[:3], draws.max(axis=0))
+    assert (mean[3], low[3], high[3]) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "word", "spans"),
+    [
+        ("7", "1", 0, ((0, 1), (0, 1))),
+        ("the blue star", "the  red star", 1, ((4, 8), (5, 8))),
+        ("a red star", "a red", 2, ((6, 10), (5, 5))),
+        ("", "yes", 0, ((0, 0), (0, 3))),
+    ],
+)
+def test_the_first_differing_word(
+    a: str, b: str, word: int, spans: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    found = first_difference(a, b)
+    assert found is not None
+    assert (found.word, (found.a, found.b)) == (word, spans)
+
+
+@given(st.text(max_size=20), st.text(max_size=20))
+@settings(deadline=None, derandomize=True)
+def test_answers_differ_where_their_words_do(a: str, b: str) -> None:
+    found = first_difference(a, b)
+    assert (found is None) == (a.split() == b.split())
+    if found:
+        assert a.split()[: found.word] == b.split()[: found.word]
+        assert a[slice(*found.a)] != b[slice(*found.b)]
+        mirrored = first_difference(b, a)
+        assert mirrored is not None
+        assert (mirrored.a, mirrored.b) == (found.b, found.a)
+
+
+def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
+    methods = choose(("spare", "cdpruner", "cdpruner-diversity"))
+    other = tiny_model.ask(view.picture, "How many stars are there?")
+    first, second = explore(view, methods), explore(other, methods)
+    shift = against(first, second, 5)
+    assert first.relevance is not None
+    assert second.relevance is not None
+    assert shift.relevance is not None
+    np.testing.assert_allclose(shift.relevance, second.relevance - first.relevance)
+    expected = np.corrcoef(first.relevance.numpy(), second.relevance.numpy())[0, 1]
+    assert shift.correlation == pytest.approx(expected)
+    for label, moved in shift.picks.items():
+        one, two = (set(e.selections(5)[label].order.tolist()) for e in (first, second))
+        assert moved.jaccard == len(one & two) / len(one | two)
+        assert moved.chance == pytest.approx(references.mean_jaccard(16, 5, 5))
+    assert shift.picks["cdpruner-diversity"].jaccard == 1  # the question plays no part in it
+
+    same = against(first, first, 5)
+    assert same.relevance is not None
+    assert not same.relevance.any()
+    assert same.correlation == pytest.approx(1)
+    silent = against(first, explore(tiny_model.ask(view.picture, ""), methods), 5)
+    assert (silent.relevance, silent.correlation) == (None, None)
+
+
+def test_word_maps_are_the_cosines_of_the_words(tiny_model: LlavaModel, view: View) -> None:
+    words = tiny_model.ask(view.picture, QUESTION, RelevanceOptions(text="tokens"))
+    names, maps = word_maps(words)
+    assert names == words.text_words
+    assert maps.shape == (16, len(names))
+    assert words.tokens.clip_image is not None
+    assert words.tokens.clip_text is not None
+    expected = references.cosines(
+        references.as_array(words.tokens.clip_image), references.as_array(words.tokens.clip_text)
+    )
+    np.testing.assert_allclose(maps, expected, atol=1e-12)
+    with pytest.raises(ValueError, match="no words"):
+        word_maps(view)

@@ -1,0 +1,41 @@
+"""The likeliest first words of several answers, on logits made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+from spare_demo.analysis.first_words import first_words
+from spare_demo.models import Answer
+
+WORDS = ["red", "green", "blue", " "]
+
+
+def decode(tokens) -> str:
+    return "".join(WORDS[token] for token in tokens)
+
+
+def answer(*probabilities: float) -> Answer:
+    logits = torch.tensor(probabilities, dtype=torch.float64).log().float()
+    return Answer("x", (0,), 5, 4, 0.1, 0.1, 100, (4,), logits, "end")
+
+
+def test_every_answer_has_its_best_on_the_list_with_the_probability_under_all() -> None:
+    found = first_words(
+        {"unpruned": answer(0.7, 0.1, 0.15, 0.05), "A": answer(0.2, 0.6, 0.1, 0.1)}, decode, most=1
+    )
+    assert [word.text for word in found] == ["red", "green"]
+    assert found[0].probabilities == pytest.approx({"unpruned": 0.7, "A": 0.2})
+    assert found[1].probabilities == pytest.approx({"unpruned": 0.1, "A": 0.6})
+
+
+def test_a_token_of_blanks_keeps_its_blanks() -> None:
+    (found,) = first_words({"unpruned": answer(0.1, 0.1, 0.1, 0.7)}, decode, most=1)
+    assert found.text == " "
+
+
+def test_an_answer_stopped_before_its_prefill_has_none() -> None:
+    none = dataclasses.replace(answer(1.0, 0, 0, 0), first_logits=torch.empty(0))
+    assert first_words({"unpruned": none}, decode) == []

@@ -1,0 +1,114 @@
+"""The search for the smallest sufficient budget: on answers known by hand, and on a real model."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from spare_demo.analysis.min_budget import Sufficiency, Trial, find_sufficient
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.tokens import Selection
+
+
+class Oracle:
+    """Answers "seven" at the budgets it was told, else the budget itself."""
+
+    def __init__(self, same: list[bool]) -> None:
+        self.same, self.asked = same, []
+
+    def answer(self, view: Any, picks: Selection, longest: int) -> Any:
+        k = len(picks)
+        assert picks.order.tolist() == list(range(k))
+        self.asked.append(k)
+        return SimpleNamespace(text="seven" if self.same[k - 1] else str(k))
+
+
+WHOLE: Any = SimpleNamespace(text="seven", stopped=False)
+
+
+def search(same: list[bool]) -> tuple[list[Sufficiency], list[int]]:
+    n = len(same)
+    view: Any = SimpleNamespace(tokens=SimpleNamespace(n=n))
+    oracle: Any = Oracle(same)
+    found = list(find_sufficient(oracle, view, Selection(order=range(n)), WHOLE, 8))
+    return found, oracle.asked
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=80))
+@settings(deadline=None, derandomize=True)
+def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(same: list[bool]) -> None:
+    same[-1] = True  # all tokens are the unpruned prompt
+    found, asked = search(same)
+    last = found[-1]
+    assert last.done
+    assert len(asked) == len(set(asked))
+    tried = {trial.budget: trial for trial in last.trials}
+    assert sorted(tried) == sorted([*asked, len(same)])
+    for k, trial in tried.items():
+        assert trial.same == same[k - 1]
+        assert trial.text == ("seven" if same[k - 1] else str(k))
+        if k >= last.smallest:
+            assert trial.same
+    if last.smallest > 1:
+        assert not tried[last.smallest - 1].same
+    assert set(last.returns) == {k for k in tried if k < last.smallest and same[k - 1]}
+    grown = [len(now.trials) for now in found]
+    assert grown == ([1] if len(same) == 1 else list(range(2, len(asked) + 2)))
+
+
+@given(n=st.integers(1, 700), data=st.data())
+@settings(deadline=None, derandomize=True)
+def test_where_the_answer_changes_once_the_budget_is_exact(n: int, data: st.DataObject) -> None:
+    first = data.draw(st.integers(1, n))
+    found, asked = search([k >= first for k in range(1, n + 1)])
+    assert found[-1].smallest == first
+    assert found[-1].returns == ()
+    assert len(asked) <= 2 * n.bit_length()
+
+
+def test_the_sentence_says_what_was_tried_and_no_more() -> None:
+    trials = (Trial(8, "one", False), Trial(16, "7", True), Trial(23, "1", False))
+    known = Sufficiency((*trials, Trial(24, "7", True), Trial(576, "7", True)))
+    assert known.sentence("SPARE") == (
+        "SPARE: from 24 of 576 tokens on the unpruned answer “7” stays, at all 2 budgets tried "
+        "there; at 23 the answer is “1”. Below, it comes back at 16. Budgets between those tried "
+        "may differ."
+    )
+    always = Sufficiency((Trial(1, "", True), Trial(576, "", True)))
+    assert always.sentence("SPARE") == (
+        "SPARE: from 1 of 576 tokens on the unpruned answer, which is empty, stays, at all 2 "
+        "budgets tried there."
+    )
+    assert always.done
+
+
+def test_a_search_needs_all_picks_and_a_whole_answer() -> None:
+    view: Any = SimpleNamespace(tokens=SimpleNamespace(n=4))
+    oracle: Any = Oracle([True] * 4)
+    with pytest.raises(ValueError, match="nested"):
+        next(find_sufficient(oracle, view, Selection(order=[1, 2]), WHOLE, 8))
+    stopped: Any = SimpleNamespace(text="se", stopped=True)
+    with pytest.raises(ValueError, match="let it end"):
+        next(find_sufficient(oracle, view, Selection(order=range(4)), stopped, 8))
+
+
+def test_on_a_real_model_every_trial_is_its_own_answer(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, "Which number is written on the small triangle?")
+    picks = PRUNERS["spare"].select(view.tokens, 16)
+    whole = tiny_model.answer(view, None, 2)
+    *_, last = find_sufficient(tiny_model, view, picks, whole, 2)
+    assert last.done
+    assert last.trials[-1] == Trial(16, whole.text, True)
+    for trial in last.trials:
+        answer = tiny_model.answer(view, picks.prefix(trial.budget), 2)
+        assert trial == Trial(trial.budget, answer.text, answer.text == whole.text)
+    assert dataclasses.asdict(last)["trials"][0]["budget"] == last.trials[0].budget

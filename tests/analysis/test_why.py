@@ -1,0 +1,232 @@
+"""Why a patch was kept or lost: against least squares in float64, and against the picks' gains."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import references
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from spare_demo.analysis.why import leftover, stand_ins, weigh, why
+from spare_demo.comparison.request import choose
+from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.tokens import Selection, VisualTokens
+
+GREEDY = ["spare", "spare-reconstruction", "cdpruner", "cdpruner-paper", "cdpruner-diversity"]
+
+
+def picture(n: int, d: int, seed: int, view: torch.Tensor | None = None) -> VisualTokens:
+    g = torch.Generator().manual_seed(seed)
+    return VisualTokens(
+        torch.randn(n, d, generator=g).double() * torch.exp(torch.randn(n, 1, generator=g)),
+        torch.randn(n, 6, generator=g),
+        torch.randn(2, 6, generator=g),
+        view,
+    )
+
+
+def novelty(x: references.Array, kept: list[int]) -> references.Array:
+    """Squared sine of every row to the kept ones, by least squares."""
+    if not kept:
+        return np.ones(len(x))
+    rest = x - (np.linalg.lstsq(x[kept].T, x.T, rcond=None)[0].T @ x[kept])
+    return (rest**2).sum(axis=1) / (x**2).sum(axis=1)
+
+
+@pytest.mark.parametrize("name", GREEDY)
+@given(n=st.integers(2, 30), d=st.integers(2, 40), seed=st.integers(0, 99), data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=15)
+def test_the_pick_has_the_largest_product_and_that_is_its_gain(
+    name: str, n: int, d: int, seed: int, data: st.DataObject
+) -> None:
+    tokens, method = picture(n, d, seed), PRUNERS[name]
+    picks = method.select(tokens, n)
+    assert picks.gain is not None
+    step = data.draw(st.integers(0, min(n, d) - 1))
+    weighed = weigh(method, tokens, picks.order, step)
+    assert weighed is not None
+    pick = int(picks.order[step])
+    assert weighed.picked == pick
+    assert float(weighed.value[pick]) == pytest.approx(float(picks.gain[step]), rel=1e-9)
+    assert float(weighed.value.max()) <= float(weighed.value[pick]) * (1 + 1e-9)
+    expected = novelty(references.as_array(tokens.features), picks.order[:step].tolist())
+    np.testing.assert_allclose(weighed.novelty.numpy(), expected, atol=1e-9)
+
+
+def test_the_factors_are_the_papers() -> None:
+    tokens = picture(20, 8, 1)
+    x = references.as_array(tokens.features)
+    assert tokens.clip_image is not None
+    assert tokens.clip_text is not None
+    cosine = references.cosines(
+        references.as_array(tokens.clip_image), references.as_array(tokens.clip_text)
+    ).mean(axis=1)
+    spare = weigh(PRUNERS["spare"], tokens, [], 0)
+    cdpruner = weigh(PRUNERS["cdpruner"], tokens, [], 0)
+    assert spare is not None
+    assert cdpruner is not None
+    np.testing.assert_allclose(spare.magnitude.numpy(), (x**2).sum(axis=1))
+    np.testing.assert_allclose(spare.text.numpy(), references.softplus_weight(-cosine))
+    np.testing.assert_array_equal(cdpruner.magnitude.numpy(), np.ones(20))
+    np.testing.assert_allclose(cdpruner.text.numpy(), references.minmax_weight(-cosine) ** 2)
+    assert spare.picked is None  # no pick was told
+
+
+def test_with_several_views_novelty_is_to_the_picks_of_the_own_view() -> None:
+    view = torch.arange(24) // 8
+    tokens, method = picture(24, 6, 3, view), PRUNERS["spare"]
+    picks = method.select(tokens, 9)
+    assert picks.gain is not None
+    for step in range(9):
+        weighed = weigh(method, tokens, picks.order, step)
+        assert weighed is not None
+        pick = int(picks.order[step])
+        assert float(weighed.value[pick]) == pytest.approx(float(picks.gain[step]))
+        own = view == view[pick]
+        assert float(weighed.value[own].max()) <= float(weighed.value[pick]) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", ["random", "uniform", "anti-relevance"])
+def test_other_methods_have_no_factors(name: str) -> None:
+    tokens = picture(16, 4, 0)
+    assert PRUNERS[name].factors(tokens) is None
+    assert weigh(PRUNERS[name], tokens, [1, 2], 1) is None
+
+
+@pytest.mark.parametrize("step", [-1, 4])
+def test_a_step_beyond_the_picks_is_refused(step: int) -> None:
+    with pytest.raises(ValueError, match=r"There is no step .* from 0 to 3"):
+        weigh(PRUNERS["spare"], picture(16, 4, 0), [5, 1, 2], step)
+
+
+@given(n=st.integers(3, 30), d=st.integers(2, 40), seed=st.integers(0, 99), data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_stand_ins_are_the_projection_largest_first(
+    n: int, d: int, seed: int, data: st.DataObject
+) -> None:
+    x = picture(n, d, seed).features
+    kept = data.draw(st.permutations(range(1, n)))[: data.draw(st.integers(1, min(n - 1, d)))]
+    found = stand_ins(x, kept, 0, most=n)
+    rows = references.as_array(x)
+    expected = np.linalg.lstsq(rows[kept].T, rows[0], rcond=None)[0]
+    ranked = sorted(range(len(kept)), key=lambda i: -abs(expected[i]))
+    assert set(found.tokens) <= set(kept)
+    assert found.tokens == tuple(kept[i] for i in ranked)[: len(found.tokens)]
+    np.testing.assert_allclose(
+        found.coefficients, expected[ranked][: len(found.tokens)], rtol=1e-6, atol=1e-9
+    )
+    lengths = np.linalg.norm(rows, axis=1)
+    for token, coefficient, share in zip(
+        found.tokens, found.coefficients, found.shares, strict=True
+    ):
+        assert share == pytest.approx(abs(coefficient) * lengths[token] / lengths[0])
+    assert found.leftover == pytest.approx(novelty(rows, kept)[0], abs=1e-9)
+
+
+def test_copies_share_the_standing_in_and_an_own_copy_leaves_nothing() -> None:
+    x = torch.eye(4, 6).double()
+    x = torch.cat([x, x[:1], 2 * x[1:2]])  # 4 is 0 again, 5 is twice 1
+    both = stand_ins(x, [0, 4, 1], 5)
+    assert both.tokens == (1,)
+    assert both.coefficients == pytest.approx((2.0,))
+    assert both.shares == pytest.approx((1.0,))
+    assert both.leftover == pytest.approx(0, abs=1e-15)
+    halves = stand_ins(x, [0, 4], 0)
+    assert sorted(halves.tokens) == [0, 4]
+    assert halves.coefficients == pytest.approx((0.5, 0.5))
+    nothing = stand_ins(x, [2, 3], 5)
+    assert nothing.tokens == ()
+    assert nothing.leftover == 1
+
+
+def test_zero_tokens_stand_for_nothing_and_need_nobody() -> None:
+    x = torch.eye(3, 5).double()
+    x[2] = 0
+    assert stand_ins(x, [0, 1], 2).leftover == 0
+    assert stand_ins(x, [2], 0) == stand_ins(x, [1], 0)
+    assert stand_ins(x, [2], 0).leftover == 1
+
+
+def test_no_more_stand_ins_than_asked_for() -> None:
+    x = picture(20, 30, 5).features
+    assert len(stand_ins(x, range(1, 20), 0, most=3).tokens) == 3
+
+
+def test_leftover_of_a_merging_selection_is_not_defined() -> None:
+    tokens = picture(12, 5, 0)
+    plain = leftover(tokens, Selection(order=[3, 4]))
+    assert plain is not None
+    np.testing.assert_allclose(
+        plain.numpy(), novelty(references.as_array(tokens.features), [3, 4]), atol=1e-12
+    )
+    merged = Selection(order=[3, 4], features=tokens.features[:1], sources=torch.ones(1, 12))
+    assert leftover(tokens, merged) is None
+
+
+@pytest.fixture(scope="module")
+def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
+    view = tiny_model.encode(photo, "Which number is written on the small triangle?")
+    methods = choose(("spare", "cdpruner", "random", "uniform"))
+    return explore(view, {**methods, "mine": Selection(order=[7, 2, 11])})
+
+
+@pytest.mark.parametrize("label", ["spare", "cdpruner"])
+def test_why_a_patch_was_kept_or_lost(exploration: Exploration, label: str) -> None:
+    order = exploration.full[label].order.tolist()
+    gain = exploration.full[label].gain
+    assert gain is not None
+    kept = why(exploration, label, order[2], 5)
+    assert (kept.rank, kept.step, kept.winner) == (3, 2, order[2])
+    assert kept.factors == kept.winning
+    assert kept.factors is not None
+    assert kept.factors.value == pytest.approx(float(gain[2]), rel=1e-6)
+    assert kept.leftover == 0
+    assert kept.stand_ins is None
+
+    lost = why(exploration, label, order[9], 5)
+    assert (lost.rank, lost.step, lost.winner) == (None, 4, order[4])
+    assert lost.factors is not None
+    assert lost.winning is not None
+    assert lost.factors.value < lost.winning.value
+    assert lost.stand_ins is not None
+    assert set(lost.stand_ins.tokens) <= set(order[:5])
+    assert lost.leftover == lost.stand_ins.leftover
+    left = leftover(exploration.view.tokens, exploration.selections(5)[label])
+    assert left is not None
+    assert lost.leftover == pytest.approx(float(left[order[9]]), abs=1e-9)
+    assert exploration.relevance is not None
+    assert lost.cosine == pytest.approx(float(exploration.relevance[order[9]]))
+    later = why(exploration, label, order[9], 5, step=8)  # beyond the budget, but known
+    assert later.winner == order[8]
+
+
+@pytest.mark.parametrize("label", ["random", "uniform", "mine"])
+def test_why_without_factors_gives_the_rest(exploration: Exploration, label: str) -> None:
+    kept = exploration.selections(3)[label].order.tolist()
+    reason = why(exploration, label, kept[1], 3)
+    assert (reason.rank, reason.factors, reason.winner, reason.winning) == (2, None, None, None)
+    lost = next(patch for patch in range(16) if patch not in kept)
+    reason = why(exploration, label, lost, 3)
+    assert reason.rank is None
+    assert reason.stand_ins is not None
+    assert reason.leftover is not None
+    assert 0 <= reason.leftover <= 1
+
+
+def test_a_reason_is_plain_numbers(exploration: Exploration) -> None:
+    told = dataclasses.asdict(why(exploration, "spare", 0, 4))
+    assert json.loads(json.dumps(told, allow_nan=False))["patch"] == 0
+
+
+@pytest.mark.parametrize("patch", [-1, 16])
+def test_a_patch_that_is_not_there_is_refused(exploration: Exploration, patch: int) -> None:
+    with pytest.raises(ValueError, match="Choose one from 0 to 15"):
+        why(exploration, "spare", patch, 4)

@@ -1,0 +1,465 @@
+"""`python -m spare_demo`, called as a function, and once as a program."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.cli.main import main
+from spare_demo.cli.methods_table import markdown
+from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
+from spare_demo.pruners import PRUNERS
+from spare_demo.render import Rendered
+from spare_demo.render.card import Panel, card
+from spare_demo.results.drawings import PANELS
+
+Run = Callable[..., tuple[int, Path]]
+QUESTION = "Which number is written on the small triangle?"
+
+
+@pytest.fixture
+def picture(tmp_path: Path, photo: Image.Image) -> Path:
+    path = tmp_path / "photo.png"
+    photo.save(path)
+    return path
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    tiny_folder: Path,
+    tiny_model: LlavaModel,
+    picture: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """compare on the tiny checkpoint, with more flags; returns status and output folder."""
+
+    def load(name: str, device: str, **more: Any) -> Any:  # the tiny one once for all tests
+        return tiny_model if name == str(tiny_folder) else load_model(name, device, **more)
+
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
+
+    def call(*flags: str, question: str = QUESTION) -> tuple[int, Path]:
+        out = tmp_path / "out"
+        argv = ["compare", str(picture), question, "--out", str(out), "--max-new-tokens", "3"]
+        return main([*argv, "--model", str(tiny_folder), "--budget", "5", *flags]), out
+
+    return call
+
+
+def test_compare_writes_pictures_and_the_record(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run()
+    assert status == 0
+    assert {path.name for path in out.iterdir()} == {
+        "comparison.png",
+        "difference.png",
+        "kept-cdpruner.png",
+        "kept-spare.png",
+        "reconstruction.html",
+        "reconstruction.png",
+        "relevance.png",
+        "result.json",
+    }
+    for path in out.glob("*.png"):
+        with Image.open(path) as image:
+            image.load()
+            assert image.width > 300
+    data = json.loads((out / "result.json").read_text())
+    assert [len(item["order"]) for item in data["selections"].values()] == [5, 5]
+    printed = capsys.readouterr().out
+    assert QUESTION in printed
+    assert data["answers"]["spare"]["text"].split()[0][:10] in printed
+
+
+def test_methods_that_merge_are_drawn_and_recorded_as_merged(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headings: list[str] = []
+    monkeypatch.setattr(
+        "spare_demo.results.drawings.card", lambda question, panels, footer: _card(headings, panels)
+    )
+    status, out = run("--methods", "visionzip", "spare")
+    assert status == 0
+    assert headings == [
+        "All 16 tokens",
+        "VisionZip, 5 merged of 16 tokens",
+        "SPARE, 5 of 16 tokens",
+    ]
+    data = json.loads((out / "result.json").read_text())["selections"]
+    assert len(data["visionzip"]["sources"]) == 5
+    assert data["visionzip"]["sources"][0] == []  # the class token
+    assert data["spare"]["sources"] is None
+    status, out = run("--methods", "spare", "--picks", str(out / "result.json"))
+    assert status == 0
+    labels = list(json.loads((out / "result.json").read_text())["selections"])
+    assert labels == ["spare", "visionzip (unmerged)", "spare (imported)"]
+
+
+def _card(headings: list[str], panels: list[Panel]) -> Rendered:
+    headings += [panel.heading for panel in panels]
+    return card("", panels, "")
+
+
+def test_settings_reach_the_methods(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run("--methods", "divprune", "--set", "divprune.metric=euclidean")
+    assert status == 0
+    data = json.loads((out / "result.json").read_text())
+    assert data["selections"]["divprune"]["settings"] == {"metric": "euclidean"}
+    assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("divprune.metric=manhattan", "Choose one of: cosine, euclidean"),
+        ("divprune.metric", "Write METHOD.SETTING=VALUE"),
+        ("zoo-prune.step=1", "'zoo-prune' has settings but is not compared"),
+    ],
+)
+def test_a_bad_setting_is_refused_in_a_sentence(
+    run: Run, option: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("--methods", "divprune", "--set", option)[0] == 1
+    error = capsys.readouterr().err
+    assert sentence in error and "Traceback" not in error
+
+
+def test_the_table_of_methods_says_what_cannot_run(
+    monkeypatch: pytest.MonkeyPatch, tiny_model: LlavaModel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
+    monkeypatch.setattr("spare_demo.cli.main.load_model", lambda *_, **__: mute)
+    assert main(["methods", "--model", "mute"]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "spare cannot run on mute: this model has no CLIP text side" in told
+    assert "prumerge cannot run" not in told
+    assert main(["methods", "--table"]) == 0
+    assert capsys.readouterr().out == markdown()
+
+
+def test_the_curve_page_needs_no_network(run: Run) -> None:
+    _, out = run()
+    page = (out / "reconstruction.html").read_text()
+    assert "<script src=" not in page
+    assert "SVD bound" in page
+
+
+def test_the_flags_arrive_in_the_record(run: Run) -> None:
+    status, out = run(
+        *("--methods", "random", "random", "--seed", "4", "--aspect", "crop"),
+        *("--relevance-layer", "-1", "--relevance-text", "tokens", "--budget", "2"),
+    )
+    assert status == 0
+    data = json.loads((out / "result.json").read_text())
+    assert data["settings"] == {
+        "budget": 2,
+        "max_new_tokens": 3,
+        "seed": 4,
+        "aspect": "crop",
+        "together": False,
+        "relevance_layer": -1,
+        "relevance_text": "tokens",
+    }
+    assert list(data["selections"]) == ["random", "random (2)"]
+    assert data["selections"]["random (2)"]["settings"] == {"seed": 4}
+    assert (out / "kept-random-2.png").is_file()
+
+
+def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:
+    picks = tmp_path / "mine.json"
+    picks.write_text("[8, 3, 11]")
+    status, out = run("--methods", "spare", "--picks", str(picks))
+    assert status == 0
+    data = json.loads((out / "result.json").read_text())
+    assert data["selections"]["mine"]["order"] == [8, 3, 11]
+    assert data["answers"]["mine"]["visual_tokens"] == 3
+    # The record of that run is a file of picks itself.
+    record = tmp_path / "earlier.json"
+    record.write_text(json.dumps(data))
+    status, out = run("--methods", "--picks", str(record))
+    assert status == 0
+    again = json.loads((out / "result.json").read_text())
+    assert again["answers"]["spare"]["token_ids"] == data["answers"]["spare"]["token_ids"]
+    assert again["selections"]["spare"]["method"] is None
+
+
+def test_without_a_question_the_note_is_printed(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run(question="")
+    assert status == 0
+    assert not (out / "relevance.png").exists()
+    assert "the text part of SPARE is off" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--methods", "sparse"], "There is no method 'sparse'. Choose one of: spare,"),
+        (["--methods"], "Choose at least one method"),
+        (["--budget", "17"], "A budget of 17 visual tokens is not possible."),
+        (["--budget", "0"], "A budget of 0 visual tokens is not possible."),
+        (["--model", "llava-9"], "There is no model 'llava-9'. Choose one of: auto, built-in"),
+        (["--picks", "nowhere.json"], "No such file or directory: nowhere.json."),
+        (["--max-new-tokens", "0"], "max_new_tokens must be at least 1."),
+    ],
+)
+def test_a_refusal_is_one_sentence(
+    run: Run, flags: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run(*flags)
+    assert status == 1
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert "Traceback" not in error
+    assert not (out / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("[1, 1]", "more than once"),
+        ("[1, 99]", "Patch index 99 does not exist"),
+        ("nonsense", "could not be read"),
+    ],
+)
+def test_bad_picks_are_refused(
+    run: Run, tmp_path: Path, text: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picks = tmp_path / "mine.json"
+    picks.write_text(text)
+    status, _ = run("--picks", str(picks))
+    assert status == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_question_too_long_and_a_file_that_is_no_picture(
+    run: Run, picture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(question="x" * 10_000)[0] == 1
+    assert "10,000 characters; at most 2,000" in capsys.readouterr().err
+    picture.write_text("no picture")
+    assert run()[0] == 1
+    assert "not a picture" in capsys.readouterr().err
+
+
+def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["methods"]) == 0
+    table = capsys.readouterr().out
+    assert [line.split()[0] for line in table.splitlines() if not line.startswith(" ")] == [
+        "method",
+        *PRUNERS,
+    ]
+    assert main(["models"]) == 0
+    table = capsys.readouterr().out
+    for row in catalogue():
+        assert f"\n{row['name']} " in table
+
+
+def test_from_draws_the_same_bytes_without_a_model(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    panels = ["--panels", *PANELS]
+    status, out = run(*panels, "--zip", "--methods", "spare", "random", "--budget", "6")
+    assert status == 0
+    monkeypatch.setattr(
+        "spare_demo.cli.compare.load_model", lambda *_: pytest.fail("loaded a model")
+    )
+    printed = capsys.readouterr().out
+    again = tmp_path / "drawn again"
+    argv = ["compare", "--from", str(out / "result.json"), "--out", str(again), "--zip", *panels]
+    assert main(argv) == 0
+    names = {path.name for path in out.iterdir()}
+    assert {"citation.zip", "order-spare.png", "leftover-random.png", "weight-spare.png"} <= names
+    assert {path.name for path in again.iterdir()} == names
+    for name in names:
+        assert (again / name).read_bytes() == (out / name).read_bytes(), name
+    # The same is told, but for the model's own introduction and where it was written to.
+    told = capsys.readouterr().out.rpartition("\n\n")[0].strip()
+    assert told.startswith(QUESTION)
+    assert told in printed
+
+
+def test_from_and_again_asks_the_model_the_same(
+    run: Run, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picks = tmp_path / "mine.json"
+    picks.write_text("[8, 3, 11]")
+    _, out = run("--methods", "cdpruner", "random", "--picks", str(picks), "--seed", "7")
+    again = tmp_path / "again"
+    argv = ["compare", "--from", str(out / "result.json"), "--again", "--out", str(again)]
+    assert main([*argv, "--model", str(tiny_folder)]) == 0
+    assert "The same tokens and answers as in the file." in capsys.readouterr().out
+    first, second = (json.loads((d / "result.json").read_text()) for d in (out, again))
+    assert first["settings"] == second["settings"]
+    for label, item in first["selections"].items():
+        assert second["selections"][label]["order"] == item["order"]
+        assert second["answers"][label]["token_ids"] == first["answers"][label]["token_ids"]
+
+    first["selections"]["cdpruner"]["order"].reverse()
+    first["answers"]["mine"]["token_ids"] = [1]
+    changed = tmp_path / "changed.json"
+    changed.write_text(json.dumps(first))
+    argv[2] = str(changed)
+    assert main([*argv, "--model", str(tiny_folder)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Not as in the file: CDPruner keeps other tokens; mine answers otherwise." in told
+
+
+def test_again_compares_what_each_layer_kept(
+    run: Run, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = run("--methods", "fastv", "--budget", "9")
+    file = out / "result.json"
+    argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
+    argv += ["--model", str(tiny_folder)]
+    assert main(argv) == 0
+    assert "The same tokens and answers as in the file." in capsys.readouterr().out
+    told = json.loads(file.read_text())
+    kept = told["plans"]["fastv"]["kept"][-1]["patches"]
+    others = [patch for patch in range(16) if patch not in kept]
+    told["plans"]["fastv"]["kept"][-1]["patches"] = [*kept[1:], others[0]]
+    file.write_text(json.dumps(told))
+    assert main(argv) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Not as in the file: FastV keeps other tokens in some layers." in said
+
+
+@pytest.mark.parametrize(
+    ("revision", "more", "bits"),
+    [("ab-8bit", (), 8), ("ab", (), 16), ("ab-8bit", ("--bits", "4"), 4), ("-4bit", (), 4)],
+)
+def test_again_holds_the_weights_as_the_file_says(
+    run: Run, tmp_path: Path, monkeypatch: Any, revision: str, more: tuple[str, ...], bits: int
+) -> None:
+    _, out = run()
+    data = json.loads((out / "result.json").read_text())
+    data["model"]["revision"] = revision
+    file = tmp_path / "quantised.json"
+    file.write_text(json.dumps(data))
+    asked: list[int] = []
+
+    def load(*_: Any, bits: int, **__: Any) -> Any:
+        asked.append(bits)
+        raise ModelError("enough")
+
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
+    monkeypatch.setenv("SPARE_BITS", "4" if bits == 16 else "16")  # the file's settings win
+    argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
+    assert main([*argv, *more]) == 1
+    assert asked == [bits]
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory at 0x7f"), MemoryError()]
+)
+def test_memory_that_runs_out_while_choosing_is_a_sentence(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, error: Exception
+) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("spare_demo.comparison.selections.select_together", full)
+    assert run()[0] == 1
+    said = capsys.readouterr().err
+    assert "not enough memory for this picture. Ask with a smaller one" in said
+    assert "0x7f" not in said and "Traceback" not in said
+    error = RuntimeError("shape mismatch")  # no lack of memory, and not told as one
+    with pytest.raises(RuntimeError, match="shape"):
+        run()
+
+
+def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
+    run: Run, picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = run()
+    data = json.loads((out / "result.json").read_text())
+    del data["picture"]["png"]
+    bare = tmp_path / "bare.json"
+    bare.write_text(json.dumps(data))
+    target = tmp_path / "drawn"
+    argv = ["compare", "--from", str(bare), "--out", str(target)]
+    assert main(argv) == 0
+    assert "grey stands in its place" in " ".join(capsys.readouterr().out.split())
+    assert (target / "kept-spare.png").read_bytes() != (out / "kept-spare.png").read_bytes()
+    assert main([*argv, "--again"]) == 1
+    assert "does not hold the picture" in capsys.readouterr().err
+    assert main(["compare", str(picture), *argv[1:]]) == 0
+    assert (target / "kept-spare.png").read_bytes() == (out / "kept-spare.png").read_bytes()
+    Image.new("RGB", (90, 60)).save(picture)
+    assert main(["compare", str(picture), *argv[1:]]) == 1
+    assert "not the one this result was made of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nonsense"],
+        ["compare"],
+        ["compare", "a.png", "?"],
+        ["compare", "a.png", "--out", "x"],
+        ["compare", "a.png", "?", "--out", "x", "--again"],
+        ["compare", "a.png", "?", "--from", "b.json", "--out", "x"],
+        ["compare", "--from", "b.json", "--out", "x", "--panels", "nonsense"],
+    ],
+)
+def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    assert stopped.value.code == 2
+    assert "usage: python -m spare_demo" in capsys.readouterr().err
+
+
+def test_it_runs_as_a_program() -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "spare_demo", "methods"], cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "cdpruner-diversity" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("aspect", ["fixed", "any"])
+def test_a_picture_seen_in_several_views(
+    run: Run, tiny_next_folder: Path, capsys: pytest.CaptureFixture[str], aspect: str
+) -> None:
+    flags = ("--model", str(tiny_next_folder), "--budget", "10%", "--aspect", aspect, "--together")
+    status, out = run(*flags)
+    assert status == 0, capsys.readouterr().err
+    data = json.loads((out / "result.json").read_text())
+    n = data["visual_tokens"]
+    assert n == (80 if aspect == "fixed" else 64)
+    assert [view["first_token"] for view in data["views"]] == [0, 16]
+    assert sum(view["rows"] * view["columns"] for view in data["views"]) == n
+    assert data["settings"]["budget"] == len(data["selections"]["spare"]["order"]) == round(n / 10)
+    assert data["settings"]["together"] is True
+    whole = data["answers"]["unpruned"]
+    told = " ".join(capsys.readouterr().out.split())
+    assert (f"{whole['newline_tokens']} newline tokens go in as well" in told) == (aspect == "any")
+    assert whole["newline_tokens"] == (0 if aspect == "fixed" else data["views"][1]["rows"])
+    with Image.open(out / "kept-spare.png") as image:
+        assert image.width > 300
+
+
+def test_a_model_without_class_token_or_clip(
+    run: Run, tiny_qwen_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run("--model", str(tiny_qwen_folder), "--budget", "50%")
+    assert status == 0, capsys.readouterr().err
+    data = json.loads((out / "result.json").read_text())
+    assert data["selections"]["spare"]["method"] == "spare-reconstruction"
+    assert data["visual_tokens"] == 6 and data["settings"]["budget"] == 3
+    assert data["settings"]["aspect"] == "native" and data["relevance"] is None
+    assert "vision tower is not CLIP's" in capsys.readouterr().out.replace("\n", " ")

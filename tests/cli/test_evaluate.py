@@ -1,0 +1,307 @@
+"""`python -m spare_demo evaluate` as a person runs it, with a tiny model."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from PIL import Image
+
+from spare_demo.cli import evaluate as command
+from spare_demo.cli.main import main
+from spare_demo.evaluation.results import load
+from spare_demo.models import ModelError
+
+
+@pytest.fixture
+def measure(tiny_folder: Path, tmp_path: Path):
+    """Runs the command into `tmp_path/out` and returns its exit status."""
+
+    def run(*more: str, methods: tuple[str, ...] = ("spare", "random")) -> int:
+        words = ["evaluate", "--out", str(tmp_path / "out"), "--model", str(tiny_folder)]
+        words += ["--device", "cpu", "--budgets", "8", "3", "--max-new-tokens", "3"]
+        words += ["--resamples", "50", "--methods", *methods, *more]
+        return main(words)
+
+    return run
+
+
+def test_scenes_from_start_to_report(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets = ("--questions", "7", "--set", "held-out", "unseen-pairs")
+    report = tmp_path / "docs" / "REPORT.md"
+    written = ("--report", str(report), "--figures", str(tmp_path / "pictures"))
+    monkeypatch.setattr("sys.argv", ["x", "evaluate", "--out", "my results"])
+    assert measure(*sets, *written) == 0
+    out, err = capsys.readouterr()
+    assert "== held-out ==" in out and "== unseen-pairs ==" in out
+    assert "14 of 14 questions, done in" in err
+    settings, rows, places = load(tmp_path / "out")
+    assert len(rows) == 14 * (2 + 2 * 2)
+    assert len(places) == 14 * 2
+    assert settings["budgets"] == [3, 8]
+    figures = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert figures["sets"]["held-out"]["questions"] == 7
+    html = (tmp_path / "out" / "figures.html").read_text()
+    assert html.count("plotly-graph-div") == 2 * 3
+    assert "<script src" not in html
+    text = report.read_text()
+    drawn = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert len(drawn) == 2 * 3
+    for address in drawn:
+        ElementTree.parse(report.parent / address)
+    assert "python -m spare_demo evaluate --out 'my results'" in text
+    right = figures["sets"]["held-out"]["accuracy"][0]["value"]
+    assert f"With all 16 tokens {100 * right:.1f} %" in text
+
+
+def test_the_same_command_measures_nothing_twice(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = command.run
+
+    def cut(*args, **options):
+        measuring = real(*args, **options)
+        yield next(measuring)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "run", cut)
+    assert measure("--questions", "20") == 130
+    assert "The same command goes on from" in capsys.readouterr().err
+    file = tmp_path / "out" / "results.csv"
+    begun = file.read_bytes()
+    monkeypatch.setattr(command, "run", real)
+    assert measure("--questions", "20") == 0
+    whole = file.read_bytes()
+    assert whole.startswith(begun) and len(whole) > len(begun)
+    monkeypatch.setattr(command, "run", lambda *args, **options: iter(()))
+    text = (tmp_path / "out" / "summary.md").read_text()
+    report = tmp_path / "again.md"
+    # What is finished is summed up again from the file, the report included.
+    monkeypatch.setattr(command, "run", real)
+    assert measure("--questions", "20", "--report", str(report), "--figures", str(tmp_path)) == 0
+    assert file.read_bytes() == whole
+    assert (tmp_path / "out" / "summary.md").read_text() == text
+    assert report.exists()
+    capsys.readouterr()
+    assert measure("--questions", "21") == 1
+    assert "other settings (questions)" in capsys.readouterr().err
+    assert file.read_bytes() == whole
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[str, ...]:
+    """A file of three questions, the second malformed, the third's picture damaged."""
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (60, 40), "navy").save(tmp_path / name)
+    (tmp_path / "b.png").write_bytes((tmp_path / "b.png").read_bytes()[:40])
+    lines = [
+        {"image": "a.png", "question": "What?", "answer": "x", "category": "ocr"},
+        {"image": "a.png", "question": "What?"},
+        {"image": "b.png", "question": "Which?", "answer": "A", "choices": ["p", "q"]},
+    ]
+    file = tmp_path / "own.jsonl"
+    file.write_text("\n".join(json.dumps(line) for line in lines))
+    return "--data", str(file), "--images", str(tmp_path)
+
+
+def test_own_data_with_bad_lines(
+    measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure(*data) == 1
+    err = capsys.readouterr().err
+    assert "Line 2 of own.jsonl" in err and "--skip-bad" in err
+    assert not (tmp_path / "out").exists()
+    assert measure(*data, "--skip-bad") == 0
+    err = capsys.readouterr().err
+    assert "Line 2 of own.jsonl" in err and "b.png (line 3 of own.jsonl)" in err
+    _, rows, places = load(tmp_path / "out")
+    assert {row.picture for row in rows} == {"a.png"}
+    assert {row.method for row in rows} == {"unpruned", "spare", "random"}
+    assert places == []
+
+
+def test_a_damaged_picture_ends_the_run_with_its_line(
+    measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "own.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], lines[2]]))
+    assert measure(*data) == 1
+    assert "b.png (line 2 of own.jsonl)" in capsys.readouterr().err
+    assert {row.picture for row in load(tmp_path / "out")[1]} == {"a.png"}  # what was done stays
+
+
+def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
+    assert measure("--questions", "3", methods=()) == 0
+    assert {row.method for row in load(tmp_path / "out")[1]} == {"unpruned", "blank"}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--budgets", "0"), "1 or more"),
+        (("--budgets", "few"), "a share such as 25%"),
+        (("--budgets", "25%", "8"), "all as shares"),
+        (("--questions", "0"), "at least one question"),
+        (("--max-new-tokens", "0"), "1 or more"),
+        (("--resamples", "0"), "1 or more"),
+        (("--reference", "uniform"), "spare, random"),
+        (("--methods", "sparse"), "no method 'sparse'"),
+        (("--images", "x"), "needs --data"),
+        (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
+        (("--budgets", "17", "--questions", "2"), "1 to 16"),
+    ],
+)
+def test_what_cannot_be_is_a_sentence(
+    measure, options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure(*options) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+
+    folder = tmp_path / "no-text"
+    shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("clip"))
+    common = ["evaluate", "--model", str(folder), "--device", "cpu", "--questions", "2"]
+    common += ["--budgets", "4", "--max-new-tokens", "2", "--resamples", "20"]
+    out = str(tmp_path / "out")
+    assert main([*common, "--out", out, "--methods", "uniform", "spare"]) == 1
+    assert "SPARE cannot be measured: this model has no CLIP text side" in capsys.readouterr().err
+    assert main([*common, "--out", out, "--methods", "all"]) == 0
+    assert "SPARE is left out" in capsys.readouterr().err
+    methods = {row.method for row in load(tmp_path / "out")[1]}
+    assert "spare" not in methods and {"uniform", "spare-reconstruction"} <= methods
+
+
+def test_a_method_is_measured_as_it_is_set_and_kept_apart(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, methods = ("--questions", "3", "--set", "held-out"), ("random", "divprune")
+    euclidean = (*few, "--set", "divprune.metric=euclidean", "--reference", "divprune")
+    assert measure(*euclidean, methods=methods) == 0
+    settings, rows, _ = load(tmp_path / "out")
+    label = "divprune:metric=euclidean"
+    assert settings["methods"][label] == {"name": "divprune", "metric": "euclidean"}
+    assert {row.method for row in rows} == {"unpruned", "blank", "random", label}
+    assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
+    assert measure(*few, methods=methods) == 1
+    assert "holds results of other settings (methods)" in capsys.readouterr().err
+    assert measure("--questions", "3", *euclidean[2:], methods=methods) == 0  # goes on
+
+
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [
+        ("divprune.metric=oval", "Choose one of: cosine, euclidean"),
+        ("divprune.colour=red", "has no setting 'colour'"),
+        ("visionzip.contextual=0.5", "'visionzip' has settings but is not measured"),
+    ],
+)
+def test_a_wrong_setting_is_refused_before_anything_runs(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, sentence: str
+) -> None:
+    assert measure("--set", option, methods=("divprune",)) == 1
+    assert sentence in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        measure("--set", "seen")
+    assert "no set of scenes (held-out, unseen-pairs)" in capsys.readouterr().err
+
+
+def test_model_options_are_those_of_compare(
+    tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    """Every command that loads a model takes --bits, and hands it on."""
+    asked: list[tuple[str, int]] = []
+
+    def load(name: str, device: str, bits: int = 16, **_: Any) -> Any:
+        asked.append((device, bits))
+        raise ModelError("enough")
+
+    monkeypatch.setattr(command, "load_model", load)
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
+    monkeypatch.setattr("spare_demo.cli.main.load_model", load)
+    picture = tmp_path / "grey.png"
+    Image.new("RGB", (8, 8)).save(picture)
+    out = ("--out", str(tmp_path / "out"))
+    for words in (
+        ["compare", str(picture), "Why?", *out],
+        ["evaluate", "--questions", "1", *out],
+        ["methods"],
+    ):
+        model = ["--model", str(tiny_folder), "--device", "cpu", "--bits", "4"]
+        assert main([*words, *model]) == 1
+        assert capsys.readouterr().err.strip() == "enough"
+    assert asked == [("cpu", 4)] * 3
+
+
+def test_a_budget_over_all_views_is_another_measurement(
+    tiny_next_folder: Path, tmp_path: Path
+) -> None:
+    found = {}
+    for name, more in (("shares", []), ("together", ["--together"])):
+        words = ["evaluate", "--out", str(tmp_path / name), "--model", str(tiny_next_folder)]
+        words += ["--device", "cpu", "--budgets", "7", "--max-new-tokens", "1", "--questions", "1"]
+        assert main([*words, "--resamples", "20", "--methods", "spare", "--no-blank", *more]) == 0
+        settings, rows, _ = load(tmp_path / name)
+        assert settings["together"] == bool(more)
+        found[name] = next(row.error for row in rows if row.method == "spare")
+    assert found["shares"] != found["together"]
+
+
+def test_shares_of_pictures_of_any_size(
+    tiny_qwen_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, size in (("a.png", (300, 80)), ("b.png", (56, 56)), ("c.png", (90, 500))):
+        Image.radial_gradient("L").resize(size).convert("RGB").save(tmp_path / name)
+    lines = [{"image": f"{x}.png", "question": "What?", "answer": "x"} for x in "abc"]
+    (tmp_path / "own.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    words = ["evaluate", "--model", str(tiny_qwen_folder), "--device", "cpu", "--budgets", "50%"]
+    words += ["10%", "--methods", "divprune", "fastv", "--max-new-tokens", "1", "--resamples"]
+    words += ["20", "--data", str(tmp_path / "own.jsonl"), "--out", str(tmp_path / "out")]
+    report = ["--report", str(tmp_path / "R.md"), "--figures", str(tmp_path / "pictures")]
+    assert main([*words, *report]) == 0
+    told = capsys.readouterr()
+    assert "FastV is measured at 50%: below 35% it has no schedule." in told.err
+    assert "10% of the tokens" in told.out
+    settings, rows, _ = load(tmp_path / "out")
+    assert settings["budgets"] == ["10%", "50%"]
+    whole = {row.picture: int(row.budget) for row in rows if row.method == "unpruned"}
+    assert len(set(whole.values())) == 3
+    assert f"{min(whole.values())} to {max(whole.values())} tokens" in told.out
+    assert [row.budget for row in rows if row.method == "divprune"] == ["10%", "50%"] * 3
+    figures = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert {c["count"] for c in figures["sets"]["data"]["accuracy"]} == {3}
+    before = (tmp_path / "out" / "results.csv").read_bytes()
+    assert main(words) == 0  # goes on from what is there: nothing is left
+    assert (tmp_path / "out" / "results.csv").read_bytes() == before
+
+
+def test_a_schedule_is_measured_at_the_budgets_it_meets_and_resumed(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = ("--report", str(tmp_path / "R.md"), "--figures", str(tmp_path / "pictures"))
+    few, methods = ("--questions", "3", *report), ("random", "fastv", "dart")
+    assert measure(*few, methods=methods) == 0
+    assert "FastV is measured at 8: below 6 it has no schedule." in capsys.readouterr().err
+    _, rows, _ = load(tmp_path / "out")
+    budgets = {label: {row.budget for row in rows if row.method == label} for label in methods}
+    assert budgets == {"random": {3, 8}, "fastv": {8}, "dart": {8}}
+    monkeypatch.setattr(command, "run", lambda *args, **options: iter(()))
+    before = (tmp_path / "out" / "results.csv").read_bytes()
+    assert measure(*few, methods=methods) == 0  # all of it is there
+    assert (tmp_path / "out" / "results.csv").read_bytes() == before
+    assert measure("--questions", "3", "--budgets", "3", methods=("fastv",)) == 1
+    assert "needs a budget of at least 6 on this model" in capsys.readouterr().err

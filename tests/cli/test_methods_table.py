@@ -1,0 +1,51 @@
+"""docs/METHODS_TABLE.md is what the methods say of themselves, whatever the clock said."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from spare_demo.cli.methods_table import markdown, measured
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+
+PAGE = Path(__file__).parents[2] / "docs" / "METHODS_TABLE.md"
+
+
+def untimed(page: str) -> str:
+    page = re.sub(r"\| [\d.]+ ms \|", "| – |", page)
+    return re.sub(r"^Measured: .*$", "Measured: not measured.", page, flags=re.MULTILINE)
+
+
+def test_the_page_is_in_step_with_the_methods() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert untimed(written) == markdown(), (
+        "Run: python -m spare_demo methods --table --model built-in > docs/METHODS_TABLE.md"
+    )
+    assert len(re.findall(r"\| [\d.]+ ms \|", written)) >= len(PRUNERS) - 4  # it was measured
+
+
+def test_every_method_and_every_setting_has_its_row() -> None:
+    lines = markdown().splitlines()
+    for name, method in PRUNERS.items():
+        (row,) = [line for line in lines if line.startswith(f"| `{name}` |")]
+        assert row.count("|") == 10
+        assert method.cost in row and method.cost
+        settings = [line for line in lines if line.startswith(f"| `{name}.")]
+        assert len(settings) == len(vars(method))
+    assert "| `divprune.metric` | cosine | cosine, euclidean |" in markdown()
+
+
+def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, monkeypatch) -> None:
+    monkeypatch.setattr("spare_demo.cli.methods_table.BUDGET", 5)
+    seconds, where = measured(tiny_model)
+    # Its three layers are too few for the schedules that prune three times.
+    able = [name for name in PRUNERS if not name.startswith(("pyramid", "sparsevlm"))]
+    assert list(seconds) == able and min(seconds.values()) > 0
+    assert "5 of 16 tokens 32 wide" in where and "CPU" in where
+    page = markdown(seconds, where)
+    assert page.count(" ms |") == len(able) and where in page
+    mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
+    spoken, _ = measured(mute)
+    assert set(spoken) == {name for name in able if not PRUNERS[name].needs_text}
+    assert markdown(spoken).count("| – |") == len(PRUNERS) - len(spoken)

@@ -1,0 +1,85 @@
+"""The one pipeline, on a tiny real LLaVA: 16 visual tokens, random weights."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.measures import merged_error
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.tokens import Selection
+
+QUESTION = "Which number is written on the small triangle?"
+N = 16
+BEFORE = tuple(name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner))
+MERGING = ("prumerge", "prumerge-plus", "visionzip", "trim")
+
+
+@pytest.fixture(scope="module")
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+    return compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
+
+
+def test_compare_answers_with_all_tokens_and_with_each_selection(
+    result: Comparison, tiny_model: LlavaModel
+) -> None:
+    assert list(result.answers) == ["unpruned", "spare", "cdpruner"]
+    assert list(result.selections) == ["spare", "cdpruner"]
+    assert result.answers["unpruned"].visual_tokens == N
+    for label, selection in result.selections.items():
+        alone = PRUNERS[label].select(result.view.tokens, 5)
+        assert torch.equal(selection.order, alone.order)
+        again = tiny_model.answer(result.view, alone, max_new_tokens=4)
+        assert result.answers[label].token_ids == again.token_ids
+        assert result.answers[label].visual_tokens == 5
+
+
+def test_one_vision_pass_serves_every_method(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    looks: list[None] = []
+    tower = tiny_model.hf.model.vision_tower
+    handle = tower.register_forward_hook(lambda *_: looks.append(None))
+    try:
+        result = compare(tiny_model, photo, QUESTION, BEFORE, budget=3, max_new_tokens=1)
+        second = tiny_model.ask(result.view.picture, "And now?", RelevanceOptions(-1, "tokens"))
+        again = tiny_model.answer(second, Selection([1, 2]), 1)
+    finally:
+        handle.remove()
+    assert len(looks) == 1
+    assert set(result.answers) == {"unpruned", *BEFORE} and again.token_ids
+
+
+def test_methods_that_merge_answer_from_their_rows(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    result = compare(tiny_model, photo, QUESTION, MERGING, budget=7, max_new_tokens=3)
+    features = result.view.tokens.features
+    assert [note.split(" merges")[0] for note in result.exploration.notes] == [
+        PRUNERS[label].title for label in MERGING
+    ]
+    for label in MERGING:
+        selection = result.selections[label]
+        assert result.answers[label].visual_tokens == selection.size == 7
+        assert result.answers[label].kept_per_layer == (7, 7, 7)
+        rows = selection.features
+        assert rows is not None
+        by_hand = tiny_model.answer(
+            result.view, Selection([0], features=rows.clone()), max_new_tokens=3
+        )
+        assert result.answers[label].token_ids == by_hand.token_ids
+        curves = result.exploration.curves
+        for k, error in zip(curves.budgets, curves.errors[label], strict=True):
+            merged = PRUNERS[label].select(result.view.tokens, k).features
+            assert merged is not None
+            assert error == pytest.approx(merged_error(features, merged, relative=True), abs=1e-6)
+
+
+def test_compare_refuses_a_budget_before_any_answer(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_model, "stream_together", lambda *_: pytest.fail("it answers"))
+    with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
+        compare(tiny_model, photo, QUESTION, budget=N + 1)

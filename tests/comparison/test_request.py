@@ -1,0 +1,76 @@
+"""What is asked for: methods by name or ready made, and budgets as typed, slid or as a share."""
+
+from __future__ import annotations
+
+import pytest
+
+from spare_demo.comparison.request import choose, read_budget
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.divprune import DivPrune
+from spare_demo.pruners.random import Random
+from spare_demo.pruners.uniform import Uniform
+
+N = 16
+
+
+def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:
+    assert choose(("random",), seed=7) == {"random": Random(seed=7)}
+    assert choose({"mine": Random(seed=3)}, seed=7) == {"mine": Random(seed=3)}
+    assert choose(("spare",), seed=7) == {"spare": PRUNERS["spare"]}
+
+
+def test_settings_reach_methods_by_name() -> None:
+    changes = {"divprune": {"metric": "euclidean"}}
+    chosen = choose(("divprune", "spare"), changes=changes)
+    assert chosen == {"divprune": DivPrune(metric="euclidean"), "spare": PRUNERS["spare"]}
+    told = ("divprune:metric=euclidean", "divprune")
+    assert choose(told) == {told[0]: DivPrune(metric="euclidean"), "divprune": DivPrune()}
+    with pytest.raises(ValueError, match="'divprune' has settings but is not compared"):
+        choose("spare", changes=changes)
+    with pytest.raises(ValueError, match="is not compared"):
+        choose({"divprune": Uniform()}, changes=changes)
+
+
+def test_labels_tell_two_of_a_kind_apart() -> None:
+    assert list(choose(("spare", "random", "spare"))) == ["spare", "random", "spare (2)"]
+    assert list(choose("spare")) == ["spare"]
+
+
+@pytest.mark.parametrize(
+    ("pruners", "sentence"),
+    [
+        (("spare", "sparse"), "'sparse'.*spare-reconstruction.*uniform"),
+        ((), "at least one method: spare"),
+        ({"unpruned": PRUNERS["spare"]}, "all tokens"),
+        ({"a": "spare"}, "'a' must be a method, a Selection or a LayerPlan, not str"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(pruners: object, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        choose(pruners)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "budget"), [(1, 1), (16, 16), (7.0, 7), ("12", 12), (" 3 ", 3)])
+def test_a_budget_is_read_as_typed_or_slid(value: object, budget: int) -> None:
+    assert read_budget(value, N) == budget
+
+
+@pytest.mark.parametrize(
+    ("value", "budget"), [("100%", 16), ("20 %", 3), (" 12.5%", 2), ("0.1%", 1)]
+)
+def test_a_budget_may_be_a_share(value: str, budget: int) -> None:
+    assert read_budget(value, N) == budget
+
+
+@pytest.mark.parametrize("value", ["0%", "-5%", "101%", "%", "many%", "nan%", "inf%"])
+def test_a_share_that_cannot_be_gets_a_sentence(value: str) -> None:
+    with pytest.raises(ValueError, match="above 0% and up to 100%"):
+        read_budget(value, N)
+
+
+@pytest.mark.parametrize(
+    "value", [0, -3, 17, 2.5, "many", "", None, True, float("nan"), float("inf"), "1e300", [4]]
+)
+def test_a_budget_that_cannot_be_gets_a_sentence(value: object) -> None:
+    with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
+        read_budget(value, N)

@@ -1,0 +1,203 @@
+"""What every method keeps of one picture and question, on a tiny real LLaVA: 16 visual tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.comparison.request import choose
+from spare_demo.comparison.selections import Exploration, curve_budgets, explore
+from spare_demo.models import LlavaModel, View
+from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
+from spare_demo.pruners.random import Random
+from spare_demo.pruners.uniform import Uniform
+from spare_demo.tokens import Selection
+
+QUESTION = "Which number is written on the small triangle?"
+N = 16
+BEFORE = tuple(name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner))
+
+
+@pytest.fixture(scope="module")
+def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
+    return tiny_model.encode(photo, QUESTION)
+
+
+def test_every_budget_is_what_the_method_itself_selects(view: View) -> None:
+    exploration = explore(view, choose(BEFORE))
+    for budget in range(1, N + 1):
+        for label, selection in exploration.selections(budget).items():
+            alone = PRUNERS[label].select(view.tokens, budget)
+            assert torch.equal(selection.order, alone.order), (label, budget)
+            assert (selection.gain is None) == (alone.gain is None)
+
+
+def test_moving_the_budget_runs_no_nested_method_again(view: View) -> None:
+    calls = []
+
+    class Once(Random):
+        def select(self, tokens: object, budget: int) -> Selection:
+            calls.append(budget)
+            return super().select(tokens, budget)  # type: ignore[arg-type]
+
+    exploration = explore(view, {"once": Once()})
+    for budget in (1, 7, N):
+        assert len(exploration.selections(budget)["once"]) == budget
+    assert calls == [N]
+    assert exploration.select_seconds["once"] > 0
+
+
+def test_a_method_that_is_not_nested_runs_once_per_budget(view: View) -> None:
+    calls = []
+
+    class Often(Uniform):
+        def select(self, tokens: object, budget: int) -> Selection:
+            calls.append(budget)
+            return super().select(tokens, budget)  # type: ignore[arg-type]
+
+    exploration = explore(view, {"often": Often()})
+    for budget in (3, 5, 3):
+        assert len(exploration.selections(budget)["often"]) == budget
+    assert calls == [3, 5]
+
+
+def test_new_labels_run_nothing_again(view: View) -> None:
+    calls = []
+
+    class Often(Uniform):
+        def select(self, tokens: object, budget: int) -> Selection:
+            calls.append(budget)
+            return super().select(tokens, budget)  # type: ignore[arg-type]
+
+    before = explore(view, {"a": Often(), "b": PRUNERS["spare"]})
+    kept = before.selections(5)
+    after = before.renamed({"a": "often", "b": "spare"})
+    again = after.selections(5)
+    assert list(again) == ["often", "spare"]
+    assert torch.equal(again["often"].order, kept["a"].order)
+    assert torch.equal(again["spare"].order, kept["b"].order)
+    assert list(after.titles) == ["often", "spare"]
+    assert after.select_seconds == {"spare": before.select_seconds["b"]}
+    assert calls == [5]
+
+
+def test_a_method_twice_with_other_settings(view: View) -> None:
+    first = {"mean": PRUNERS["spare"], "min-max": replace(PRUNERS["spare"], squash="minmax")}  # type: ignore[type-var]
+    assert list(explore(view, first).selections(4)) == ["mean", "min-max"]
+
+
+def test_titles_tell_the_settings(view: View) -> None:
+    told = "divprune:metric=euclidean"
+    assert explore(view, choose((told,))).titles == {told: "DivPrune (metric=euclidean)"}
+    chosen = choose(("divprune", "spare"), changes={"divprune": {"metric": "euclidean"}})
+    titles = explore(view, chosen).titles
+    assert titles == {"divprune": "DivPrune (metric=euclidean)", "spare": "SPARE"}
+
+
+def test_without_a_question_the_text_part_is_off_and_said_to_be(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    bare = tiny_model.encode(photo, " ")
+    exploration = explore(bare, choose(("spare", "cdpruner", "uniform")))
+    kept = exploration.selections(4)
+    assert torch.equal(
+        kept["spare"].order, PRUNERS["spare-reconstruction"].select(bare.tokens, 4).order
+    )
+    assert torch.equal(
+        kept["cdpruner"].order, PRUNERS["cdpruner-diversity"].select(bare.tokens, 4).order
+    )
+    assert exploration.relevance is None
+    assert exploration.weights == {"spare": None, "cdpruner": None, "uniform": None}
+    assert len(exploration.notes) == 2
+    assert "Without a question the text part of SPARE is off" in exploration.notes[0]
+
+
+def test_a_method_that_is_nothing_without_a_question_says_so(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    with pytest.raises(ValueError, match="needs text"):
+        explore(tiny_model.encode(photo, ""), choose(("normal-relevance",)))
+
+
+def test_relevance_is_the_raw_cosine_and_weights_are_the_methods_own(view: View) -> None:
+    exploration = explore(view, choose(("spare", "cdpruner", "random")))
+    image = torch.nn.functional.normalize(view.tokens.clip_pair()[0].double(), dim=1)
+    text = torch.nn.functional.normalize(view.tokens.clip_pair()[1].double(), dim=1)
+    torch.testing.assert_close(exploration.relevance, (image @ text.T).mean(dim=1))
+    for label in ("spare", "cdpruner"):
+        pruner = PRUNERS[label]
+        torch.testing.assert_close(exploration.weights[label], pruner.weight(view.tokens))
+    assert exploration.weights["random"] is None
+
+
+@pytest.fixture(scope="module")
+def curves_of(view: View) -> Exploration:
+    chosen: dict[str, Pruner | Selection] = {
+        **choose(("spare", "uniform", "random"), seed=2),
+        "mine": Selection(torch.tensor([3, 1, 8])),
+    }
+    return explore(view, chosen)
+
+
+def test_curves_fall_to_nothing_and_keep_above_the_bound(curves_of: Exploration) -> None:
+    curves = curves_of.curves
+    assert curves.budgets == (1, 2, 4, 8, 16)
+    for label in ("spare", "uniform", "random"):
+        errors = curves.errors[label]
+        assert errors[-1] == pytest.approx(0, abs=1e-6)
+        for error, least in zip(errors, curves.bound.tolist(), strict=True):
+            assert error >= least - 1e-9
+    spread = curves.random
+    assert bool((spread.low <= spread.mean).all() and (spread.mean <= spread.high).all())
+    assert bool((spread.low < spread.high)[:-1].all())
+    # Seed 2 is one of the control's own draws.
+    for error, low, high in zip(
+        curves.errors["random"], spread.low.tolist(), spread.high.tolist(), strict=True
+    ):
+        assert low - 1e-9 <= error <= high + 1e-9
+
+
+def test_the_error_is_that_of_least_squares(curves_of: Exploration) -> None:
+    x = curves_of.view.tokens.features.double()
+    kept = x[curves_of.selections(4)["spare"].order]
+    fitted = torch.linalg.lstsq(kept.T, x.T).solution
+    left = torch.linalg.norm(x.T - kept.T @ fitted) / torch.linalg.norm(x)
+    at = curves_of.curves.budgets.index(4)
+    assert curves_of.curves.errors["spare"][at] == pytest.approx(float(left), abs=1e-6)
+
+
+def test_a_set_made_by_hand_is_itself_at_every_budget(curves_of: Exploration) -> None:
+    assert list(curves_of.curves.points) == ["mine"]
+    assert curves_of.curves.points["mine"][0] == 3
+    for budget in (1, 10):
+        assert curves_of.selections(budget)["mine"].order.tolist() == [3, 1, 8]
+
+
+def test_a_set_made_for_another_picture_is_refused(view: View) -> None:
+    with pytest.raises(ValueError, match="Patch index 16 does not exist"):
+        explore(view, {"mine": Selection(torch.tensor([1, 16]))})
+
+
+def test_curve_budgets_end_at_n_and_hold_the_marks() -> None:
+    assert curve_budgets(1) == (1,)
+    assert curve_budgets(2) == (1, 2)
+    budgets = curve_budgets(576)
+    assert budgets[-1] == 576
+    assert {32, 64, 128, 192} < set(budgets)
+    assert list(budgets) == sorted(set(budgets))
+
+
+def test_a_selection_is_timed_once(view: View) -> None:
+    exploration = explore(view, {"spare": PRUNERS["spare"], "grid": PRUNERS["uniform"]})
+    assert exploration.seconds_to_select("grid", 4) is None
+    exploration.selections(4)
+    first = exploration.seconds_to_select("grid", 4)
+    exploration.selections(4)
+    assert first is not None and exploration.seconds_to_select("grid", 4) == first
+    whole = exploration.select_seconds["spare"]
+    assert all(exploration.seconds_to_select("spare", k) == whole for k in (1, 4))
+    mine = explore(view, {"mine": exploration.selections(4)["grid"]})
+    assert mine.selections(4) and mine.seconds_to_select("mine", 4) is None

@@ -1,0 +1,180 @@
+"""Every family from its folder through everything that a person starts: compare, export, evaluate,
+page. What each step gives is held against the family's own tests; here it must work at all, in
+every way of seeing, and agree about the number of tokens.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import references
+from PIL import Image
+
+from spare_demo import compare
+from spare_demo.cli.main import main
+from spare_demo.evaluation.results import load
+from spare_demo.models import Model
+from spare_demo.pruners import PRUNERS
+from spare_demo.results.citation import cite
+from spare_demo.results.reopen import reopen
+from spare_demo.settings import Settings
+from spare_demo.ui.handlers import Handlers, guarded
+
+FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
+QUESTION = "What colour is the circle?"
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> tuple[Model, Path]:
+    name = request.param
+    model = request.getfixturevalue("tiny_model" if name == "tiny" else name)
+    return model, request.getfixturevalue(f"{name}_folder")
+
+
+def some_of_each_kind(model: Model) -> list[str]:
+    """Of those that can run on it: greedy with and without text, merging, of pairs, at random.
+
+    test_methods_on_families.py runs all of them.
+    """
+    kinds = ("spare", "cdpruner-diversity", "visionzip", "divprune", "random")
+    return [name for name in kinds if PRUNERS[name].reason_against(model.supplies) is None]
+
+
+def test_compared_exported_and_reopened(family: tuple[Model, Path], photo: Image.Image) -> None:
+    model, _ = family
+    for aspect in model.aspects:
+        chosen = some_of_each_kind(model)
+        found = compare(model, photo, QUESTION, chosen, "50%", 2, aspect=aspect)
+        whole = found.answers["unpruned"]
+        assert whole.visual_tokens == found.view.grid.n == found.view.tokens.n
+        for name in chosen:
+            answer = found.answers[name]
+            assert answer.visual_tokens == found.budget == found.selections[name].size, name
+            assert answer.newline_tokens == whole.newline_tokens
+            dropped = whole.prompt_tokens - answer.prompt_tokens
+            assert dropped == whole.visual_tokens - answer.visual_tokens
+        with zipfile.ZipFile(io.BytesIO(cite(found, ["kept", "difference"]))) as file:
+            text = file.read("result.json").decode()
+            assert any(name.endswith(".png") for name in file.namelist())
+        again = reopen(text).comparison
+        assert again.view.grid.boxes.tolist() == found.view.grid.boxes.tolist()
+        for name in chosen:
+            assert again.selections[name].order.tolist() == found.selections[name].order.tolist()
+
+
+def test_the_commands(family: tuple[Model, Path], photo: Image.Image, tmp_path: Path) -> None:
+    _, folder = family
+    picture = tmp_path / "photo.png"
+    photo.save(picture)
+    loaded = ("--model", str(folder), "--device", "cpu", "--max-new-tokens", "2")
+    methods = ("--methods", "divprune", "cdpruner-diversity")
+    asked = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "one"), "--budget", "50%"]
+    assert main([*asked, *loaded, *methods]) == 0
+    told = json.loads((tmp_path / "one" / "result.json").read_text())
+    assert told["settings"]["budget"] == round(told["visual_tokens"] / 2)
+    measured = ["evaluate", "--out", str(tmp_path / "many"), "--questions", "2", "--budgets", "5"]
+    assert main([*measured, *loaded, *methods, "--resamples", "20"]) == 0
+    _, rows, _ = load(tmp_path / "many")
+    assert {row.method for row in rows} == {"unpruned", "blank", "divprune", "cdpruner-diversity"}
+    assert all(row.budget == 5 for row in rows if row.method in PRUNERS)
+
+
+@pytest.fixture
+def entered(family: tuple[Model, Path]) -> Iterator[list[int]]:
+    """How many tokens enter the language model, pass by pass."""
+    lengths: list[int] = []
+    handle = family[0].hf.model.language_model.register_forward_pre_hook(
+        lambda module, given, named: lengths.append(named["inputs_embeds"].shape[1]),
+        with_kwargs=True,
+    )
+    yield lengths
+    handle.remove()
+
+
+def test_the_page(
+    family: tuple[Model, Path], photo: Image.Image, tmp_path: Path, entered: list[int]
+) -> None:
+    model, _ = family
+    picture = tmp_path / "photo.png"
+    photo.save(picture)
+    handlers = Handlers(model, Settings(budget=4, max_new_tokens=2))
+    for aspect in model.aspects:
+        entered.clear()
+        shown: dict = {}
+        for values in handlers.ask(
+            str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
+            4, None, None,
+        ):  # fmt: skip
+            shown |= values
+        visit = shown["visit"]
+        assert shown["message"] == "" and shown["answers"].count("prefill") == 3
+        assert f"All {visit.exploration.n} tokens" in shown["answers"]
+        cells = r"</th><td>(\d+)</td><td>(\d+)</td><td>(\d+)</td>"
+        told = {
+            line: [int(count) for count in re.findall(line + cells, shown["cost"])[0]]
+            for line in ("tokens in", "of them visual")
+        }
+        prompts = [length for length in entered if length > 3]  # a step: one token of each answer
+        assert told["tokens in"] == prompts
+        assert told["of them visual"] == [visit.exploration.n, 4, 4]
+        newlines = len(visit.picture.breaks)
+        assert (f"{newlines} newline tokens go in as well" in shown["cost"]) == bool(newlines)
+        assert bool(newlines) == (aspect == "any")
+        measured = list(handlers.studies.measure(4, visit))
+        assert measured[-1]["visit"].kl is not None
+        assert list(handlers.studies.enough(visit))[-1]["enough"]
+        assert list(handlers.why({"patch": 1, "budget": 4, "step": "own"}, visit))
+        assert list(handlers.cite({"panels": ["difference"]}, visit))
+
+
+@pytest.mark.parametrize("size", [(2000, 10), (10, 2000)])
+def test_a_strip_of_1_to_200_on_page_and_command_line(
+    family: tuple[Model, Path], tmp_path: Path, size: tuple[int, int]
+) -> None:
+    model, folder = family
+    picture = tmp_path / "strip.png"
+    references.gradients(*size).save(picture)
+    handlers = Handlers(model, Settings(budget=1, max_new_tokens=2))
+    for aspect in model.aspects:
+        shown: dict = {}
+        for values in guarded(handlers.ask)(
+            str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
+            1, None, None,
+        ):  # fmt: skip
+            shown |= values
+        visit = shown["visit"]
+        assert shown["message"] == "" and shown["answers"].count("prefill") == 3
+        assert visit.answers["A"].visual_tokens == 1
+        assert shown["stage"]["picture"].startswith(b"\x89PNG")
+        argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / str(aspect))]
+        argv += ["--model", str(folder), "--device", "cpu", "--aspect", str(aspect)]
+        argv += ["--methods", "divprune", "--budget", "50%", "--max-new-tokens", "1", "--zip"]
+        assert main(argv) == 0
+        told = json.loads((tmp_path / str(aspect) / "result.json").read_text())
+        assert told["visual_tokens"] == visit.exploration.n
+
+
+@pytest.mark.parametrize("size", [(2001, 10), (10, 2001)])
+def test_longer_strips_work_or_are_refused_with_the_limit(
+    family: tuple[Model, Path], tmp_path: Path, capsys: pytest.CaptureFixture, size: tuple[int, int]
+) -> None:
+    model, folder = family
+    picture = tmp_path / "strip.png"
+    references.gradients(*size).save(picture)
+    handlers = Handlers(model, Settings(budget=1, max_new_tokens=1))
+    asked = ("divprune", "divprune", 0, model.aspect(None), -2, "stretches", 1, None, None)
+    *_, last = guarded(handlers.ask)(str(picture), QUESTION, *asked)
+    argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "out"), "--budget", "1"]
+    argv += ["--model", str(folder), "--device", "cpu", "--methods", "divprune"]
+    status = main([*argv, "--max-new-tokens", "1"])
+    if folder.name == "tiny-qwen":
+        limit = "at most 200 times as long as wide"
+        assert limit in last["message"] and status == 1 and limit in capsys.readouterr().err
+    else:
+        assert not last.get("message") and status == 0

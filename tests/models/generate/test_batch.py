@@ -1,0 +1,84 @@
+"""Answers made together are those made one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.models import LlavaModel
+from spare_demo.models.generate import batch as module
+from spare_demo.tokens import Selection
+
+QUESTIONS = [
+    "What colour is the circle?",
+    "How many?",
+    "Is the word 日本語 above the green one, or is it below the other one? 🙂",
+]
+PICKS: list[list[int] | None] = [None, [5], [3, 0, 15, 7], [15, 2, 9, 1, 4, 12, 11]]
+
+
+@pytest.fixture(scope="module")
+def asked(tiny_model: LlavaModel, photo: Image.Image) -> list[tuple[Any, Selection | None]]:
+    """Every question of two pictures with all tokens, few and, at the end, merged ones."""
+    pictures = [tiny_model.look(photo), tiny_model.look(photo.rotate(90, expand=True))]
+    views = [tiny_model.ask(p, question) for question in QUESTIONS for p in pictures]
+    sets = [None if picks is None else Selection(torch.tensor(picks)) for picks in PICKS]
+    every: list[tuple[Any, Selection | None]] = [(view, s) for s in sets for view in views]
+    for view in views[:2]:
+        merged = view.tokens.features[:6].reshape(3, 2, -1).mean(1)
+        every.append((view, Selection(torch.tensor([0, 2, 4]), features=merged)))
+    return every
+
+
+@pytest.mark.parametrize("room", [1, 120, 10_000])
+def test_together_says_what_one_by_one_says(
+    tiny_model: LlavaModel, asked: list, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POSITIONS", room)
+    together = tiny_model.answer_many(asked, max_new_tokens=5)
+    alone = [tiny_model.answer(view, s, max_new_tokens=5) for view, s in asked]
+    assert [said.token_ids for said in together] == [answer.token_ids for answer in alone]
+    assert [said.text for said in together] == [answer.text for answer in alone]
+    for said, answer in zip(together, alone, strict=True):
+        torch.testing.assert_close(said.first_logits, answer.first_logits, atol=2e-4, rtol=1e-4)
+    assert len({said.token_ids for said in together}) > 5  # the prompts do differ
+
+
+def test_what_is_shared_is_run_once(
+    tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows: list[int] = []
+    decoder = tiny_model.hf.model.language_model
+    handle = decoder.register_forward_pre_hook(
+        lambda module, args, kwargs: rows.append(len(kwargs["inputs_embeds"])), with_kwargs=True
+    )
+    monkeypatch.setattr(module, "_UNLIKE", 100)
+    try:
+        tiny_model.answer_many(asked, max_new_tokens=1)
+    finally:
+        handle.remove()
+    # Two pictures with four sets each, two merged sets; then the end of every prompt.
+    assert rows == [2 * len(PICKS) + 2, len(asked)]
+
+
+def test_batches_hold_what_is_alike_and_fits() -> None:
+    lengths = [50, 10, 51, 100, 11, 10, 12]
+    parts = module._parts(lengths, room=110)
+    assert sorted(i for part in parts for i in part) == list(range(len(lengths)))
+    for part in parts:
+        of = [lengths[i] for i in part]
+        assert len(part) == 1 or len(part) * max(of) <= 110
+        assert max(of) <= module._UNLIKE * min(of)
+    assert [1, 5, 4, 6] in parts
+    assert module._parts([500, 500], room=110) == [[0], [1]]
+
+
+def test_what_cannot_be_answered_is_refused(tiny_model: LlavaModel, asked: list) -> None:
+    view = asked[0][0]
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        tiny_model.answer_many(asked, max_new_tokens=0)
+    with pytest.raises(ValueError, match="does not exist"):
+        tiny_model.answer_many([(view, Selection(torch.tensor([16])))])

@@ -1,0 +1,98 @@
+"""The floor's arithmetic against the sizes of the tiny model."""
+
+from __future__ import annotations
+
+import dataclasses
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from spare_demo.models import LlavaModel
+from spare_demo.models.generate.prefill_floor import (
+    Rates,
+    measure_rates,
+    prefill_bytes,
+    prefill_floor,
+    prefill_operations,
+)
+
+# 32 wide, 4 heads of which 2 for keys and values, 64 in between, 3 layers.
+LAYER = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 64
+
+
+def test_operations_and_bytes_are_those_of_the_sizes(tiny_model: LlavaModel) -> None:
+    vocab = tiny_model.hf.config.text_config.vocab_size
+    head = 32 * vocab
+    expected = 2 * LAYER * (10 + 10 + 4) + 2 * 32 * (100 + 100 + 16) + 2 * head
+    assert prefill_operations(tiny_model.hf, [10, 10, 4]) == expected
+    assert prefill_bytes(tiny_model.hf) == 4 * (3 * (LAYER + 2 * 32) + head)  # two norms a layer
+
+
+def test_the_larger_of_reading_and_computing_decides(tiny_model: LlavaModel) -> None:
+    reading, computing = Rates(1.0, 1e30), Rates(1e30, 1.0)
+    lengths = [10, 10, 4]
+    assert prefill_floor(tiny_model.hf, reading, lengths) == prefill_bytes(tiny_model.hf)
+    least = prefill_floor(tiny_model.hf, computing, lengths)
+    assert least == prefill_operations(tiny_model.hf, lengths)
+
+
+def quantised(data: torch.Tensor, **beside: Any) -> nn.Linear:
+    """A linear layer from 128 to 64 whose weight is held as bitsandbytes holds it."""
+    linear = nn.Linear(128, 64, bias=False)
+    linear.weight = nn.Parameter(data, requires_grad=False)
+    for name, value in beside.items():
+        setattr(linear.weight, name, value)
+    return linear
+
+
+def test_quantised_weights_are_read_packed_with_their_scales() -> None:
+    packed, scales = torch.zeros(64 * 128 // 2, 1, dtype=torch.uint8), torch.zeros(64 * 128 // 64)
+    four = quantised(packed, quant_state=SimpleNamespace(absmax=scales, state2=None))
+    nested = SimpleNamespace(absmax=scales.byte(), state2=SimpleNamespace(absmax=scales[:1]))
+    eight = quantised(torch.zeros(64, 128, dtype=torch.int8), SCB=torch.zeros(64))
+    used = quantised(torch.zeros(64, 128, dtype=torch.int8), SCB=None)  # after its first pass
+    vars(used)["state"] = SimpleNamespace(SCB=torch.zeros(64))
+    head = nn.Linear(128, 10, bias=False).half()
+    for layer, expected in (
+        (four, 4096 + 4 * 128),
+        (quantised(packed, quant_state=nested), 4096 + 128 + 4),
+        (eight, 8192 + 4 * 64),
+        (used, 8192 + 4 * 64),
+    ):
+        hf = SimpleNamespace(
+            model=SimpleNamespace(layers=nn.ModuleList([layer])),
+            lm_head=head,
+            config=SimpleNamespace(
+                get_text_config=lambda: SimpleNamespace(hidden_size=128, vocab_size=10)
+            ),
+        )
+        assert prefill_bytes(hf) == expected + 2 * 1280
+        least = prefill_floor(hf, Rates(1e30, 1.0), [10])
+        if layer in (eight, used):  # their products have a rate of their own
+            assert least == pytest.approx(prefill_bytes(hf) / 1e30)
+        else:
+            assert least == prefill_operations(hf, [10])
+
+
+def test_rates_are_measured() -> None:
+    rates = measure_rates(torch.device("cpu"), torch.float32)
+    assert rates.bandwidth > 1e6 and rates.product > 1e6
+
+
+def test_a_model_knows_its_floor_once_warm(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = tiny_model.answer(tiny_model.encode(photo, "Why?"), max_new_tokens=1)
+    monkeypatch.setattr(tiny_model, "_rates", None)
+    assert tiny_model.prefill_floor(answer) is None
+    monkeypatch.setattr(tiny_model, "_rates", Rates(1e30, 1.0))
+    others = answer.prompt_tokens - 16
+    pruned = dataclasses.replace(answer, kept_per_layer=(16, 16, 2))
+    assert tiny_model.prefill_floor(answer) == prefill_operations(tiny_model.hf, [others + 16] * 3)
+    assert tiny_model.prefill_floor(pruned) == prefill_operations(
+        tiny_model.hf, [others + 16, others + 16, others + 2]
+    )

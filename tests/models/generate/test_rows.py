@@ -1,0 +1,67 @@
+"""What stands in the placeholders' place, with and without newline tokens and merging."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.images.geometry import Grid
+from spare_demo.models.base import Picture
+from spare_demo.models.generate.rows import kept_rows
+from spare_demo.tokens import Selection
+
+# Six tokens 0..5 as rows [i, i]; newline rows [9, 9] after tokens 2 | 4 | 6, as two by three.
+FEATURES = torch.arange(6.0)[:, None].expand(6, 2)
+
+
+def picture(newlines: bool = True) -> Picture:
+    grid = Grid((4, 6), 3, 2, 2, (1.0, 1.0), (0.0, 0.0))
+    line, breaks = torch.full((2,), 9.0), torch.tensor([2, 4, 6])
+    lines: dict = {"newline": line, "breaks": breaks} if newlines else {}
+    blank = Image.new("RGB", (4, 6))
+    return Picture(blank, torch.zeros(1), grid, FEATURES, {}, 0.0, **lines)
+
+
+def read(selection: Selection | None, newlines: bool = True) -> tuple[list, list, list, int]:
+    rows = kept_rows(picture(newlines), selection)
+    return (
+        rows.values[:, 0].tolist(),
+        rows.places.tolist(),
+        rows.newline.nonzero().flatten().tolist(),
+        rows.visual,
+    )
+
+
+def test_all_tokens_stand_at_every_placeholder() -> None:
+    assert picture().slots == 9 and picture(False).slots == 6
+    assert read(None) == ([0, 1, 9, 2, 3, 9, 4, 5, 9], list(range(9)), [2, 5, 8], 6)
+    assert read(None, newlines=False) == (list(range(6)), list(range(6)), [], 6)
+
+
+def test_newline_rows_stay_whatever_is_kept() -> None:
+    assert read(Selection([5, 0])) == ([0, 9, 9, 5, 9], [0, 2, 5, 7, 8], [1, 2, 4], 2)
+    assert read(Selection([3])) == ([9, 3, 9, 9], [2, 4, 5, 8], [0, 2, 3], 1)
+    assert read(Selection([3, 1]), newlines=False) == ([1, 3], [1, 3], [], 2)
+
+
+def test_merged_rows_stand_where_most_of_them_comes_from() -> None:
+    sources = torch.zeros(3, 6)
+    sources[0, 1] = sources[1, 4] = 1.0  # two kept tokens, then one merged of all the rest
+    sources[2, [0, 2, 3]] = torch.tensor([0.2, 0.5, 0.3])
+    merged = Selection([4, 1], features=torch.full((3, 2), 7.0), sources=sources)
+    values, places, newlines, visual = read(merged)
+    assert values == [7, 9, 9, 7, 7, 9] and visual == 3
+    assert places == [1, 2, 5, 6, 3, 8] and newlines == [1, 2, 5]
+
+
+def test_merged_rows_without_sources() -> None:
+    assert read(Selection([4, 1], features=torch.full((2, 2), 7.0)))[1] == [1, 2, 5, 6, 8]
+    assert read(Selection([4], features=torch.full((2, 2), 7.0)), False)[1] == [0, 5]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 to 5"):
+        kept_rows(picture(), Selection([6]))
+    with pytest.raises(ValueError, match="rows of 2"):
+        kept_rows(picture(), Selection([1], features=torch.zeros(1, 3)))

@@ -1,0 +1,200 @@
+"""Answers decoded together are those of each alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.models import Answer, LlavaModel, View
+from spare_demo.models.generate import padded as padded_module
+from spare_demo.models.generate.joined import Joined
+from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.tokens import Selection
+
+PICKS = [None, [3, 0, 15, 7], [5], list(range(0, 16, 2))]
+SAME = (
+    *("token_ids", "prompt_tokens", "visual_tokens", "newline_tokens", "kv_cache_bytes"),
+    *("kept_per_layer", "ended", "prefill_operations"),
+)
+
+
+def answer(
+    model: LlavaModel,
+    view: View,
+    picks: Sequence[list[int] | None],
+    longest: int,
+    stop: threading.Event | None = None,
+) -> list[Answer]:
+    """The answers; what was said of each on the way must lead to it."""
+    asked = {str(i): p and Selection(p) for i, p in enumerate(picks)}
+    texts, done = dict.fromkeys(asked, ""), dict[str, Answer]()
+    for step in model.stream_together(view, asked, longest, stop):
+        assert not done.keys() & step.keys(), "nothing is said after the end"
+        for label, said in step.items():
+            if isinstance(said, Answer):
+                done[label] = said
+            else:
+                texts[label] += said
+    assert all(done[label].text.startswith(text) for label, text in texts.items())
+    return [done[label] for label in asked]
+
+
+@pytest.mark.parametrize("question", ["What colour is the circle?", "", "Is 日本語 here? 🙂"])
+@pytest.mark.parametrize("longest", [1, 2, 24])
+def test_each_is_what_it_is_alone(
+    tiny_model: LlavaModel, photo: Image.Image, question: str, longest: int
+) -> None:
+    view = tiny_model.encode(photo, question)
+    together = answer(tiny_model, view, PICKS, longest)
+    for pick, ours in zip(PICKS, together, strict=True):
+        alone = tiny_model.answer(view, pick and Selection(pick), longest)
+        assert ours.text == alone.text
+        for name in SAME:
+            assert getattr(ours, name) == getattr(alone, name), name
+        torch.testing.assert_close(ours.first_logits, alone.first_logits, atol=1e-5, rtol=0)
+        assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
+        assert ours.prefill_seconds > 0 and (ours.decode_seconds > 0) == (longest > 1)
+
+
+def test_an_answer_that_ends_leaves_the_others_going(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "How many stars are there?")
+    usual = answer(tiny_model, view, PICKS, 12)
+    end = usual[1].token_ids[3]  # what one answer says early now ends it
+    monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
+    together = answer(tiny_model, view, PICKS, 12)
+    assert len({len(each.token_ids) for each in together}) > 1
+    for pick, ours in zip(PICKS, together, strict=True):
+        alone = tiny_model.answer(view, pick and Selection(pick), 12)
+        assert (ours.token_ids, ours.ended) == (alone.token_ids, alone.ended)
+
+
+def test_the_room_for_the_answers_is_told_apart(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    together = answer(tiny_model, view, PICKS, 4)
+    for each in together:
+        a_position = each.kv_cache_bytes // each.prompt_tokens
+        assert each.allocated_bytes == each.kv_cache_bytes + 4 * a_position
+    assert len({each.kv_cache_bytes for each in together}) == 4
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
+    """Of every step to come: how many answers, how long the cache is after it, and where it is."""
+    steps: list[tuple[int, int, int]] = []
+    step = Joined.step
+
+    def watched(self: Joined, tokens: Sequence[int]) -> torch.Tensor:
+        logits = step(self, tokens)
+        keys = self.cache.layers[0].keys
+        steps.append((len(tokens), keys.shape[2], keys.data_ptr()))
+        return logits
+
+    monkeypatch.setattr(Joined, "step", watched)
+    return steps
+
+
+def test_a_step_copies_nothing_of_what_is_cached(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A growing cache would be copied whole at every step."""
+    view, steps = tiny_model.encode(photo, "What colour is the circle?"), watch(monkeypatch)
+    monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", None)
+    answer(tiny_model, view, PICKS, 8)
+    assert len(steps) == 7 and len({place for _, _, place in steps}) == 1
+
+
+def test_nothing_is_padded_and_who_is_done_leaves_the_cache(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "How many stars are there?")
+    end = answer(tiny_model, view, PICKS, 12)[0].token_ids[2]
+    monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", end)
+    steps = watch(monkeypatch)
+    together = answer(tiny_model, view, PICKS, 12)
+    assert len({len(each.token_ids) for each in together}) > 1
+    for done, (count, length, _) in enumerate(steps, start=1):
+        going = [each for each in together if len(each.token_ids) > done]
+        assert count == len(going)
+        assert length == sum(each.prompt_tokens + done for each in going)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_what_does_not_fit_as_one_is_decoded_apart(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    usual = answer(tiny_model, view, PICKS, 6)
+    if full:  # more than was thought is taken
+        make = Joined.__init__
+
+        def refuse(self: Joined, hf: object, caches: Sequence[object], more: int) -> None:
+            if len(caches) > 1:
+                raise OutOfMemory("no room")
+            make(self, hf, caches, more)
+
+        monkeypatch.setattr(Joined, "__init__", refuse)
+    else:
+        monkeypatch.setattr(padded_module, "_CACHE_BYTES", 100)
+    apart = answer(tiny_model, view, PICKS, 6)
+    assert [each.token_ids for each in apart] == [each.token_ids for each in usual]
+    assert all(each.allocated_bytes == each.kv_cache_bytes for each in apart)
+
+
+def test_what_is_never_batched_comes_a_token_of_each_in_turn(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    plan = PRUNERS["fastv"].plan(view, 8)  # type: ignore[union-attr]
+    steps = list(tiny_model.stream_together(view, {"one": plan, "other": plan}, 4))
+    assert [[*step] for step in steps] == [["one"], ["other"]] * (len(steps) // 2)
+    one, other = (step[label] for step, label in zip(steps[-2:], ("one", "other"), strict=True))
+    assert isinstance(one, Answer) and isinstance(other, Answer)
+    assert one.token_ids == other.token_ids == tiny_model.answer(view, plan, 4).token_ids
+
+
+def test_methods_inside_the_language_model_are_never_batched(
+    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    method = PRUNERS["fastv"]
+    assert isinstance(method, LayerPruner)
+    plan = method.plan(view, 8)
+    steps = watch(monkeypatch)
+    asked = {"all": None, "inside": plan, "few": Selection([5, 2])}
+    together = tiny_model.answer_together(view, asked, 4)
+    assert list(together) == list(asked) and {count for count, _, _ in steps} == {2}
+    for label, kept in asked.items():
+        assert together[label].token_ids == tiny_model.answer(view, kept, 4).token_ids
+
+
+def test_it_stops_between_steps(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    view = tiny_model.encode(photo, "What colour is the circle?")
+    stop = threading.Event()
+    stop.set()
+    together = answer(tiny_model, view, PICKS, 12, stop)
+    assert all(each.stopped and each.token_ids == () for each in together)
+    assert all(each.text == "" and each.allocated_bytes == 0 for each in together)
+
+
+def test_what_cannot_be_answered_is_refused_at_once(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, "Why?")
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        tiny_model.stream_together(view, {"all": None}, 0)
+    with pytest.raises(ValueError, match="does not exist"):
+        tiny_model.stream_together(view, {"far": Selection([16])})
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_gives_each_what_it_is_alone(tiny_folder, photo: Image.Image) -> None:
+    from spare_demo.models import load_model
+
+    test_each_is_what_it_is_alone(load_model(str(tiny_folder), device="cuda"), photo, "Why?", 24)

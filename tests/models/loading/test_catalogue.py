@@ -1,0 +1,115 @@
+"""The table of models, and what it says of LLaVA-1.5-7B, whose weights cannot be had here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import open_clip
+import pytest
+import torch
+from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
+
+from spare_demo.models import catalogue
+from spare_demo.models.loading.catalogue import BUILT_IN, GPU_BYTES_NEEDED, LLAVA_7B, OPENAI_CLIP
+from spare_demo.models.loading.checkpoint import vision_is_openai_clip
+
+
+def test_the_table_of_models() -> None:
+    rows = catalogue()
+    assert [row["name"] for row in rows] == [
+        "auto",
+        "built-in",
+        "llava-1.5-7b",
+        "llava-1.5-13b",
+        "llava-next-7b",
+        "llava-next-13b",
+        "qwen2.5-vl-3b",
+        "qwen2.5-vl-7b",
+    ]
+    assert all(row[key] for row in rows for key in ("title", "needs", "description"))
+    assert rows[1]["description"] == (
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
+        "the app with LLaVA-1.5-7B on a GPU (`python app.py --model llava-1.5-7b`)."
+    )
+    assert BUILT_IN.source == Path(__file__).resolve().parents[3] / "assets" / "built-in"
+
+
+@pytest.fixture(scope="module")
+def llava_7b() -> LlavaForConditionalGeneration:
+    """The published configuration without memory behind its weights."""
+    with torch.device("meta"):
+        return LlavaForConditionalGeneration(
+            LlavaConfig(
+                vision_config=CLIPVisionConfig(
+                    hidden_size=1024,
+                    intermediate_size=4096,
+                    num_hidden_layers=24,
+                    num_attention_heads=16,
+                    image_size=336,
+                    patch_size=14,
+                    projection_dim=768,
+                ),
+                text_config=LlamaConfig(vocab_size=32064, max_position_embeddings=4096),
+                image_token_index=32000,
+            )
+        )
+
+
+def test_7b_has_the_published_shapes(llava_7b: LlavaForConditionalGeneration) -> None:
+    shapes = {name: tuple(p.shape) for name, p in llava_7b.named_parameters()}
+    expected = {
+        "model.vision_tower.embeddings.class_embedding": (1024,),
+        "model.vision_tower.embeddings.patch_embedding.weight": (1024, 3, 14, 14),
+        "model.vision_tower.embeddings.position_embedding.weight": (577, 1024),
+        "model.vision_tower.pre_layrnorm.weight": (1024,),
+        "model.vision_tower.encoder.layers.23.self_attn.q_proj.weight": (1024, 1024),
+        "model.vision_tower.encoder.layers.23.mlp.fc1.weight": (4096, 1024),
+        "model.vision_tower.post_layernorm.weight": (1024,),
+        "model.multi_modal_projector.linear_1.weight": (4096, 1024),
+        "model.multi_modal_projector.linear_2.weight": (4096, 4096),
+        "model.language_model.embed_tokens.weight": (32064, 4096),
+        "model.language_model.layers.31.self_attn.k_proj.weight": (4096, 4096),
+        "model.language_model.layers.31.mlp.gate_proj.weight": (11008, 4096),
+        "model.language_model.norm.weight": (4096,),
+        "lm_head.weight": (32064, 4096),
+    }
+    assert {name: shapes.get(name) for name in expected} == expected
+    assert not any("layers.24." in name for name in shapes if "vision" in name)
+    assert llava_7b.config.vision_feature_layer == -2
+
+
+def test_7b_fits_a_24_gb_gpu_with_its_text_side(
+    llava_7b: LlavaForConditionalGeneration,
+) -> None:
+    weights = 2 * sum(p.numel() for p in llava_7b.parameters())  # half precision
+    assert 14.0e9 < weights < 14.3e9
+
+    config = open_clip.get_model_config(OPENAI_CLIP[0])
+    with torch.device("meta"):
+        clip = open_clip.CLIP(**config)
+    visual = sum(p.numel() for p in clip.visual.parameters())
+    text_side = 4 * (sum(p.numel() for p in clip.parameters()) - visual + 1024 * 768 + 2 * 1024)
+    assert text_side < 0.55e9
+
+    text: Any = llava_7b.config.text_config
+    per_token = 2 * text.num_hidden_layers * text.num_key_value_heads * 128 * 2
+    assert per_token == 512 * 1024
+    cache = per_token * 1200  # 576 visual, a long question, a long answer
+    activations = 0.5e9  # one prefill of 1,200 tokens: the widest tensor (11,008) takes 26 MB
+    context = 0.8e9  # what CUDA itself takes
+    needed = weights + text_side + cache + activations + context
+    assert needed < GPU_BYTES_NEEDED < 24e9 * 0.95
+
+
+def test_7bs_text_side_is_that_of_its_vision_tower(
+    llava_7b: LlavaForConditionalGeneration,
+) -> None:
+    config = open_clip.get_model_config(OPENAI_CLIP[0])
+    vision: Any = llava_7b.config.vision_config
+    theirs = config["vision_cfg"]
+    assert (vision.hidden_size, vision.num_hidden_layers) == (theirs["width"], theirs["layers"])
+    assert (vision.image_size, vision.patch_size) == (theirs["image_size"], theirs["patch_size"])
+    assert config["quick_gelu"] and vision.hidden_act == "quick_gelu"
+    assert vision_is_openai_clip(vision)
+    assert LLAVA_7B.clip == OPENAI_CLIP and LLAVA_7B.gpu_dtype == torch.float16

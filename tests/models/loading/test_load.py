@@ -1,0 +1,270 @@
+"""Names to models: what loads, and what is refused with a sentence that says what to do."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpoint_files import read_all, refused, write_one
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from transformers import LlavaForConditionalGeneration
+
+from spare_demo.models import CATALOGUE, LlavaModel, ModelError, TextTower, load_model
+from spare_demo.models.loading import load as loading
+from spare_demo.models.loading.catalogue import BUILT_IN, GPU_BYTES_NEEDED, LLAVA_7B, OPENAI_CLIP
+from spare_demo.models.loading.load import choose
+
+QUESTION = "What colour is the circle?"
+
+
+@pytest.fixture
+def copy(tiny_folder: Path, tmp_path: Path) -> Path:
+    """A checkpoint folder to change."""
+    folder = tmp_path / "secret-place" / "my-llava"
+    shutil.copytree(tiny_folder, folder)
+    return folder
+
+
+# --- what loads ---
+
+
+def test_a_local_folder(tiny_model: LlavaModel, tiny_folder: Path) -> None:
+    assert tiny_model.name == tiny_model.title == "tiny-llava"
+    assert tiny_model.dtype == torch.float32 and tiny_model.device.type == "cpu"
+    assert re.fullmatch(r"[0-9a-f]{12}", tiny_model.revision)
+    assert isinstance(tiny_model.hf, LlavaForConditionalGeneration)
+    assert tiny_model.notes == () and tiny_model.text_tower is not None
+    assert len(list(tiny_folder.glob("model-*.safetensors"))) > 1  # shards, as the real ones have
+    assert not tiny_model.hf.training
+
+
+def test_the_older_hub_layout_loads(copy: Path, tiny_model: LlavaModel, photo: Image.Image) -> None:
+    """LLaVA-1.5-7B on the hub still has `vision_tower.vision_model.` and `language_model.model.`"""
+    state = {
+        name.replace("vision_tower.", "vision_tower.vision_model."): tensor
+        for name, tensor in read_all(copy).items()
+    }
+    assert "language_model.lm_head.weight" in state
+    assert "vision_tower.vision_model.post_layernorm.weight" in state
+    write_one(copy, state)
+    old = load_model(str(copy), device="cpu")
+    ours = tiny_model.answer(tiny_model.encode(photo, QUESTION), max_new_tokens=10)
+    theirs = old.answer(old.encode(photo, QUESTION), max_new_tokens=10)
+    assert torch.equal(ours.first_logits, theirs.first_logits)
+    assert ours.token_ids == theirs.token_ids
+
+
+def test_the_revision_follows_the_weights(copy: Path, tiny_model: LlavaModel) -> None:
+    assert load_model(str(copy), device="cpu").revision == tiny_model.revision
+    weights = copy / "clip" / "open_clip_model.safetensors"
+    state = load_file(weights)
+    state["visual.proj"] = state["visual.proj"] * 2
+    save_file(state, weights)
+    assert load_model(str(copy), device="cpu").revision != tiny_model.revision
+
+
+def test_an_asked_for_number_format(copy: Path, photo: Image.Image) -> None:
+    model = load_model(str(copy), device="cpu", dtype=torch.bfloat16)
+    view = model.encode(photo, QUESTION)
+    assert model.dtype == view.tokens.features.dtype == torch.bfloat16
+    assert view.tokens.clip_image is not None
+    assert view.tokens.clip_image.dtype == torch.float32  # relevance never in half precision
+    answer = model.answer(view, max_new_tokens=4)
+    text = model.hf.config.text_config
+    assert answer.kv_cache_bytes == view.input_ids.shape[1] * text.num_hidden_layers * 2 * 16 * 2
+
+
+def test_no_clip_folder_and_an_unknown_tower(copy: Path, photo: Image.Image) -> None:
+    shutil.rmtree(copy / "clip")
+    model = load_model(str(copy), device="cpu")
+    assert model.text_tower is None and "No relevance" in model.notes[0]
+    assert model.encode(photo, QUESTION).tokens.clip_image is None
+
+
+def test_a_tower_of_clips_sizes_takes_openais_text_side(
+    copy: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(copy / "clip")
+    monkeypatch.setattr(loading, "vision_is_openai_clip", lambda vision: True)
+    asked: list[tuple[str, str]] = []
+
+    def fetched(name: str, pretrained: str) -> TextTower:
+        asked.append((name, pretrained))
+        return TextTower.from_folder(tiny_folder / "clip")
+
+    monkeypatch.setattr(TextTower, "from_open_clip", fetched)
+    model = load_model(str(copy), device="cpu")
+    assert asked == [OPENAI_CLIP] and model.text_tower is not None
+    assert "exact only if" in model.notes[0]
+
+    def unreachable(name: str, pretrained: str) -> TextTower:
+        raise ModelError("no connection")
+
+    monkeypatch.setattr(TextTower, "from_open_clip", unreachable)
+    model = load_model(str(copy), device="cpu")
+    assert model.text_tower is None
+    assert "No relevance" in model.notes[0] and "no connection" in model.notes[0]
+
+
+# --- what is refused ---
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    for name in ("llava-2", "", "/no/such/folder"):
+        message = refused(name, "There is no model")
+        assert all(known in message for known in ("auto", "built-in", "llava-1.5-7b", "folder"))
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    refused(tmp_path, r"no readable config\.json")
+
+
+@pytest.mark.parametrize("kind", ["llava_onevision", "qwen3_vl", "no-such-thing"])
+def test_another_family(copy: Path, kind: str) -> None:
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps({**config, "model_type": kind}))
+    message = refused(copy, f"'{kind}'")
+    assert "'my-llava'" in message
+    for family in ("Llava", "LlavaNext", "Qwen2_5_VL"):
+        assert f"{family}ForConditionalGeneration" in message
+
+
+def test_remote_code_is_not_run(copy: Path) -> None:
+    """A folder that asks for its own code is read with the stock classes, or refused."""
+    path = copy / "config.json"
+    config = json.loads(path.read_text())
+    config["auto_map"] = {"AutoModel": "evil.Model", "AutoConfig": "evil.Config"}
+    path.write_text(json.dumps(config))
+    trap = copy / "ran"
+    (copy / "evil.py").write_text(f"open({str(trap)!r}, 'w')\nclass Model: ...\nclass Config: ...")
+    try:
+        load_model(str(copy), device="cpu")
+    except ModelError as refusal:
+        assert "could not be loaded" in str(refusal)
+    assert not trap.exists()
+
+
+def test_built_in_weights_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = replace(BUILT_IN, source=tmp_path / "built-in")
+    monkeypatch.setitem(CATALOGUE, "built-in", missing)
+    assert "spare_demo.scenes.train" in refused("built-in", "not here")
+
+
+def test_a_hub_that_cannot_be_reached(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run offline: asking the hub for weights that are not cached fails as it would then."""
+    nowhere = replace(LLAVA_7B, source="spare-demo/not-a-repository")
+    monkeypatch.setitem(CATALOGUE, LLAVA_7B.name, nowhere)
+    monkeypatch.setattr(
+        TextTower, "from_open_clip", lambda *_: TextTower.from_folder(tiny_folder / "clip")
+    )
+    message = refused(LLAVA_7B.name, r"huggingface\.co")
+    assert "--model built-in" in message and "LLaVA-1.5-7B" in message
+
+
+@pytest.mark.parametrize("device", ["tpu?", "meta"])
+def test_an_unknown_device(tiny_folder: Path, device: str) -> None:
+    refused(tiny_folder, "Choose auto, cpu, cuda or mps", device=device)
+
+
+def test_a_gpu_that_is_not_there(tiny_folder: Path) -> None:
+    refused(tiny_folder, "no CUDA GPU", device=f"cuda:{torch.cuda.device_count()}")
+
+
+@pytest.mark.parametrize(("cuda", "said"), [("13.0", "driver for CUDA 13.0"), (None, "built with")])
+def test_a_gpu_that_this_torch_cannot_use(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda: str | None, said: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    assert "There is an NVIDIA driver" not in choose()[1]
+    driver = tmp_path / "version"
+    driver.write_text("NVRM version: NVIDIA 550.54")
+    monkeypatch.setattr(loading, "_NVIDIA_DRIVER", driver)
+    assert said in choose()[1] and "There is an NVIDIA driver" not in choose("cpu")[1]
+    refused(tiny_folder, said, device="cuda")
+
+
+def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    refused(tiny_folder, "no Apple GPU that torch can use", device="mps")
+
+
+# --- auto ---
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"), [(GPU_BYTES_NEEDED, "llava-1.5-7b"), (GPU_BYTES_NEEDED - 1, "built-in")]
+)
+def test_auto_looks_at_the_gpus_room(
+    free: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80_000_000_000))
+    name, why = choose("auto")
+    assert name == expected and "18 GB free" in why and "LLaVA-1.5-7B" in why
+
+
+def test_auto_without_a_gpu_is_the_built_in_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    name, why = choose("auto")
+    assert name == "built-in" and "CUDA" in why
+    assert choose("cpu")[0] == "built-in"
+
+
+def test_auto_falls_back_when_the_hub_is_out_of_reach(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = replace(BUILT_IN, source=tiny_folder)
+    monkeypatch.setattr(loading, "BUILT_IN", stand_in)
+    monkeypatch.setattr(loading, "choose", lambda device: (LLAVA_7B.name, "room enough"))
+
+    def unreachable(name: str, pretrained: str) -> TextTower:
+        raise ModelError("No connection to huggingface.co.")
+
+    monkeypatch.setattr(TextTower, "from_open_clip", unreachable)
+    model = load_model("auto", device="cpu")
+    assert model.name == "built-in"
+    assert "could not be loaded" in model.notes[0] and "No connection" in model.notes[0]
+
+
+# --- real weights ---
+
+
+def _cached(repository: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(repository, "config.json"), str)
+
+
+@pytest.mark.weights
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU on this machine")
+@pytest.mark.skipif(
+    not _cached("llava-hf/llava-1.5-7b-hf"),
+    reason="LLaVA-1.5-7B is not in this machine's Hugging Face cache",
+)
+def test_the_real_7b_keeps_all_as_stock_does(photo: Image.Image) -> None:
+    model = load_model("llava-1.5-7b")
+    view = model.encode(photo, "What is in the picture?")
+    stock: Any = model.hf.generate(
+        input_ids=view.input_ids.to(model.device),
+        pixel_values=view.pixel_values.to(model.device, model.dtype),
+        attention_mask=torch.ones_like(view.input_ids).to(model.device),
+        max_new_tokens=24,
+        do_sample=False,
+    )
+    answer = model.answer(view, max_new_tokens=24)
+    assert list(answer.token_ids) == stock[0, view.input_ids.shape[1] :].tolist()
+    assert view.tokens.clip_image is not None and view.tokens.clip_image.shape == (576, 768)
+    assert answer.kv_cache_bytes == view.input_ids.shape[1] * 512 * 1024

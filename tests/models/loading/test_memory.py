@@ -1,0 +1,439 @@
+"""How much a model needs, what is said when there is less, and what a question too large does."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+
+from spare_demo.models import LlavaModel, ModelError, bits_of, load_model
+from spare_demo.models.families import FAMILIES
+from spare_demo.models.families.llava_next import LlavaNextModel
+from spare_demo.models.generate.passes import OutOfMemory, Passes, handed_out, is_out_of_memory
+from spare_demo.models.loading import checkpoint as reading
+from spare_demo.models.loading import memory as module
+from spare_demo.models.loading.memory import Fit, Weights, count_weights, suited_dtype
+
+FOLDERS = {
+    "llava": "tiny_folder",
+    "llava_next": "tiny_next_folder",
+    "qwen2_5_vl": "tiny_qwen_folder",
+}
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+QUESTION = "What colour is the circle?"
+
+
+# --- counting ---
+
+
+@pytest.mark.parametrize("kind", ["tiny_model", "tiny_next", "tiny_qwen"])
+def test_weights_are_counted_without_holding_them(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    model: Any = request.getfixturevalue(kind)
+    weights = count_weights(model.hf.config, type(model))
+    assert weights.count == sum(p.numel() for p in model.hf.parameters())
+    language = [
+        m.weight.numel()
+        for m in model.hf.model.language_model.modules()
+        if isinstance(m, torch.nn.Linear)
+    ]
+    assert weights.linear == sum(language)  # the tower, the projector and the head stay whole
+
+
+def test_bytes_of_weights() -> None:
+    weights = Weights(linear=1000, others=10)
+    assert weights.bytes(torch.float16, 16) == 2020
+    assert weights.bytes(torch.float32, 16) == 4040
+    assert weights.bytes(torch.float16, 8) == 1020
+    assert weights.bytes(torch.float16, 4) == 562 + 20  # with a scale for every 64
+
+
+def test_the_number_format_suits_size_and_device() -> None:
+    half, single, large = torch.float16, torch.float32, 7 * 10**9
+    assert suited_dtype(half, 1000, CPU) == single and suited_dtype(None, 1000, CPU) == single
+    assert suited_dtype(half, large, CPU) == torch.bfloat16
+    assert suited_dtype(single, large, CUDA) == half
+    assert suited_dtype(torch.bfloat16, large, CUDA) == torch.bfloat16
+    assert suited_dtype(single, 1000, torch.device("mps")) == single
+
+
+def test_free_memory_of_this_machine_is_a_number() -> None:
+    assert 0 < module.free_bytes(CPU) < 2**50
+
+
+# --- before loading ---
+
+
+def test_it_is_said_before_loading(tiny_folder: Path) -> None:
+    said: list[str] = []
+    load_model(str(tiny_folder), device="cpu", report=said.append)
+    assert len(said) == 1
+    needed = re.search(r"needs about (\d+) MB of memory, and", said[0])
+    assert needed and int(needed[1]) < 100 and said[0].endswith("GB are free.")
+
+
+def test_too_little_memory_refuses(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "free_bytes", lambda device: 1000)
+    with pytest.raises(ModelError, match=r"needs about .* and 0 MB are free\. Free some memory"):
+        load_model(str(tiny_folder), device="cpu")
+
+
+@pytest.mark.parametrize("kind", sorted(FOLDERS))
+@pytest.mark.parametrize("local", [True, False])
+def test_memory_that_runs_out_while_loading_is_told_as_that(
+    kind: str, local: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Not as damaged weights, or a wrong version of a library."""
+    folder = request.getfixturevalue(FOLDERS[kind])
+
+    def full(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB at 0x7f")
+
+    kinds = getattr(transformers, FAMILIES[kind].hf_class)
+    monkeypatch.setattr(kinds, "from_pretrained", full)
+    said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
+    with pytest.raises(ModelError, match=said) as refusal:
+        reading.read_checkpoint(folder if local else str(folder), "Mine", Fit(CPU))
+    assert "0x7f" not in str(refusal.value)
+
+
+def test_no_memory_left_for_an_answer_is_told_at_the_start(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[LlavaModel] = []
+
+    def full(self: LlavaModel) -> None:
+        tried.append(self)
+        self._passes.run(lambda: (_ for _ in ()).throw(MemoryError()))
+
+    monkeypatch.setattr(LlavaModel, "warm_up", full)
+    with pytest.raises(ModelError, match=r"was loaded, but there is not enough memory left"):
+        load_model(str(tiny_folder), device="cpu")
+    assert tried[0].closed and tried[0].bytes == 0  # also where the error is kept for a while
+
+
+def test_an_apple_gpus_memory_is_what_is_counted(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gb, mps, said = 10**9, torch.device("mps"), list[str]()
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 2 * gb)
+    for most, enough in ((18 * gb, True), (15 * gb, False)):
+        monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda most=most: most)
+        fit = Fit(mps, dtype=torch.float16, report=said.append)
+        given = (tiny_model.hf.config, type(tiny_model), "Big", fit)
+        if enough:
+            assert module.find_room(*given) == (torch.float16, False)
+            continue
+        with pytest.raises(ModelError, match=r"on the Apple GPU, and 13\.0 GB") as refusal:
+            module.find_room(*given)
+        assert "--bits" not in str(refusal.value)  # which does not work there
+    assert len(said) == 1 and "GB on the Apple GPU, and 16.0 GB are free." in said[0]
+
+
+def on_gpus(
+    monkeypatch: pytest.MonkeyPatch, free: list[int], model: Any, **fit: Any
+) -> tuple[torch.dtype, bool]:
+    """`find_room` on a machine with that much free on each GPU, for a model of 14 GB in half."""
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda device: (free[getattr(device, "index", device) or 0], 0)
+    )
+    given = Fit(CUDA, **{"dtype": torch.float16, "spread": True, **fit})
+    return module.find_room(model.hf.config, type(model), "Big", given)
+
+
+def test_a_smaller_way_is_offered(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    gb = 10**9
+    assert on_gpus(monkeypatch, [16 * gb], tiny_model) == (torch.float16, False)
+    with pytest.raises(ModelError, match=r"15\.3 GB on the GPU, and 10\.0.*--bits 8 \(about 9\.3"):
+        on_gpus(monkeypatch, [10 * gb], tiny_model)
+    with pytest.raises(ModelError, match=r"--bits 4 \(about 6\.7"):
+        on_gpus(monkeypatch, [7 * gb], tiny_model)
+    with pytest.raises(ModelError) as refusal:
+        on_gpus(monkeypatch, [5 * gb], tiny_model)
+    assert "--bits" not in str(refusal.value) and "smaller model" in str(refusal.value)
+    assert on_gpus(monkeypatch, [10 * gb], tiny_model, bits=8) == (torch.float16, False)
+
+
+def test_several_gpus_hold_what_one_cannot(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gb = 10**9
+    assert on_gpus(monkeypatch, [10 * gb, 10 * gb], tiny_model) == (torch.float16, True)
+    with pytest.raises(ModelError, match=r"on all GPUs together, and 12\.0 GB"):
+        on_gpus(monkeypatch, [6 * gb, 6 * gb], tiny_model)
+    with pytest.raises(ModelError, match=r"on the GPU, and 10\.0 GB"):  # asked for by number
+        on_gpus(monkeypatch, [10 * gb, 10 * gb], tiny_model, spread=False)
+
+
+def test_a_model_may_be_placed_by_accelerate(
+    tiny_next_folder: Path, tiny_next: LlavaNextModel, photo: Image.Image, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(reading, "find_room", lambda *_: (torch.float32, True))
+    spread = load_model(str(tiny_next_folder), device="cpu")
+    view = spread.encode(photo, QUESTION)
+    whole = tiny_next.encode(photo, QUESTION)
+    assert torch.equal(view.tokens.features, whole.tokens.features)
+    assert spread.answer(view, max_new_tokens=4).text == tiny_next.answer(whole, None, 4).text
+
+
+def test_a_model_partly_left_on_the_cpu_is_refused(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = transformers.LlavaForConditionalGeneration
+    load = kind.from_pretrained
+
+    def placed(*args: Any, **options: Any) -> Any:
+        hf, report = load(*args, **options)
+        hf.hf_device_map = {"model": 0, "lm_head": "cpu"}
+        return hf, report
+
+    monkeypatch.setattr(kind, "from_pretrained", placed)
+    monkeypatch.setattr(reading, "find_room", lambda *_: (torch.float32, True))
+    with pytest.raises(ModelError, match="does not fit on all GPUs together"):
+        reading.read_checkpoint(tiny_folder, "Mine", Fit(CUDA))
+
+
+def test_what_torch_keeps_for_itself_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: (5, 24))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda gpu: 10)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda gpu: 7)
+    assert module.free_bytes(CUDA) == 8
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert module.free_bytes_together() == 16
+
+
+# --- quantised weights ---
+
+
+def test_bits_without_bitsandbytes_say_how_to_get_it(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match="pip install bitsandbytes"):
+        load_model(str(tiny_folder), device="cpu", bits=8)
+    with pytest.raises(ModelError, match="Choose 16, 8 or 4"):
+        load_model(str(tiny_folder), device="cpu", bits=5)
+
+
+@pytest.mark.parametrize("kind", sorted(FAMILIES))
+@pytest.mark.parametrize("bits", [8, 4])
+def test_the_tower_is_never_quantised(
+    kind: str, bits: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """transformers compares these names with the start of each module's whole name."""
+    monkeypatch.setattr(reading.importlib.util, "find_spec", lambda name: object())
+    family = FAMILIES[kind]
+    config = reading._quantisation(Fit(CUDA, bits=bits), family, torch.float16)
+    assert (config.load_in_8bit, config.load_in_4bit) == (bits == 8, bits == 4)
+    fixture = {"llava": "tiny_model", "llava_next": "tiny_next", "qwen2_5_vl": "tiny_qwen"}[kind]
+    names = [n for n, m in request.getfixturevalue(fixture).hf.named_modules() if n]
+    kept = tuple(config.llm_int8_skip_modules)
+    left = {n.split(".")[1] for n in names if "." in n and not n.startswith(kept)}
+    assert left == {"language_model"}
+    with pytest.raises(ModelError, match="Apple GPUs"):
+        reading._quantisation(Fit(torch.device("mps"), bits=8), family, torch.float16)
+
+
+@pytest.mark.parametrize("kind", sorted(FOLDERS))
+@pytest.mark.parametrize("bits", [8, 4])
+def test_what_is_asked_for_reaches_the_loader(
+    kind: str, bits: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """As far as it goes without bitsandbytes: to `from_pretrained`, and into the revision."""
+    family, folder = FAMILIES[kind], request.getfixturevalue(FOLDERS[kind])
+    kinds, given = getattr(transformers, family.hf_class), dict[str, Any]()
+    read, find = kinds.from_pretrained, reading.importlib.util.find_spec
+
+    def loaded(source: Any, quantization_config: Any = None, **options: Any) -> Any:
+        given["config"] = quantization_config
+        return read(source, **options)
+
+    monkeypatch.setattr(kinds, "from_pretrained", loaded)
+    monkeypatch.setattr(
+        reading.importlib.util,
+        "find_spec",
+        lambda name, *more: object() if name == "bitsandbytes" else find(name, *more),
+    )
+    whole = load_model(str(folder), device="cpu")
+    assert given["config"] is None
+    model = load_model(str(folder), device="cpu", bits=bits, dtype=torch.bfloat16)
+    config = given["config"]
+    assert (config.load_in_8bit, config.load_in_4bit) == (bits == 8, bits == 4)
+    assert (config.bnb_4bit_quant_type, config.bnb_4bit_compute_dtype) == ("nf4", torch.bfloat16)
+    assert tuple(config.llm_int8_skip_modules) == family.kept_whole
+    assert model.revision == f"{whole.revision}-{bits}bit"
+    assert (bits_of(model.revision), bits_of(whole.revision)) == (bits, 16)
+
+
+# --- while it answers ---
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:98] DefaultCPUAllocator: can't allocate memory"
+        ),
+        RuntimeError("MPS backend out of memory (MPS allocated: 17.9 GB)"),
+        MemoryError(),
+    ],
+)
+def test_a_pass_out_of_memory_is_a_sentence_and_frees_the_turn(error: Exception) -> None:
+    passes = Passes(CPU)
+
+    def fail() -> None:
+        raise error
+
+    assert is_out_of_memory(error)
+    with pytest.raises(OutOfMemory, match="ran out of memory") as refusal:
+        passes.run(fail)
+    assert refusal.value.__context__ is None  # nothing keeps the pass's tensors alive
+    assert passes.run(lambda: 7)[0] == 7
+
+
+def test_other_errors_are_not_taken_for_it() -> None:
+    for error in (RuntimeError("shape mismatch"), ValueError("out of memory"), KeyError("memory")):
+        assert not is_out_of_memory(error)
+    passes = Passes(CPU)
+    with pytest.raises(RuntimeError, match="shape"):
+        passes.run(lambda: (_ for _ in ()).throw(RuntimeError("shape mismatch")))
+    assert passes.run(lambda: 7)[0] == 7
+
+
+def test_a_question_out_of_memory_leaves_the_model_answering(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, QUESTION)
+    expected = tiny_model.answer(view, max_new_tokens=3).token_ids
+    layer = tiny_model.hf.model.language_model.layers[1]
+
+    def fail(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    handle = layer.register_forward_pre_hook(fail)
+    try:
+        with pytest.raises(OutOfMemory):
+            tiny_model.answer(view, max_new_tokens=3)
+    finally:
+        handle.remove()
+    done: list[tuple[int, ...]] = []
+    thread = threading.Thread(
+        target=lambda: done.append(tiny_model.answer(view, max_new_tokens=3).token_ids)
+    )
+    thread.start()
+    thread.join(60)
+    assert done == [expected]
+
+
+def test_what_apples_gpus_give_goes_to_the_cpu() -> None:
+    class OnMps:
+        device = torch.device("mps")
+
+        def cpu(self) -> torch.Tensor:
+            return torch.ones(1)
+
+    assert handed_out(OnMps()).device.type == "cpu"  # type: ignore[arg-type]
+    tensor = torch.ones(2)
+    assert handed_out(tensor) is not tensor
+
+
+# --- other places to load from ---
+
+
+def test_a_repository_of_the_hub_that_is_not_here() -> None:
+    with pytest.raises(ModelError, match=r"'someone/no-such-model'.*huggingface\.co"):
+        load_model("someone/no-such-model", device="cpu")
+
+
+def test_a_repository_in_the_cache_loads_by_name(
+    tiny_next_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As huggingface_hub lays it out after a download."""
+    hub = tmp_path / "hub" / "models--someone--tiny-next"
+    revision = "0123456789abcdef0123456789abcdef01234567"
+    shutil.copytree(tiny_next_folder, hub / "snapshots" / revision)
+    (hub / "refs").mkdir()
+    (hub / "refs" / "main").write_text(revision)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    model = load_model("someone/tiny-next", device="cpu")
+    assert model.name == "someone/tiny-next" and isinstance(model, LlavaNextModel)
+    assert "Hugging Face hub" in model.description and "No relevance" in model.notes[0]
+    noise = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
+    view = model.encode(Image.fromarray(noise), QUESTION)
+    assert model.answer(view, max_new_tokens=2).visual_tokens == 80
+
+
+# --- one model after the other ---
+
+
+def another(folder: Path) -> Any:
+    """A model that may be closed: the fixtures' are everyone's."""
+    return load_model(str(folder), device="cpu")
+
+
+def test_a_closed_model_holds_nothing_and_says_why(tiny_folder: Path, photo: Image.Image) -> None:
+    model = another(tiny_folder)
+    parts = (model.hf, model.text_tower)
+    assert model.bytes > sum(4 * p.numel() for part in parts for p in part.parameters())
+    view = model.encode(photo, QUESTION)
+    writing = model.stream(view)
+    next(writing)
+    model.close("Another model came.")
+    assert model.closed and model.bytes == 0
+    for ask in (
+        lambda: list(writing),
+        lambda: model.look(photo),
+        lambda: model.ask(view.picture, QUESTION),
+        lambda: model.answer(view),
+        lambda: model.answer_many([(view, None)]),
+    ):
+        with pytest.raises(ValueError, match="Another model came"):
+            ask()
+
+
+def test_the_old_model_goes_once_the_new_one_is_known_to_fit(
+    tiny_folder: Path, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, said = another(tiny_folder), list[str]()
+    there: list[bool] = []
+    read = LlavaNextModel.__init__
+    monkeypatch.setattr(
+        LlavaNextModel, "__init__", lambda *a, **k: there.append(old.closed) or read(*a, **k)
+    )
+    monkeypatch.setattr(module, "free_bytes", lambda device: 10**9 - old.bytes)
+    monkeypatch.setattr(module, "needed_bytes", lambda *_: 10**9)  # with the old one it would not
+    new = load_model(str(tiny_next_folder), device="cpu", report=said.append, instead_of=old)
+    assert isinstance(new, LlavaNextModel) and there == [True]
+    assert said[0].endswith("and 1.0 GB are free without the present model.")
+
+
+@pytest.mark.parametrize("why", ["no such name", "no room", "a missing file"])
+def test_a_refused_model_leaves_the_old_one_answering(
+    tiny_folder: Path, tmp_path: Path, photo: Image.Image, monkeypatch: Any, why: str
+) -> None:
+    old, name = another(tiny_folder), "no-such-model"
+    if why == "no room":
+        name = str(tiny_folder)
+        monkeypatch.setattr(module, "free_bytes", lambda device: 10)
+        monkeypatch.setattr(module, "needed_bytes", lambda *_: 10**9)
+    if why == "a missing file":
+        name = str(shutil.copytree(tiny_folder, tmp_path / "copy"))
+        next(Path(name).glob("*-of-*.safetensors")).unlink()
+    with pytest.raises(ModelError):
+        load_model(name, device="cpu", instead_of=old)
+    assert not old.closed
+    assert old.answer(old.encode(photo, QUESTION), max_new_tokens=2).token_ids

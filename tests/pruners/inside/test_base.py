@@ -1,0 +1,294 @@
+"""Schedules and rules of the methods inside the language model, without one."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from spare_demo import PRUNERS, VisualTokens
+from spare_demo.pruners import LayerPruner
+from spare_demo.pruners.inside.base import LayerPlan, LayerSet, Stop
+from spare_demo.pruners.inside.dart import Dart, spread_out
+from spare_demo.pruners.inside.fastv import FastV
+from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
+from spare_demo.pruners.inside.sparsevlm import SparseVLM, cluster, ones_rotated, raters
+from spare_demo.pruners.ranking import largest
+
+METHODS = [method for method in PRUNERS.values() if isinstance(method, LayerPruner)]
+every_method = pytest.mark.parametrize("method", METHODS, ids=[m.name for m in METHODS])
+
+
+def asked(n: int = 576, depth: int = 32) -> Any:
+    return SimpleNamespace(tokens=VisualTokens(torch.ones(n, 2)), layers=depth)
+
+
+def kept(plan: LayerPlan) -> list[int]:
+    return [stop.keep for stop in plan.stops]
+
+
+def test_the_table_has_them() -> None:
+    names = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart"]
+    assert [method.name for method in METHODS] == names
+    assert all(PRUNERS[name].name == name for name in names)
+
+
+@every_method
+def test_a_method_describes_itself(method: LayerPruner) -> None:
+    assert method.title and method.summary.endswith(".") and method.link.startswith("https://")
+    assert not method.nested and not method.needs_text
+    for field in dataclasses.fields(method):  # type: ignore[arg-type]
+        assert field.metadata["label"] and field.metadata["help"]
+        for choice in field.metadata["choices"]:
+            changed = dataclasses.replace(method, **{field.name: choice})  # type: ignore[type-var]
+            assert changed.plan(asked(), 300).per_layer
+        with pytest.raises(ValueError, match="Choose"):
+            dataclasses.replace(method, **{field.name: "nonsense"})  # type: ignore[type-var]
+
+
+@every_method
+def test_there_is_nothing_to_select(method: LayerPruner) -> None:
+    with pytest.raises(ValueError, match=r"needs the language model.*plan\(view, budget\)"):
+        method.select(asked().tokens, 64)
+
+
+@every_method
+@pytest.mark.parametrize(("n", "depth"), [(576, 32), (576, 40), (2880, 32), (576, 5), (16, 6)])
+def test_any_budget_from_the_lowest_is_met(method: LayerPruner, n: int, depth: int) -> None:
+    low = method.lowest(n, depth)
+    assert 1 <= low < n
+    for budget in {low, low + 1, (low + n) // 2, n - 1, n}:
+        plan = method.plan(asked(n, depth), budget)
+        assert len(plan.per_layer) == depth
+        # Never more than before, at least one row, and the average as the paper counts it.
+        assert list(plan.per_layer) == sorted(plan.per_layer, reverse=True)
+        assert plan.per_layer[0] == n and plan.last >= 1
+        assert abs(plan.counted - budget) <= max(1.0, 0.004 * n)
+        assert [stop.layer for stop in plan.stops] == sorted({stop.layer for stop in plan.stops})
+        assert plan.average == sum(plan.per_layer) / depth
+    assert method.plan(asked(n, depth), n).stops == ()
+    if low > 1:
+        with pytest.raises(ValueError, match=rf"Choose a budget from {low} to {n}\."):
+            method.plan(asked(n, depth), low - 1)
+    for wrong in (0, n + 1, 2.5):
+        with pytest.raises(ValueError, match=f"whole number from 1 to {n}"):
+            method.plan(asked(n, depth), wrong)  # type: ignore[arg-type]
+
+
+def test_fastv_keeps_what_the_arithmetic_leaves() -> None:
+    plan = FastV().plan(asked(), 192)
+    assert plan.stops == (Stop(2, 166),) and plan.per_layer == (576,) * 2 + (166,) * 30
+    assert [kept(FastV().plan(asked(), b)) for b in (128, 64, 306)] == [[98], [30], [288]]
+    with pytest.raises(ValueError, match=r"FastV cannot meet a budget of 32.*from 37 to 576"):
+        FastV().plan(asked(), 32)
+    by_rank = FastV(counting="rank").plan(asked(), 64)
+    assert kept(by_rank) == [64] and by_rank.counted == 64 and by_rank.average == 96
+    assert by_rank.method.counting_note and not plan.method.counting_note
+    assert FastV(layer=3).plan(asked(), 192).stops[0].layer == 3
+
+
+def test_pyramiddrop_as_released_and_below() -> None:
+    plan = PyramidDrop().plan(asked(), 270)
+    assert plan.stops == (Stop(8, 288), Stop(16, 144), Stop(24, 72))
+    assert plan.average == plan.counted == 270 and plan.last == 72
+    assert kept(PyramidDrop().plan(asked(2880), 1350)) == [1440, 720, 360]
+    with pytest.raises(ValueError, match="from 145 to 576"):
+        PyramidDrop().plan(asked(), 128)
+    early = PyramidDrop(schedule="early").plan(asked(), 64)
+    assert [stop.layer for stop in early.stops] == [2, 4, 8]
+    assert abs(early.average - 64) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("budget", "lists", "rows", "booked", "processed"),
+    [
+        (192, [300, 200, 110], [309, 204, 113], 192.0, 206.5),
+        (128, [303, 110, 36], [312, 117, 39], 128.6, 145.4),
+        (64, [66, 30, 17], [82, 32, 18], 64.8, 82.3),
+    ],
+)
+def test_sparsevlm_has_the_lists_of_the_code(
+    budget: int, lists: list[int], rows: list[int], booked: float, processed: float
+) -> None:
+    plan = SparseVLM().plan(asked(), budget)
+    assert [stop.layer for stop in plan.stops] == [3, 7, 16] and kept(plan) == lists
+    assert [stop.keep + stop.merged for stop in plan.stops] == rows
+    assert plan.counted == pytest.approx(booked, abs=0.06)
+    assert plan.average == pytest.approx(processed, abs=0.06)
+    assert plan.method.counting_note
+
+
+def test_sparsevlm_plus_has_its_own_lists_and_merges_nothing() -> None:
+    lists = {192: [300, 200, 118], 128: [238, 108, 60], 96: [246, 54, 28], 64: [66, 34, 20]}
+    for budget, expected in lists.items():
+        plan = SparseVLM(version="2.0").plan(asked(), budget)
+        assert kept(plan) == expected and not any(stop.merged for stop in plan.stops)
+    assert kept(SparseVLM().plan(asked(), 96)) == [238, 48, 26]
+
+
+def test_between_the_lists_sparsevlm_mixes_them() -> None:
+    low, high = SparseVLM().plan(asked(), 64), SparseVLM().plan(asked(), 96)
+    between = kept(SparseVLM().plan(asked(), 80))
+    assert all(a < x < b for a, x, b in zip(kept(low), between, kept(high), strict=True))
+
+
+def test_dart_by_average_and_as_released() -> None:
+    assert Dart().plan(asked(), 128).stops == (Stop(2, 98),)
+    for nominal, real in ((128, 132), (64, 68), (32, 36), (192, 196)):
+        plan = Dart(counting="released").plan(asked(), nominal)
+        assert plan.stops == (Stop(2, real),) and plan.counted == nominal
+    assert round(Dart(counting="released").plan(asked(), 64).average, 1) == 99.8
+    whole = Dart(counting="released").plan(asked(16, 6), 15)
+    assert whole.last == 12 and whole.average < 16
+
+
+def test_a_set_counts_its_rows() -> None:
+    plain = LayerSet(2, torch.tensor([1, 4]))
+    assert len(plain) == 2 and plain.merged_rows == 0 and plain.merged.tolist() == []
+    mixed = LayerSet(2, torch.tensor([1]), torch.tensor([[0.0, 0, 0.5, 0.5], [1.0, 0, 0, 0]]))
+    assert len(mixed) == 3 and mixed.merged_rows == 2 and mixed.merged.tolist() == [0, 2, 3]
+
+
+# The rules, on inputs made by hand.
+
+
+def reading(attention: Tensor, visual: list[int], **more: Any) -> Any:
+    """What a method reads, with (heads, T, T) attention given whole."""
+
+    def rows_of(rows: list[int], ahead: bool = False) -> Tensor:
+        assert ahead == more.get("ahead", False)
+        return attention[:, rows]
+
+    size = attention.shape[1]
+    return SimpleNamespace(
+        hidden=more.get("hidden", torch.zeros(size, 2)),
+        visual=torch.tensor(visual),
+        text=slice(visual[-1] + 1, size),
+        attention=rows_of,
+        **{key: value for key, value in more.items() if key not in ("hidden", "ahead")},
+    )
+
+
+@pytest.mark.parametrize(("method", "ahead"), [(FastV(), False), (PyramidDrop(), True)])
+def test_the_last_token_of_the_prompt_decides(method: LayerPruner, ahead: bool) -> None:
+    attention = torch.zeros(2, 6, 6)
+    attention[0, 5] = torch.tensor([0.9, 0.0, 0.4, 0.2, 0.2, 0.0])
+    attention[1, 5] = torch.tensor([0.0, 0.2, 0.0, 0.2, 0.1, 0.9])
+    attention[:, :5] = 7  # other rows are nobody's business
+    # Means over heads of patches 0..3, rows 1..4: 0.1, 0.2, 0.2, 0.15; a tie goes to the lower.
+    choice = method.choose(reading(attention, [1, 2, 3, 4], ahead=ahead), Stop(1, 3))
+    assert choice.kept.tolist() == [1, 2, 3] and choice.merge is None
+
+
+def test_best_breaks_ties_by_index() -> None:
+    assert largest(torch.tensor([1.0, 3.0, 1.0, 3.0]), 3).tolist() == [1, 3, 0]
+
+
+def test_pivots_take_what_is_least_like_them_in_turn() -> None:
+    likeness = torch.tensor([[1.0, 0.2, 0.1, 0.1, 0.9], [0.0, 1.0, 0.5, 0.6, 0.7]])
+    assert spread_out(likeness, torch.tensor([0]), 3).tolist() == [0, 2, 1 + 1 + 1]
+    # Three to share between two pivots: the first takes two, and nothing is taken twice.
+    assert spread_out(likeness, torch.tensor([0]), 4).tolist() == [0, 2, 3, 4]
+    assert sorted(spread_out(likeness, torch.tensor([0]), 5).tolist()) == [0, 1, 2, 3, 4]
+    assert spread_out(likeness, torch.tensor([3, 1]), 2).tolist() == [3, 1]
+
+
+def test_dart_by_hand() -> None:
+    keys = torch.tensor([[9.0, 9], [1, 0], [0, -5], [2, 0], [1, 1], [0, 3], [0, 1]])
+    states = torch.tensor([[1.0, 0], [1, 0], [0, 2], [1, 1], [-3, 0], [0, 1], [0, 1]])
+    given = SimpleNamespace(
+        visual=torch.tensor([1, 2, 3, 4]),
+        text=slice(5, 7),
+        keys=lambda: keys,
+        normed=lambda: states,
+    )
+    one_each = Dart(image_pivots=1, text_pivots=1)
+    # Visual pivot: row 2 (norm 5). Text pivot: row 5. Least like row 2 (0, 1): rows 1 and 4 with
+    # cosine 0, row 1 first; then for the text pivot, with the same direction, row 4.
+    assert one_each.choose(given, Stop(1, 3)).kept.tolist() == [1, 0, 3]
+    assert one_each.choose(given, Stop(1, 1)).kept.tolist() == [1]
+
+
+def test_raters_are_words_that_the_picture_resembles() -> None:
+    image = torch.tensor([[4.0, 0], [4, 0]])
+    text = torch.tensor([[0.0, 1], [3, 0], [0, 0], [2.9, 0]])
+    assert raters(image, text) == [1, 3]
+    assert raters(image, torch.zeros(3, 2)) == [0, 1, 2]  # none stands out
+
+
+def test_rotation_of_ones_is_a_sum_of_cosines() -> None:
+    speeds = torch.tensor([1.0, 0.1, 0.01])
+    angle = torch.arange(7.0)[:, None] * torch.cat([speeds, speeds])
+    got = ones_rotated(angle.cos(), angle.sin(), [6, 2])
+    for row, i in zip(got, (6, 2), strict=True):
+        for j in range(7):
+            exact = 2 * sum(math.cos((i - j) * float(s)) for s in speeds) / math.sqrt(6)
+            assert math.isclose(float(row[j]), exact, abs_tol=1e-5)
+
+
+def test_clusters_are_the_groups_there_are() -> None:
+    states = torch.tensor([[0.0, 0], [0.1, 0], [0, 0.1], [5, 5], [5.1, 5], [5, 5.2]])
+    shares = cluster(states, 2)
+    groups = {tuple(row.nonzero().flatten().tolist()) for row in shares}
+    assert groups == {(0, 1, 2), (3, 4, 5)}
+    assert torch.allclose(shares[shares > 0], torch.tensor(1 / 3), atol=1e-5)
+    assert torch.allclose(cluster(states, 1), torch.full((1, 6), 1 / 6), atol=1e-5)
+    same = cluster(torch.ones(4, 2), 2)  # ties everywhere: the first index is the densest
+    assert same.sum(dim=1).allclose(torch.ones(2), atol=1e-5) and (same > 0).sum() == 4
+
+
+def test_sparsevlm_asks_only_the_raters_and_merges_the_best_of_the_rest() -> None:
+    attention = torch.zeros(2, 9, 9)
+    attention[:, 7, 1:6] = torch.tensor([0.1, 0.5, 0.2, 0.4, 0.3])  # the rater's row
+    attention[:, 8, 1:6] = 9.0  # not asked
+    given = reading(
+        attention,
+        [1, 2, 3, 4, 5],
+        image_inputs=torch.tensor([[4.0, 0]] * 5),
+        text_inputs=torch.tensor([[0.0, 0], [4, 0], [0, 0]]),
+        hidden=torch.arange(18.0).view(9, 2),
+    )
+    choice = SparseVLM().choose(given, Stop(1, 2, 1))
+    assert choice.kept.tolist() == [1, 3]
+    # Of the three dropped int(0.9) + 1 = 1 is merged, the best: patch 4.
+    assert choice.merge is not None
+    torch.testing.assert_close(choice.merge, torch.tensor([[0.0, 0, 0, 0, 1]]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("heads", "heard"), [(40, 14), (32, 14), (28, 14), (27, 14), (8, 4)])
+def test_sparsevlm_plus_listens_to_fourteen_of_many_heads(heads: int, heard: int) -> None:
+    attention = torch.zeros(heads, 4, 4)
+    attention[: heard - 1, 3, 1:3] = 0.5  # undecided: without the next head the first patch stays
+    attention[heard - 1, 3, 1:3] = torch.tensor([0.2, 0.7])
+    attention[heard, 3, 1:3] = torch.tensor([0.85, 0.0])  # one head too many, for the first patch
+    given = reading(
+        attention,
+        [1, 2],
+        image_inputs=torch.tensor([[4.0, 0]]),
+        text_inputs=torch.tensor([[4.0, 0]]),
+        cos=torch.ones(4, 2),
+        sin=torch.zeros(4, 2),
+    )
+    assert SparseVLM(version="2.0").choose(given, Stop(1, 1)).kept.tolist() == [1]
+
+
+def test_sparsevlm_plus_listens_to_half_of_few_heads() -> None:
+    attention = torch.zeros(3, 8, 8)
+    attention[0, 7, 1:4] = torch.tensor([0.1, 0.0, 0.0])  # the head that looks least
+    attention[1, 7, 1:4] = torch.tensor([0.0, 0.3, 0.2])
+    attention[2, 7, 1:4] = torch.tensor([0.0, 0.2, 0.4])
+    still = {"cos": torch.ones(8, 2), "sin": torch.zeros(8, 2)}  # no rotation: divides by sqrt 2
+    given = reading(
+        attention,
+        [1, 2, 3],
+        image_inputs=torch.tensor([[4.0, 0]]),
+        text_inputs=torch.tensor([[0.0, 0], [0, 0], [0, 0], [4, 0]]),
+        **still,
+    )
+    choice = SparseVLM(version="2.0").choose(given, Stop(1, 2))
+    assert choice.kept.tolist() == [2, 1] and choice.merge is None

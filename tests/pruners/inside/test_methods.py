@@ -1,0 +1,296 @@
+"""Methods inside the language model through the whole pipeline: compare, files, record, page."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import gradio as gr
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.analysis.answer_shift import kl_curves
+from spare_demo.analysis.cost import cost_rows, operations_text, tokens_text
+from spare_demo.analysis.why import why
+from spare_demo.cli import compare as compare_command
+from spare_demo.cli import main as program
+from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.request import choose
+from spare_demo.comparison.selections import explore
+from spare_demo.measures import kl_divergence
+from spare_demo.models import LlavaModel
+from spare_demo.models.families.llava_next import LlavaNextModel
+from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
+from spare_demo.render import BLUE, Canvas, layer_overlay
+from spare_demo.results.drawings import curve, drawings
+from spare_demo.results.export import result_text, write
+from spare_demo.results.record import record
+from spare_demo.results.reopen import reopen
+from spare_demo.settings import Settings
+from spare_demo.ui.api import Api
+from spare_demo.ui.wire import compact
+
+QUESTION = "Which number is written on the small triangle?"
+INSIDE = [name for name, method in PRUNERS.items() if isinstance(method, LayerPruner)]
+
+
+@pytest.fixture(scope="module")
+def result(deep_model: LlavaModel, photo: Image.Image) -> Comparison:
+    return compare(deep_model, photo, QUESTION, ("spare", *INSIDE), budget=9, max_new_tokens=3)
+
+
+def test_both_kinds_stand_side_by_side(result: Comparison, deep_model: LlavaModel) -> None:
+    assert list(result.answers) == ["unpruned", "spare", *INSIDE]
+    assert list(result.selections) == ["spare"] and list(result.plans) == INSIDE
+    assert result.exploration.inside == tuple(INSIDE)
+    for label, plan in result.plans.items():
+        answer = result.answers[label]
+        assert answer.kept_per_layer == plan.per_layer
+        again = deep_model.answer(result.view, plan, max_new_tokens=3)
+        assert again.token_ids == answer.token_ids
+    curves = result.exploration.curves
+    assert list(curves.errors) == ["spare"] and not curves.points
+    assert set(result.exploration.weights) == {"spare", *INSIDE}
+    assert result.exploration.weights["fastv"] is None
+
+
+def test_a_budget_out_of_reach_says_which_are_not(
+    deep_model: LlavaModel, photo: Image.Image
+) -> None:
+    with pytest.raises(ValueError, match=r"FastV cannot meet a budget of 2.*from 4 to 16"):
+        compare(deep_model, photo, QUESTION, ("spare", "fastv"), budget=2)
+
+
+@pytest.mark.parametrize(
+    ("method", "sentence"),
+    [
+        ("fastv", "Choose a budget from 6 to 16."),
+        (
+            "sparsevlm",
+            "SparseVLM needs a language model of more than 3 layers, and this one has 3",
+        ),
+    ],
+)
+def test_programs_and_the_command_line_are_told_the_same(
+    tiny_model: LlavaModel,
+    photo: Image.Image,
+    tmp_path: Path,
+    method: str,
+    sentence: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    photo.save(path := str(tmp_path / "photo.png"))
+    with pytest.raises(gr.Error, match=re.escape(sentence)):
+        Api(tiny_model, Settings(max_new_tokens=1)).compare(path, QUESTION, "spare", method, 2)
+    monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
+    argv = ["compare", path, QUESTION, "--methods", method, "--budget", "2"]
+    assert program.main([*argv, "--out", str(tmp_path / "out")]) != 0
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_a_ready_made_plan_stands_for_itself(result: Comparison, deep_model: LlavaModel) -> None:
+    plan = result.plans["fastv"]
+    chosen = choose({"mine": plan, "spare": PRUNERS["spare"]})
+    exploration = explore(result.view, chosen)
+    assert exploration.plans(3) == {"mine": plan}
+    assert list(exploration.selections(3)) == ["spare"]
+    assert exploration.titles["mine"] == "mine"
+    with pytest.raises(ValueError, match="in 4 layers"):
+        explore(result.view, {"wrong": LayerPlan(plan.method, 16, 4, 9, ())})
+
+
+def test_the_record_lists_what_each_layer_kept(result: Comparison) -> None:
+    written = json.loads(json.dumps(record(result), allow_nan=False))
+    assert list(written["selections"]) == ["spare"]
+    for label in INSIDE:
+        told, plan = written["plans"][label], result.plans[label]
+        assert told["method"] == label and told["per_layer"] == list(plan.per_layer)
+        assert told["average"] == plan.average and told["as_the_paper_counts"] == plan.counted
+        counts = []
+        for place, item in zip([0, *(s.layer for s in plan.stops)], told["kept"], strict=True):
+            assert item["from_layer"] == place
+            counts.append(len(item["patches"]) + len(item["sources"]))
+            for shares in item["sources"]:
+                assert sum(share for _, share in shares) == pytest.approx(1, abs=1e-4)
+        assert counts == [16, *(s.keep + s.merged for s in plan.stops)]
+    assert any(item["sources"] for item in written["plans"]["sparsevlm"]["kept"])
+    answer = written["answers"]["dart"]
+    assert answer["average_visual_tokens"] == result.plans["dart"].average
+
+
+def test_the_files_have_a_picture_for_each_stop(result: Comparison, tmp_path: Path) -> None:
+    names = write(result, tmp_path)
+    assert "kept-spare.png" in names and "difference.png" not in names
+    for label, plan in result.plans.items():
+        for stop in plan.stops:
+            assert f"kept-{label}-from-layer-{stop.layer + 1}.png" in names
+    assert all((tmp_path / name).stat().st_size for name in names)
+
+
+def test_of_several_views_each_patch_is_marked_where_it_lies(
+    tiny_next: LlavaNextModel, photo: Image.Image, tmp_path: Path
+) -> None:
+    found = compare(tiny_next, photo, QUESTION, ("fastv",), "70%", max_new_tokens=1)
+    layer = found.plans["fastv"].stops[0].layer + 1
+    assert f"kept-fastv-from-layer-{layer}.png" in write(found, tmp_path)
+    canvas, chosen = Canvas(photo, found.view.grid), [3, 40]  # of the base view, of the tiles
+    pixels = np.array(layer_overlay(canvas, chosen, [], 0, 1, 3, BLUE, "FastV").image)
+    outlined = [
+        token
+        for token in range(found.view.grid.n)
+        for x, y, *_ in [canvas.rectangle(token)]
+        if tuple(pixels[y, x]) == BLUE
+    ]
+    assert outlined == chosen
+
+
+def test_a_written_result_opens_again(result: Comparison) -> None:
+    again = reopen(result_text(result)).comparison
+    assert list(again.exploration.methods) == ["spare", *INSIDE]
+    assert again.exploration.inside == tuple(INSIDE) and list(again.selections) == ["spare"]
+    for label, plan in result.plans.items():
+        assert again.plans[label].stops == plan.stops
+        assert again.plans[label].per_layer == plan.per_layer
+        for old, new in zip(
+            result.answers[label].layer_sets, again.answers[label].layer_sets, strict=True
+        ):
+            assert old.layer == new.layer and torch.equal(old.kept, new.kept)
+            assert (old.sources is None) == (new.sources is None)
+            if old.sources is not None:
+                torch.testing.assert_close(new.sources, old.sources)
+    before = [(drawn.name, drawn.drawn.sentence) for drawn in drawings(result, ("kept",))]
+    assert before == [(drawn.name, drawn.drawn.sentence) for drawn in drawings(again, ("kept",))]
+    told = json.loads(result_text(result))
+    told["plans"]["fastv"]["method"] = "slowv"
+    with pytest.raises(ValueError, match=r"slowv.*not in this version"):
+        reopen(json.dumps(told))
+
+
+def test_costs_tell_average_and_last_layer(result: Comparison) -> None:
+    rows = {row.label: row for row in cost_rows(result.answers)}
+    assert tokens_text(rows["unpruned"]) == "16" and tokens_text(rows["spare"]) == "9"
+    plan = result.plans["fastv"]
+    assert rows["fastv"].average_visual_tokens == plan.average
+    assert tokens_text(rows["fastv"]) == f"{plan.average:.1f} a layer, {plan.last} in the last"
+    assert rows["fastv"].kv_cache_share < 1
+
+
+def test_operations_and_cache_are_those_of_each_layer(
+    result: Comparison, deep_model: LlavaModel
+) -> None:
+    text = deep_model.hf.config.text_config
+    width, inner, kv = text.hidden_size, text.intermediate_size, text.num_key_value_heads
+    narrow = width // text.num_attention_heads * kv
+    matrices = 2 * width * width + 2 * width * narrow + 3 * width * inner
+    for label, plan in result.plans.items():
+        answer = result.answers[label]
+        others = answer.prompt_tokens - 16
+        lengths = [others + count for count in plan.per_layer]
+        by_hand = sum(2 * t * matrices + 2 * t * t * width for t in lengths)
+        by_hand += 2 * width * text.vocab_size
+        assert answer.prefill_operations == by_hand
+        assert answer.kv_cache_bytes == sum(2 * t * narrow * 4 for t in lengths)
+        row = next(row for row in cost_rows(result.answers) if row.label == label)
+        assert row.operations_share == by_hand / result.answers["unpruned"].prefill_operations < 1
+    again = reopen(result_text(result)).comparison
+    assert cost_rows(again.answers) == cost_rows(result.answers)
+    before = json.loads(result_text(result))  # a file from before operations were told
+    for item in before["answers"].values():
+        del item["prefill_operations"]
+    (row, *_) = cost_rows(reopen(json.dumps(before)).comparison.answers)
+    assert operations_text(row.prefill_operations) == "not known"
+
+
+def test_operations_are_said_in_units() -> None:
+    told = [operations_text(count) for count in (0, 12, 2_310, 2.31e9, 4.2e12)]
+    assert told == ["not known", "12 FLOP", "2.31 kFLOP", "2.31 GFLOP", "4.2 TFLOP"]
+
+
+def test_what_needs_a_set_says_so_or_leaves_them_out(
+    result: Comparison, deep_model: LlavaModel
+) -> None:
+    with pytest.raises(ValueError, match="FastV keeps other patches in each layer"):
+        why(result.exploration, "fastv", 3, 9)
+    told = compact(result.exploration)["methods"]
+    assert told["fastv"]["inside"] and told["fastv"]["order"] is None
+    assert not told["spare"]["inside"]
+
+
+def test_kl_is_measured_where_a_schedule_meets_the_budget(
+    result: Comparison, deep_model: LlavaModel, tmp_path: Path
+) -> None:
+    whole, exploration = result.answers["unpruned"], result.exploration
+    *_, last = kl_curves(deep_model, exploration, whole, budgets=(3, 9), seeds=(0,))
+    assert last.budgets == (3, 9, 16) and list(last.series) == ["spare", *INSIDE]
+    for label, plan in result.plans.items():
+        low = plan.method.lowest(16, 6)
+        first, middle, end = last.series[label]
+        assert (first is None) == (low > 3) and end == 0
+        alone = deep_model.answer(result.view, plan, max_new_tokens=1)
+        assert middle == float(kl_divergence(whole.first_logits, alone.first_logits))
+    measured = dataclasses.replace(result, kl=last)
+    again = reopen(result_text(measured)).comparison
+    assert again.kl is not None and again.kl.series == last.series
+    (drawn,) = drawings(measured, ("kl",))
+    assert "k of FastV is the average over layers; below 4 it has no schedule." in (
+        drawn.drawn.sentence
+    )
+    assert "k of SparseVLM is the average over layers as its paper counts it" in (
+        drawn.drawn.sentence
+    )
+    *_, points = kl_curves(
+        deep_model, explore(result.view, {"mine": result.plans["dart"]}), whole, (3,), (0,)
+    )
+    assert points.points == {"mine": (9, last.series["dart"][1])} and not points.series
+
+
+def test_the_error_curve_says_why_it_leaves_them_out(result: Comparison) -> None:
+    (drawn,) = drawings(result, ("reconstruction",))
+    for title in ("FastV", "DART"):
+        assert f"{title} has no error of one set" in drawn.drawn.sentence
+    first = explore(result.view, {"fastv": PRUNERS["fastv"], "spare": PRUNERS["spare"]})
+    lines = {
+        trace.name: (trace.line.color, list(trace.y))
+        for trace in curve(dataclasses.replace(result, exploration=first)).image.data
+    }
+    assert lines["SPARE"][0] == "rgb(213,94,0)"  # the second method's, whatever the first shows
+    assert set(lines["FastV"][1]) == {None}
+    inside_first = result.exploration.with_gaps({"spare": (0.5,)}, 1)
+    assert inside_first == {"spare": (0.5,), **dict.fromkeys(INSIDE, (None,))}
+
+
+def test_a_layer_shows_kept_merged_and_dropped(result: Comparison) -> None:
+    canvas = Canvas(result.view.photo, result.view.grid)
+    drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, "It")
+    assert "In layer 3 of 6 It still has 2 of 16 tokens" in drawn.sentence
+    assert "1 row merged from 3 others" in drawn.sentence
+    picture, plain = np.array(drawn.image), np.array(canvas.dim)
+
+    def corner(token: int) -> tuple[slice, slice]:
+        x0, y0, x1, y1 = canvas.rectangle(token)
+        return slice(y0, y0 + (y1 - y0) // 2), slice((x0 + x1) // 2, x1)
+
+    colour = np.array(BLUE)
+    for token, marked in ((7, True), (9, True), (3, False), (12, False)):
+        area = picture[corner(token)]
+        assert bool((area == colour).all(axis=-1).any()) == marked
+        if not marked:
+            assert (area == plain[corner(token)]).all()
+    x0, y0, x1, y1 = canvas.rectangle(5)
+    middle = (slice((y0 + y1) // 2 - 2, (y0 + y1) // 2), slice((x0 + x1) // 2 - 2, (x0 + x1) // 2))
+    assert (picture[middle] == np.array(canvas.image)[middle]).all()
+    assert "merged" not in layer_overlay(canvas, [0], [], 0, 0, 6, BLUE, "It").sentence
+
+
+def test_settings_of_a_method_reach_its_plan(result: Comparison) -> None:
+    by_rank = replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
+    exploration = explore(result.view, {"by rank": by_rank})
+    plan = exploration.plan("by rank", 2)
+    assert plan.last == 2 and plan.counted == 2 and plan.average > 2

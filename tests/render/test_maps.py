@@ -1,0 +1,115 @@
+"""Maps and the KL curve: values are drawn on the scale said, sentences carry the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.images.geometry import tiled
+from spare_demo.images.preprocess import fit
+from spare_demo.render import (
+    Canvas,
+    Rendered,
+    kl_figure,
+    leftover_map,
+    question_difference,
+    relevance_change_map,
+    weight_map,
+)
+from spare_demo.render.colours import cividis
+
+
+@pytest.fixture(scope="module")
+def canvas() -> Canvas:
+    """16 tokens on a flat photo, so that colours can be compared."""
+    photo = Image.new("RGB", (56, 56), (90, 90, 90))
+    return Canvas(photo, fit(photo, 56, 14, "pad", (0, 0, 0))[1])
+
+
+def colours(canvas: Canvas, drawn: Rendered) -> np.ndarray:
+    """(16, 3) the colour in the middle of each token."""
+    pixels = canvas.cells(np.array(drawn.image.crop((0, 0, *canvas.size))))
+    return pixels[:, :, canvas.patch // 2, canvas.patch // 2].reshape(16, 3).astype(float)
+
+
+def expected(canvas: Canvas, shares: np.ndarray) -> np.ndarray:
+    grey = canvas.cells(np.array(canvas.grey))[0, 0, 5, 5].astype(float)
+    return 0.45 * grey + 0.55 * cividis(shares)
+
+
+def test_leftover_is_drawn_on_the_scale_0_to_1(canvas: Canvas) -> None:
+    values = torch.linspace(0.2, 0.6, 16)
+    drawn = leftover_map(canvas, values, "SPARE", 4)
+    np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, values.numpy()), atol=1)
+    assert drawn.sentence == (
+        "Share of each patch that SPARE's 4 tokens cannot reconstruct: from 0.20 to 0.60, mean "
+        "0.40. 0 means that the kept ones make it up wholly, 1 that they hold nothing of it. The "
+        "colours run from 0 to 1.00. 4 patches are more than half left over."
+    )
+    assert leftover_map(canvas, [0.0] * 16, "x", 16).sentence.endswith(
+        "No patch is more than half left over."
+    )
+
+
+def test_leftovers_that_are_compared_share_a_shorter_scale(canvas: Canvas) -> None:
+    values = np.linspace(0, 0.04, 16)
+    drawn = leftover_map(canvas, values, "SPARE", 4, 0.08)
+    np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, values / 0.08), atol=1)
+    assert "The colours run from 0 to 0.0800." in drawn.sentence
+
+
+def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
+    values = np.linspace(1, 2, 16)
+    values[6] = 3
+    drawn = weight_map(canvas, values, "SPARE")
+    np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, (values - 1) / 2), atol=1)
+    assert "from 1.00 to 3.00" in drawn.sentence
+    assert drawn.sentence.endswith("The highest is at row 2, column 3.")
+
+
+def test_of_several_views_the_weight_map_says_in_which_the_highest_is() -> None:
+    grid = tiled((56, 56), (112, 112), 56, 14, unpad=False)
+    canvas = Canvas(Image.new("RGB", (56, 56), (90, 90, 90)), grid)
+    values = np.linspace(0, 1, grid.n)
+    values[16 + 8 * 2 + 5] = 2.0  # the 16 of the base view come first
+    drawn = weight_map(canvas, values, "SPARE")
+    assert drawn.sentence.endswith("The highest is at row 3, column 6 of the tiles.")
+
+
+def test_a_change_of_relevance_is_drawn_around_zero(canvas: Canvas) -> None:
+    values = np.linspace(-0.1, 0.2, 16)
+    drawn = relevance_change_map(canvas, values)
+    shares = (values + 0.2) / 0.4
+    np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, shares), atol=1)
+    moved = int((values > 0).sum())
+    assert f"{moved} of 16 tokens moved towards the second question" in drawn.sentence
+    assert "the mean move is 0.0" in drawn.sentence
+    unmoved = relevance_change_map(canvas, np.zeros(16))
+    assert "0 of 16 tokens moved" in unmoved.sentence
+
+
+def test_moved_picks_are_counted(canvas: Canvas) -> None:
+    drawn = question_difference(canvas, [1, 2, 3], [3, 4, 5], "SPARE", 0.2, 0.11)
+    assert drawn.sentence == (
+        "Of the 3 tokens that SPARE kept for the first question, 1 was kept for the second too; "
+        "2 came in their place. Jaccard 0.20 (two random picks: 0.11)."
+    )
+
+
+def test_the_kl_curve_draws_and_says_its_numbers() -> None:
+    series = {"SPARE": [2.0, 0.5, 0.0], "CDPruner": [1.5, 0.25, 0.0]}
+    band = ([3.0, 1.0, 0.0], [2.5, 0.5, 0.0], [3.5, 1.5, 0.0])
+    drawn = kl_figure([1, 4, 16], series, band, 5)
+    traces = {trace.name: trace for trace in drawn.image.data if trace.name}
+    assert list(traces["SPARE"].y) == [2.0, 0.5, 0.0]
+    assert list(traces["SPARE"].x) == [1, 4, 16]
+    assert traces["CDPruner"].line.color == "rgb(213,94,0)"
+    assert drawn.image.layout.yaxis.title.text == "KL (nats)"
+    assert drawn.sentence == (
+        "KL of the first word to the unpruned model, in nats, with 4 tokens: SPARE 0.500, CDPruner "
+        "0.250, random picks 1.00 (0.500 to 1.50). 0 means that nothing changed."
+    )
+    with pytest.raises(ValueError, match="values for 1 budgets"):
+        kl_figure([1], {"SPARE": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1)

@@ -1,0 +1,200 @@
+"""The zip: what is in it, that it says how to be repeated, and that it is the same bytes again."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import shlex
+import xml.etree.ElementTree as ET
+import zipfile
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from spare_demo.analysis.answer_shift import kl_curves
+from spare_demo.comparison.pipeline import Comparison, compare, finished
+from spare_demo.comparison.selections import explore
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.results.citation import cite, command_line
+from spare_demo.results.drawings import PANELS
+from spare_demo.results.export import result_text
+from spare_demo.results.reopen import reopen
+from spare_demo.tokens import Selection
+
+QUESTION = "--Which 'number' is <written> & where?"
+
+
+@pytest.fixture(scope="module")
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+    methods = {"spare": PRUNERS["spare"], "cdpruner": PRUNERS["cdpruner"]}
+    return compare(tiny_model, photo, QUESTION, methods, budget=5, max_new_tokens=3)
+
+
+def opened(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_it_holds_every_panel_chosen_as_png_and_svg(
+    tiny_model: LlavaModel, result: Comparison, photo: Image.Image
+) -> None:
+    *_, kl = kl_curves(tiny_model, result.exploration, result.answers["unpruned"], (1, 4), (0,))
+    measured = dataclasses.replace(result, kl=kl)
+    data = cite(measured, PANELS, "https://example.org/?k=5")
+    files = opened(data)
+    told = reopen(files["result.json"].decode()).comparison
+    assert told.kl == kl
+    assert cite(told, PANELS, "https://example.org/?k=5") == data
+    both = [
+        *("reconstruction", "kl"),
+        *(
+            "comparison",
+            "kept-spare",
+            "kept-cdpruner",
+            "order-spare",
+            "order-cdpruner",
+            "weight-spare",
+        ),
+        *("weight-cdpruner", "leftover-spare", "leftover-cdpruner", "relevance", "difference"),
+    ]
+    assert set(files) == {
+        *(f"{name}.png" for name in both),
+        *(f"{name}.svg" for name in both),
+        *("comparison.png", "result.json", "picture.png", "README.txt"),
+    }
+    for name, data in files.items():
+        if name.endswith(".png"):
+            with Image.open(io.BytesIO(data)) as image:
+                image.load()
+                if name != "picture.png":
+                    assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+        if name.endswith(".svg"):
+            root = ET.fromstring(data.decode())
+            title = root.find("{http://www.w3.org/2000/svg}title")
+            assert title is not None
+            assert title.text in files["README.txt"].decode()
+    with Image.open(io.BytesIO(files["picture.png"])) as image:
+        np.testing.assert_array_equal(np.asarray(image), np.asarray(photo))
+    readme = files["README.txt"].decode()
+    assert command_line(result) in readme
+    assert "https://example.org/?k=5" in readme
+    assert f"Question: {QUESTION}" in readme
+    assert result.answers["unpruned"].text in readme
+
+
+def test_the_same_comparison_gives_the_same_bytes_also_read_back(result: Comparison) -> None:
+    data = cite(result, ("difference",))
+    assert cite(result, ("difference",)) == data
+    told = opened(data)["result.json"].decode()
+    assert cite(reopen(told).comparison, ("difference",)) == data
+
+
+def test_what_a_page_made_step_by_step_is_cited_alike(
+    tiny_model: LlavaModel, result: Comparison
+) -> None:
+    slots = {"A": PRUNERS["spare"], "B": PRUNERS["cdpruner"]}
+    found = explore(result.view, slots)
+    answers = {
+        "unpruned": result.answers["unpruned"],
+        "A": result.answers["spare"],
+        "B": result.answers["cdpruner"],
+    }
+    same = finished(tiny_model, found, answers, 5, 3, 0, "pad", RelevanceOptions())
+    assert list(same.selections) == ["spare", "cdpruner"]
+    assert command_line(same) == command_line(result)
+    first, second = (json.loads(result_text(one)) for one in (result, same))
+    for data in (first, second):
+        for item in data["selections"].values():
+            del item["select_seconds"]
+    assert first == second
+
+    twice = explore(result.view, {"A": PRUNERS["spare"], "B": PRUNERS["spare"]})
+    again = finished(tiny_model, twice, answers, 5, 3, 0, "pad", RelevanceOptions())
+    assert list(again.answers) == ["unpruned", "spare", "spare (2)"]
+    with pytest.raises(ValueError, match="Not every answer is there yet"):
+        finished(tiny_model, found, {"A": answers["A"]}, 5, 3, 0, "pad", RelevanceOptions())
+    answers["B"] = dataclasses.replace(answers["B"], ended="stop")
+    with pytest.raises(ValueError, match="Not every answer is there yet"):
+        finished(tiny_model, found, answers, 5, 3, 0, "pad", RelevanceOptions())
+
+
+def test_a_panel_that_is_not_there_is_refused(result: Comparison) -> None:
+    with pytest.raises(ValueError, match=r"There is no panel 'nonsense'\. Choose from: comp"):
+        cite(result, ("nonsense",))
+    with pytest.raises(ValueError, match="at least one picture"):
+        cite(result, ())
+
+
+def test_the_command_line_is_read_as_it_was_meant(result: Comparison) -> None:
+    from spare_demo.cli.main import _parser
+    from spare_demo.settings import Settings
+
+    words = shlex.split(command_line(result))
+    assert words[:3] == ["python", "-m", "spare_demo"]
+    read = _parser(Settings()).parse_args(words[3:])
+    assert (read.image, read.question) == ("picture.png", QUESTION)
+    assert read.methods == ["spare", "cdpruner"]
+    assert (read.model, int(read.budget), read.seed) == (result.model, 5, 0)
+    assert (read.max_new_tokens, read.aspect) == (3, "pad")
+    assert (read.relevance_layer, read.relevance_text) == (-2, "stretches")
+    assert read.bits == 16
+
+
+@pytest.mark.parametrize(
+    ("revision", "bits"),
+    [("0123456789ab", 16), ("0123456789ab-8bit", 8), ("-4bit", 4), ("", 16), ("main-2bit", 16)],
+)
+def test_weights_are_asked_for_as_they_were_held(
+    result: Comparison, revision: str, bits: int
+) -> None:
+    """Of a hub's model without a commit the revision is the bits alone."""
+    quantised = dataclasses.replace(result, revision=revision)
+    assert f"--bits={bits} " in command_line(quantised)
+    assert f"--bits={bits} " in opened(cite(quantised))["README.txt"].decode()
+
+
+@pytest.mark.parametrize(
+    ("label", "method", "explicit"),
+    [
+        ("spare", PRUNERS["spare"], True),
+        ("spare (2)", PRUNERS["spare"], True),
+        ("random", dataclasses.replace(PRUNERS["random"], seed=4), True),  # type: ignore[type-var]
+        ("random", dataclasses.replace(PRUNERS["random"], seed=5), False),  # type: ignore[type-var]
+        ("mine", PRUNERS["spare"], False),
+        ("spare", dataclasses.replace(PRUNERS["spare"], squash="minmax"), False),  # type: ignore[type-var]
+        ("spare:squash=minmax", dataclasses.replace(PRUNERS["spare"], squash="minmax"), True),  # type: ignore[type-var]
+        ("mine", Selection(order=[1, 2]), False),
+    ],
+)
+def test_what_no_flag_can_say_is_taken_from_the_file(
+    result: Comparison, label: str, method: object, explicit: bool
+) -> None:
+    exploration = dataclasses.replace(result.exploration, methods={label: method})
+    changed = dataclasses.replace(result, exploration=exploration, seed=4)
+    line = command_line(changed)
+    assert ("--from result.json --again" in line) != explicit
+    if explicit:
+        assert f"--methods {label.split(' ')[0]} --" in line
+
+
+@pytest.mark.parametrize(
+    ("model", "local"), [("tiny-llava", True), ("built-in", False), ("someone/theirs", False)]
+)
+def test_a_local_folder_is_named_without_its_path_and_said_to_need_it(
+    result: Comparison, model: str, local: bool
+) -> None:
+    readme = opened(cite(dataclasses.replace(result, model=model)))["README.txt"].decode()
+    assert f"--model={model} " in readme
+    assert (f"--model needs the path of the folder {model}." in readme) == local
+
+
+def test_result_json_in_the_zip_is_whole(result: Comparison) -> None:
+    told = json.loads(opened(cite(result))["result.json"])
+    assert told["picture"]["png"]
+    assert told["versions"]["pillow"]
+    assert [len(item["leftover"]) for item in told["selections"].values()] == [16, 16]

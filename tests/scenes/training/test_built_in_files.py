@@ -1,0 +1,155 @@
+"""What training leaves behind is a checkpoint like any other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import open_clip
+import pytest
+import torch
+from PIL import Image
+from tokenizers import Tokenizer
+from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
+
+from spare_demo.models import load_model
+from spare_demo.models.generate.prompt import build_prompt
+from spare_demo.scenes.draw import draw
+from spare_demo.scenes.training import architecture
+from spare_demo.scenes.training.files import BuiltInFiles
+from spare_demo.scenes.world import World, rng_of, sample_scene
+
+
+@pytest.fixture
+def picture() -> Image.Image:
+    return draw(sample_scene(World(), rng_of("page", 0)))
+
+
+def write(
+    folder: Path,
+    clip: open_clip.CLIP,
+    llava: LlavaForConditionalGeneration,
+    text_tokenizer: PreTrainedTokenizerFast,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> BuiltInFiles:
+    files = BuiltInFiles(folder)
+    files.write(
+        clip, architecture.clip_config(text_tokenizer), text_tokenizer,
+        llava, architecture.processor(language_tokenizer),
+        {"tower_steps": 12, "language_steps": 34}, ["one", "two"],
+    )  # fmt: skip
+    return files
+
+
+def test_exported_files_load_see_and_answer(
+    tmp_path: Path,
+    clip: open_clip.CLIP,
+    llava: LlavaForConditionalGeneration,
+    text_tokenizer: PreTrainedTokenizerFast,
+    language_tokenizer: PreTrainedTokenizerFast,
+    picture: Image.Image,
+) -> None:
+    before = {name: weight.clone() for name, weight in llava.state_dict().items()}
+    write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
+
+    model = load_model(str(tmp_path), device="cpu")
+    for name, weight in model.hf.state_dict().items():
+        assert weight.dtype == torch.float32
+        torch.testing.assert_close(weight, before[name].half().float(), atol=0, rtol=0)
+    question = "What colour is the star?"
+    view = model.encode(picture, question)
+    made = architecture.processor(language_tokenizer)
+    assert torch.equal(view.input_ids, build_prompt(made, question, 576)[1])
+    assert view.tokens.features.shape == (576, 32)
+    answer = model.answer(view, max_new_tokens=3)
+    assert 1 <= len(answer.token_ids) <= 3
+    assert answer.visual_tokens == 576
+
+    # Relevance: one vision pass serves it, and the patches are those of the CLIP that was trained.
+    assert view.tokens.clip_image is not None and view.tokens.clip_text is not None
+    with torch.no_grad():
+        text = clip.encode_text(_padded(text_tokenizer, question))
+        seen = model.hf.model.vision_tower(view.pixel_values, output_hidden_states=True)
+        patches = clip.visual.ln_post(seen.hidden_states[-2][0, 1:]) @ clip.visual.proj
+    cosine = torch.nn.functional.cosine_similarity
+    assert cosine(view.tokens.clip_text, text).min() > 0.999  # shipped in half precision
+    assert cosine(view.tokens.clip_image, patches).min() > 0.999
+
+
+def _padded(tokenizer: PreTrainedTokenizerFast, text: str) -> torch.Tensor:
+    batch = tokenizer([text], padding="max_length", max_length=77, return_tensors="pt")
+    ids: torch.Tensor = batch["input_ids"]
+    return ids
+
+
+def test_training_goes_on_from_the_files(
+    tmp_path: Path,
+    clip: open_clip.CLIP,
+    llava: LlavaForConditionalGeneration,
+    text_tokenizer: PreTrainedTokenizerFast,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    files = write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
+    other_clip = architecture.new_clip(architecture.clip_config(text_tokenizer))
+    assert files.load_clip(other_clip, text_tokenizer) == 12
+    other = architecture.new_llava(other_clip, language_tokenizer)
+    other.model.vision_tower.post_layernorm.weight.data += 1  # trained on since
+    assert files.load_llava(other, language_tokenizer) == 34
+    other.model.vision_tower.post_layernorm.weight.data -= 1
+    for name, weight in clip.state_dict().items():
+        assert torch.equal(other_clip.state_dict()[name], weight.half().to(weight.dtype)), name
+    for name, weight in llava.state_dict().items():
+        assert torch.equal(other.state_dict()[name], weight.to(torch.float32)), name
+
+
+def test_each_token_keeps_its_row_when_the_vocabulary_changes(
+    tmp_path: Path,
+    clip: open_clip.CLIP,
+    llava: LlavaForConditionalGeneration,
+    text_tokenizer: PreTrainedTokenizerFast,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    files = write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
+    state = json.loads(language_tokenizer.backend_tokenizer.to_str())
+    vocabulary = state["model"]["vocab"]
+    last, other = sorted(vocabulary, key=vocabulary.get)[-2:]
+    vocabulary[last], vocabulary[other] = vocabulary[other], vocabulary[last]
+    vocabulary["unheard-of"] = vocabulary.pop(other)
+    state["model"]["merges"] = [m for m in state["model"]["merges"] if "".join(m) != other]
+    changed = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(state)))
+    fresh = architecture.new_llava(clip, language_tokenizer)
+    before = fresh.lm_head.weight.detach().clone()
+    files.load_llava(fresh, changed)
+    shipped = llava.lm_head.weight.float()
+    assert torch.equal(fresh.lm_head.weight[vocabulary[last]], shipped[vocabulary["unheard-of"]])
+    new = vocabulary["unheard-of"]
+    assert torch.equal(fresh.lm_head.weight[new], before[new])
+
+
+def test_the_true_sizes_keep_to_the_limits(
+    tmp_path: Path,
+    text_tokenizer: PreTrainedTokenizerFast,
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    """Every file under 9.5 MB and 32 MB in all, and the shape of LLaVA-1.5."""
+    clip = architecture.new_clip(architecture.clip_config(text_tokenizer))
+    llava = architecture.new_llava(clip, language_tokenizer)
+    config = llava.config
+    assert (config.vision_config.image_size, config.vision_config.patch_size) == (336, 14)
+    assert (config.vision_feature_layer, config.vision_feature_select_strategy) == (-2, "default")
+    write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
+    assert max(sizes) < 9.5e6
+    assert sum(sizes) < 32e6
+    assert json.loads((tmp_path / "training.json").read_text())["language_steps"] == 34
+    assert BuiltInFiles(tmp_path).log() == ["one", "two"]
+
+
+def test_the_tokenizers_speak_of_the_world_in_few_tokens_and_of_all_else_in_bytes(
+    language_tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    question = "What number is on the purple diamond left of the star?"
+    assert len(language_tokenizer.tokenize(question)) < 16
+    for text in (question, "schön, 日本語 🙂", " \n  two  blanks"):
+        ids = language_tokenizer.encode(text, add_special_tokens=False)
+        assert language_tokenizer.decode(ids) == text

@@ -1,0 +1,128 @@
+"""The tower in training computes what open_clip and, converted, Hugging Face compute."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import open_clip
+import pytest
+import torch
+from transformers import CLIPImageProcessor, PreTrainedTokenizerFast
+
+from spare_demo.models.loading.convert import clip_vision_from_open_clip
+from spare_demo.scenes.draw import draw
+from spare_demo.scenes.training import tower
+from spare_demo.scenes.training.architecture import GRID, MEAN, PATCH, SIDE, STD
+from spare_demo.scenes.world import World, rng_of, sample_scene
+
+WHOLE = tower.Phase("pictures", 1, 2, GRID, World(), 1.0)
+WINDOWS = tower.Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3)), 1.0)
+
+
+@pytest.fixture
+def pixels() -> torch.Tensor:
+    return torch.randn(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture
+def windows() -> torch.Tensor:
+    return torch.arange(GRID * GRID).expand(2, -1)
+
+
+@torch.no_grad()
+def test_the_whole_grid_gives_what_open_clip_gives(
+    clip: open_clip.CLIP, pixels: torch.Tensor, windows: torch.Tensor
+) -> None:
+    _, last = tower.vision_states(clip.visual, pixels, windows)
+    pooled = clip.visual.ln_post(last[:, 0]) @ clip.visual.proj
+    expected = clip.encode_image(pixels)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(pooled, expected, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_the_whole_grid_gives_what_the_converted_tower_gives(
+    clip: open_clip.CLIP, pixels: torch.Tensor, windows: torch.Tensor
+) -> None:
+    """The layers that LLaVA and relevance read, class token included."""
+    before, last = tower.vision_states(clip.visual, pixels, windows)
+    _, converted = clip_vision_from_open_clip(clip)
+    states = converted(pixels, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(before, states[-2], atol=1e-5, rtol=0)
+    torch.testing.assert_close(last, states[-1], atol=1e-5, rtol=0)
+    assert not torch.allclose(before, last, atol=1e-2)
+
+
+@torch.no_grad()
+def test_a_window_is_told_where_it_lies(clip: open_clip.CLIP) -> None:
+    small = torch.randn(1, 3, 4 * PATCH, 4 * PATCH, generator=torch.Generator().manual_seed(1))
+    near, far = (torch.from_numpy(tower.window_at(corner, 4)) for corner in ((0, 0), (9, 17)))
+    there = tower.vision_states(clip.visual, small, far[None])[0]
+    here = tower.vision_states(clip.visual, small, near[None])[0]
+    assert here.shape == (1, 17, 32)
+    assert (here - there).abs().max() > 1e-2
+    # The place is all that differs: give the near places the far ones' embeddings.
+    clip.visual.positional_embedding[1 + near] = clip.visual.positional_embedding[1 + far]
+    here = tower.vision_states(clip.visual, small, near[None])[0]
+    torch.testing.assert_close(here, there, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize(("corner", "cells"), [((0, 0), 24), ((3, 7), 12), ((12, 0), 12)])
+def test_window_indices_are_those_of_the_grid(corner: tuple[int, int], cells: int) -> None:
+    grid = np.arange(GRID * GRID).reshape(GRID, GRID)
+    row, column = corner
+    expected = grid[row : row + cells, column : column + cells].ravel()
+    np.testing.assert_array_equal(tower.window_at(corner, cells), expected)
+
+
+def test_pixels_are_normalised_as_the_stock_processor_does() -> None:
+    picture = draw(sample_scene(World(), rng_of("train", 1)))
+    ours = tower.normalise(torch.from_numpy(np.asarray(picture).copy())[None])
+    crop = {"height": SIDE, "width": SIDE}
+    stock = CLIPImageProcessor(
+        size={"shortest_edge": SIDE}, crop_size=crop, image_mean=MEAN, image_std=STD
+    )
+    expected = stock(picture, return_tensors="pt").pixel_values
+    torch.testing.assert_close(ours, expected, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_texts_cut_short_of_their_padding_give_what_open_clip_gives(
+    clip: open_clip.CLIP, text_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    lines = ["a red star, a blue heart with the number 3", "nothing on plain"]
+    short = text_tokenizer(lines, padding=True, return_tensors="pt")["input_ids"]
+    full = torch.nn.functional.pad(short, (0, 77 - short.shape[1]))  # pad_token_id is 0
+    assert short.shape[1] < 77
+    expected = clip.encode_text(full)
+    torch.testing.assert_close(tower._text_vectors(clip, short), expected, atol=1e-5, rtol=0)
+    assert (expected[0] - expected[1]).abs().max() > 1e-2
+
+
+def test_batches_follow_from_their_step(text_tokenizer: PreTrainedTokenizerFast) -> None:
+    one, same = (tower.batch(WINDOWS, 4, text_tokenizer) for _ in range(2))
+    other = tower.batch(WINDOWS, 5, text_tokenizer)
+    for key, value in one.items():
+        assert torch.equal(value, same[key]), key
+    assert not torch.equal(one["pixels"], other["pixels"])
+    assert one["windows"].shape == (4, 36)
+    assert one["targets"].shape == (4, 36, 5)
+
+
+def test_captions_alone_leave_the_patch_heads_untouched(
+    clip: open_clip.CLIP, text_tokenizer: PreTrainedTokenizerFast
+) -> None:
+    training: Any = tower.TowerTraining(clip)
+    data = tower.batch(WINDOWS, 0, text_tokenizer)
+    for weight in (1.0, 0.0):
+        training.zero_grad()
+        loss, said = training(data, dataclasses.replace(WINDOWS, patch_loss=weight))
+        loss.backward()
+        assert torch.isfinite(loss)
+        assert (training.asked.heads.weight.grad is not None) == (weight > 0)
+        assert (training.asked.place.weight.grad is not None) == (weight > 0)
+        assert training.clip.visual.conv1.weight.grad.abs().sum() > 0
+        assert ("colour" in said) == (weight > 0)
+    assert loss.item() == pytest.approx(said["contrast"])

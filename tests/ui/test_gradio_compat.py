@@ -1,0 +1,77 @@
+"""Gradio makes a visitor's parts anew from their class; they have to stay what they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import gradio as gr
+import pytest
+from PIL import Image
+
+import spare_demo.ui
+from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
+
+
+@pytest.mark.parametrize(
+    ("part", "sent"), [(NumberAsSent(3), -1.5), (SliderAsSent(1, 9, 3), 400), (NumberAsSent(), "a")]
+)
+def test_numbers_come_as_they_were_typed(part: gr.Number | gr.Slider, sent: object) -> None:
+    anew = part.__class__(**part.constructor_args)
+    assert part.preprocess(sent) == anew.preprocess(sent) == sent
+
+
+@pytest.fixture
+def uploads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that Gradio puts uploads in."""
+    folder = tmp_path / "uploads"
+    folder.mkdir()
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(folder))
+    return folder
+
+
+def test_a_picture_comes_as_its_file_and_unread(uploads: Path) -> None:
+    path = uploads / "no-picture.png"
+    path.write_bytes(b"not a picture at all")
+    part = photo_input()
+    anew = part.__class__(**part.constructor_args)
+    for image in (part, anew):
+        assert image.preprocess(image.data_model(path=str(path))) == str(path)
+        with pytest.raises(gr.Error, match="handle_file"):
+            image.data_model.model_validate("photo.png")
+
+
+def test_no_other_file_of_the_server_is_read(uploads: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private.png"
+    Image.new("RGB", (4, 4)).save(private)
+    (uploads / "link.png").symlink_to(private)
+    os.mkfifo(uploads / "pipe.png")
+    others = [
+        private,
+        tmp_path / "not-there.png",
+        uploads / ".." / "private.png",
+        uploads / "link.png",
+        uploads / "pipe.png",
+        uploads,
+        Path("/dev/zero"),
+        "no\0name.png",
+    ]
+    part = photo_input()
+    for path in others:
+        with pytest.raises(gr.Error, match=r"^'?The picture could not be opened. Upload it again"):
+            part.preprocess(part.data_model(path=str(path)))
+
+
+@pytest.mark.parametrize("address", ["http://example.com/a.png", "https://a.b/gradio_api/file=/x"])
+def test_no_address_is_fetched(address: str) -> None:
+    part = photo_input()
+    for image in (part, part.__class__(**part.constructor_args)):
+        with pytest.raises(gr.Error, match="fetches nothing"):
+            asyncio.run(image.async_move_resource_to_block_cache(address))
+
+
+def test_the_page_knows_them_and_nothing_is_written_beside_the_source() -> None:
+    names = [part.get_block_name() for part in (photo_input(), NumberAsSent(), SliderAsSent())]
+    assert names == ["image", "number", "slider"]
+    assert not list(Path(spare_demo.ui.__file__).parent.rglob("*.pyi"))

@@ -1,0 +1,209 @@
+"""Changing the model of a private page: one goes before the other comes, and nothing mixes."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import pytest
+from safetensors.torch import load_file, save_file
+
+from spare_demo.models import ModelError, load_model
+from spare_demo.settings import Settings
+from spare_demo.ui import build
+from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.model_menu import model_menu
+from spare_demo.ui.model_switch import Exchange
+from spare_demo.ui.page import launch_options
+
+ROOT = Path(__file__).parents[2]
+QUESTION = "Which number is written on the small triangle?"
+
+
+@pytest.fixture
+def exchange(tiny_folder: Path) -> Exchange:
+    settings = Settings(
+        model=str(tiny_folder), device="cpu", methods=("spare", "visionzip"), max_new_tokens=3
+    )
+    return Exchange(load_model(settings.model, settings.device), settings)
+
+
+def test_the_old_model_is_gone_and_the_new_one_follows(
+    exchange: Exchange, tiny_next_folder: Path
+) -> None:
+    said: list[str] = []
+    sentence = exchange.change(str(tiny_next_folder), 16, said.append)
+    assert "opens anew" in sentence and "without the present model" in said[0]
+    model, settings = exchange.following()
+    assert exchange.model.closed and not model.closed
+    assert model.name == "tiny-llava-next" and settings.model == str(tiny_next_folder)
+    assert settings.methods == ("spare", "visionzip")
+    with pytest.raises(ModelError, match="Wait until the page opens anew"):
+        exchange.change("built-in", 16, said.append)
+
+
+def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
+    exchange: Exchange, tiny_qwen_folder: Path
+) -> None:
+    exchange.change(str(tiny_qwen_folder), 16, print)
+    model, settings = exchange.following()
+    assert settings.methods == ("spare",)  # VisionZip reads a class token; SPARE has another form
+    assert build(model, settings).config["title"] == "SPARE demo"
+
+
+@pytest.mark.parametrize(
+    ("name", "bits", "sentence"),
+    [
+        (None, 16, "Choose a model"),
+        (" ", 16, "Choose a model"),
+        ("auto", 16, "Choose a model"),
+        ("no-such-model", 16, "There is no model 'no-such-model'"),
+        ("built-in", 3, "16, 8 or 4"),
+        ("THE SAME", 16, "answers here already"),
+    ],
+)
+def test_a_refusal_leaves_everything_as_it_was(
+    exchange: Exchange, name: str | None, bits: int, sentence: str
+) -> None:
+    name = exchange.settings.model if name == "THE SAME" else name
+    with pytest.raises((ModelError, ValueError), match=sentence):
+        exchange.change(name, bits, print)
+    assert not exchange.model.closed
+
+
+def test_weights_that_turn_out_unusable_bring_the_old_model_back(
+    exchange: Exchange, tiny_next_folder: Path, tmp_path: Path
+) -> None:
+    broken = shutil.copytree(tiny_next_folder, tmp_path / "broken")
+    shard = next(broken.glob("*.safetensors"))
+    kept = load_file(shard)
+    kept.popitem()  # whole files, but a parameter that none of them has
+    save_file(kept, shard, metadata={"format": "pt"})
+    sentence = exchange.change(str(broken), 16, print)
+    assert "'broken' lacks 1 of the model's parameters" in sentence
+    assert "the model it had" in sentence
+    model, settings = exchange.following()
+    assert exchange.model.closed and model.name == exchange.model.name
+    assert settings == exchange.settings
+
+
+def test_what_is_offered_is_what_the_server_was_told_of_and_the_table(tiny_model: Any) -> None:
+    settings = Settings(model="auto", models=("/somewhere/mine", "someone/theirs"))
+    offered = [name for _, name in Exchange(tiny_model, settings).offered]
+    assert offered[:4] == [tiny_model.name, "/somewhere/mine", "someone/theirs", "built-in"]
+    assert "llava-1.5-7b" in offered and "auto" not in offered
+
+
+def test_a_question_in_flight_ends_with_a_sentence(
+    exchange: Exchange, tiny_next_folder: Path, photo_file: str
+) -> None:
+    handlers = Handlers(exchange.model, exchange.settings)
+    asked = (photo_file, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", 5, None, None)
+    running = guarded(handlers.ask)(*asked)
+    shown: dict[str, Any] = {}
+    while not (shown.get("visit") and any(shown["visit"].writing.values())):
+        shown = next(running)
+    exchange.change(str(tiny_next_folder), 16, print)
+    assert "made room for another model" in list(running)[-1]["message"]
+    # And so does whatever else is asked of that page, while it is still there.
+    again = list(guarded(handlers.ask)(*asked))
+    assert [set(step) for step in again] == [{"message"}]
+
+
+def test_loading_shows_how_far_it_is_and_what_it_needs(
+    exchange: Exchange, tiny_next_folder: Path
+) -> None:
+    with gr.Blocks() as demo:
+        model_menu(demo, exchange)
+    (change,) = [f.fn for f in demo.fns.values() if getattr(f.fn, "__name__", "") == "change"]
+    progress = inspect.signature(change).parameters["progress"].default
+    assert isinstance(progress, gr.Progress) and progress.track_tqdm  # the bars of reading weights
+    said: list[str] = []
+    told = change(None, str(tiny_next_folder), 16, lambda share, desc: said.append(desc))
+    assert "opens anew" in told
+    assert "needs about" in said[0] and "without the present model" in said[0]
+    refused = change("no-such-model", "", 16, lambda share, desc: said.append(desc))
+    assert "role=" in refused and "Wait until the page opens anew" in refused
+
+
+def ids(demo: gr.Blocks) -> set[str]:
+    return {component["props"].get("elem_id") for component in demo.config["components"]}
+
+
+def test_a_public_page_has_nothing_of_it(tiny_model: Any) -> None:
+    own = {"another-model", "model-name", "load-model", "model-told", "model-changed"}
+    public = Settings(public=True)
+    assert not own & ids(build(tiny_model, public))
+    assert "awaitModel" not in launch_options(public)["head"]
+    private = Settings()
+    assert own <= ids(build(tiny_model, private, exchange=Exchange(tiny_model, private)))
+    assert "awaitModel" in launch_options(private)["head"]
+
+
+def test_nothing_of_it_is_an_endpoint_for_programs(tiny_model: Any) -> None:
+    demo = build(tiny_model, Settings(), exchange=Exchange(tiny_model, Settings()))
+    assert set(demo.get_api_info()["named_endpoints"]) == {
+        "/compare", "/select", "/relevance", "/answer",
+    }  # fmt: skip
+
+
+# --- the real program, in a browser ---
+
+
+@pytest.fixture
+def program(tiny_folder: Path, unused_port: int) -> Iterator[str]:
+    """The address of the app as started by hand, with a tiny LLaVA-1.5."""
+    command = [sys.executable, str(ROOT / "app.py"), "--model", str(tiny_folder)]
+    command += ["--device", "cpu", "--port", str(unused_port), "--max-new-tokens", "3"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as started:
+        assert started.stdout
+        assert any("Open http" in line for line in iter(started.stdout.readline, ""))
+        yield f"http://127.0.0.1:{unused_port}"
+        started.terminate()
+
+
+@pytest.mark.browser
+def test_the_model_is_changed_from_the_page(
+    browser: Any, program: str, tiny_next_folder: Path
+) -> None:
+    from browsing import PATIENCE, Visitor, expect
+
+    expect.set_options(timeout=PATIENCE)
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(PATIENCE)
+    one, other = (Visitor(context.new_page()).open(program) for _ in range(2))
+    expect(one.find("#model-changed p")).to_have_count(0)
+    header = one.find(".masthead .model")
+    expect(header).to_contain_text("tiny-llava on CPU")
+    one.find("#another-model > button").click()
+
+    def choose(name: str) -> None:
+        one.find("#model-typed textarea, #model-typed input").fill(name)
+        one.find("#load-model").click()
+
+    choose("no-such-model")
+    expect(one.find("#model-told [role=alert]")).to_contain_text("no model 'no-such-model'")
+    choose(str(tiny_next_folder))
+    expect(header).to_contain_text("tiny-llava-next on CPU")
+    expect(one.find("#model-changed")).to_contain_text("Results of the model before it were")
+    expect(one.find("#stage figcaption").first).to_contain_text("of 80 tokens")
+    one.ask("Is it red?")
+    expect(one.find("#answers .card .figures").last).to_contain_text("prefill")
+    expect(one.find("#answers")).to_contain_text("All 80 tokens")
+
+    # The tab that nobody looked at meanwhile opens the new page by itself.
+    other.page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
+    expect(other.find("#model-changed")).to_contain_text("tiny-llava-next answers here now")
+    other.page.reload()
+    expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
+    expect(other.find("#model-changed p")).to_have_count(0)
+    context.close()

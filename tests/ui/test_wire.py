@@ -1,0 +1,198 @@
+"""What the browser gets: decoded here as its script would, and held to exact float64 results."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from spare_demo import load_model, measures
+from spare_demo.comparison.request import choose
+from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.models import LlavaModel
+from spare_demo.models.families.llava_next import LlavaNextModel
+from spare_demo.models.loading.catalogue import ASSETS
+from spare_demo.pruners import PRUNERS
+from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.ui.wire import (
+    DEPENDENT,
+    MOST_BYTES,
+    ROW_ERROR,
+    TOLERANCE,
+    compact,
+    coordinates,
+    size_of,
+)
+
+
+def unpacked(array: dict) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(array["data"]), "<" + array["type"]).astype(np.float64)
+
+
+def directions(told: dict, n: int) -> np.ndarray:
+    blocks = [unpacked(told[name]).reshape(n, -1) for name in ("wide", "narrow")]
+    both = np.concatenate(blocks, axis=1) * told["step"]
+    assert both.shape == (n, told["rank"])
+    return both
+
+
+def shares(told: dict, n: int, order: list[int], budgets: list[int]) -> dict[int, np.ndarray]:
+    """Leftover shares as the module's note says to compute them."""
+    rest, found = directions(told, n), {}
+    for k in range(max(budgets) + 1):
+        if k in budgets:
+            found[k] = (rest**2).sum(axis=1)
+        if k < len(order):
+            pick = rest[order[k]]
+            length = np.sqrt(pick @ pick)
+            if length > DEPENDENT * told["row_error"]:
+                rest = rest - np.outer(rest @ pick, pick) / length**2
+    return found
+
+
+@pytest.fixture(scope="module")
+def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
+    view = tiny_model.encode(photo, "Which number is written on the small triangle?")
+    methods = choose(("spare", "cdpruner", "uniform"))
+    return explore(view, {**methods, "mine": Selection(order=[7, 2, 11])})
+
+
+def test_everything_arrives(exploration: Exploration) -> None:
+    told = json.loads(json.dumps(compact(exploration), allow_nan=False))
+    tokens = exploration.view.tokens
+    assert (told["n"], told["rows"], told["columns"], told["view"]) == (16, 4, 4, None)
+    assert exploration.relevance is not None
+    np.testing.assert_allclose(unpacked(told["cosine"]), exploration.relevance, rtol=1e-6)
+    norms = unpacked(told["squared_norms"])
+    np.testing.assert_allclose(norms, tokens.features.double().square().sum(dim=1), rtol=1e-6)
+    methods = told["methods"]
+    assert list(methods) == ["spare", "cdpruner", "uniform", "mine"]
+    for label in ("spare", "cdpruner"):
+        method, full = methods[label], exploration.full[label]
+        assert method["nested"]
+        assert unpacked(method["order"]).tolist() == full.order.tolist()
+        np.testing.assert_allclose(unpacked(method["gain"]), full.gain, rtol=1e-6)
+        weight = exploration.weights[label]
+        np.testing.assert_allclose(unpacked(method["weight"]), weight, rtol=1e-6)
+    assert methods["spare"]["factors"]["magnitude"] == "squared_norms"
+    assert methods["cdpruner"]["factors"]["magnitude"] is None
+    squares = unpacked(methods["cdpruner"]["weight"]) ** 2
+    np.testing.assert_allclose(unpacked(methods["cdpruner"]["factors"]["text"]), squares, rtol=1e-6)
+    uniform = {key: methods["uniform"][key] for key in ("name", "nested", "order", "factors")}
+    assert uniform == {"name": "uniform", "nested": False, "order": None, "factors": None}
+    assert methods["mine"]["name"] is None
+    assert methods["mine"]["title"] == "mine"
+    assert unpacked(methods["mine"]["order"]).tolist() == [7, 2, 11]
+
+
+def test_the_values_at_each_pick_come_out_as_its_gain(exploration: Exploration) -> None:
+    told = compact(exploration)
+    norms = unpacked(told["squared_norms"])
+    for label in ("spare", "cdpruner"):
+        method = told["methods"][label]
+        order = [int(token) for token in unpacked(method["order"])]
+        found = shares(told["coordinates"], 16, order, list(range(16)))
+        magnitude = norms if method["factors"]["magnitude"] else np.ones(16)
+        value = magnitude * unpacked(method["factors"]["text"])
+        for step, gain in enumerate(unpacked(method["gain"])):
+            pick = order[step]
+            slack = TOLERANCE * told["coordinates"]["row_error"] * value[pick]
+            assert found[step][pick] * value[pick] == pytest.approx(gain, abs=slack)
+
+
+@given(
+    n=st.integers(2, 60),
+    d=st.integers(1, 80),
+    decay=st.floats(0, 0.5),
+    seed=st.integers(0, 99),
+    name=st.sampled_from(["spare", "cdpruner", "cdpruner-diversity"]),
+)
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_leftover_shares_along_an_order_are_as_close_as_said(
+    n: int, d: int, decay: float, seed: int, name: str
+) -> None:
+    g = torch.Generator().manual_seed(seed)
+    spectrum = torch.exp(-decay * torch.arange(d).double())
+    x = torch.randn(n, d, generator=g).double() * spectrum
+    tokens = VisualTokens(x, torch.randn(n, 6, generator=g), torch.randn(1, 6, generator=g))
+    told = coordinates(tokens, 1_000_000)
+    assert told is not None
+    assert told["row_error"] <= ROW_ERROR
+    order = PRUNERS[name].select(tokens, n).order.tolist()
+    found = shares(told, n, order, list(range(0, n + 1, max(1, n // 6))))
+    for k, share in found.items():
+        exact = measures.leftover_share(x, order[:k]).numpy()
+        assert np.abs(share - exact).max() <= TOLERANCE * told["row_error"]
+
+
+def test_no_direction_is_off_by_more_than_the_row_error() -> None:
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(50, 20, generator=g).double()
+    x[3] = 0
+    told = coordinates(VisualTokens(x), 50 * 20 * 3)
+    assert told is not None
+    found = directions(told, 50)
+    unit = x / x.norm(dim=1, keepdim=True).clamp_min(1e-300)
+    # The axes are the sender's own: angles and lengths are what can be compared.
+    np.testing.assert_allclose(found @ found.T, unit @ unit.T, atol=2.1 * told["row_error"])
+    assert not found[3].any()
+
+
+def test_with_less_room_they_are_coarser_and_at_last_left_out() -> None:
+    g = torch.Generator().manual_seed(0)
+    tokens = VisualTokens(torch.randn(64, 48, generator=g))
+    sent = [coordinates(tokens, 64 * 48 * bytes_each) for bytes_each in (4, 3, 2, 1)]
+    errors = [told["row_error"] for told in sent[:3] if told]
+    assert len(errors) == 3
+    assert errors == sorted(errors)
+    assert errors[0] < errors[2]
+    assert sent[3] is None
+    for told, bytes_each in zip(sent[:3], (4, 3, 2), strict=True):
+        assert told is not None
+        raw = sum(len(base64.b64decode(told[name]["data"])) for name in ("wide", "narrow"))
+        assert raw <= 64 * 48 * bytes_each
+
+
+def test_the_limit_on_bytes_holds_or_is_refused(exploration: Exploration) -> None:
+    whole = size_of(compact(exploration))
+    without = size_of({**compact(exploration), "coordinates": None})
+    assert whole > without
+    cut = compact(exploration, without + 300)
+    assert cut["coordinates"] is None
+    assert size_of(cut) <= without + 300
+    assert size_of(compact(exploration, whole + 200)) == whole
+    with pytest.raises(ValueError, match="Compare fewer methods"):
+        compact(exploration, without - 10)
+
+
+def test_the_built_in_model_fits_with_coordinates() -> None:
+    model = load_model("built-in", device="cpu")
+    listed = json.loads((ASSETS / "examples" / "examples.json").read_text())
+    for row in listed[:2]:
+        view = model.encode(ASSETS / "examples" / row["picture"], row["question"])
+        explored = explore(view, choose(("spare", "cdpruner")))
+        told = compact(explored)
+        assert size_of(told) <= MOST_BYTES < 400_000
+        assert told["coordinates"] is not None
+        for label, full in explored.full.items():
+            found = shares(told["coordinates"], told["n"], full.order.tolist(), [16, 64, 128])
+            for k, share in found.items():
+                exact = measures.leftover_share(view.tokens.features, full.order[:k]).numpy()
+                off = np.abs(share - exact).max()
+                assert off <= TOLERANCE * told["coordinates"]["row_error"], (label, k)
+
+
+def test_tokens_of_several_views_come_with_their_cells(
+    tiny_next: LlavaNextModel, photo: Image.Image
+) -> None:
+    view = tiny_next.encode(photo, "What colour?", "any")
+    told = compact(explore(view, {"A": PRUNERS["spare"]}))
+    cells = np.frombuffer(base64.b64decode(told["cells"]["data"]), "<u2")
+    assert cells.tolist() == view.grid.cells.tolist()
+    assert (told["rows"], told["columns"]) == (6, 4 + 2 + 8)
