@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
-
-UNPRUNED = "unpruned"
-"""Label of the answer made with all visual tokens."""
 
 # Two runs of the same thing differ by about this much; a smaller saving is not called one.
 _NOISE = 0.05

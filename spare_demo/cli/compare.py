@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import get_args
 
 from spare_demo.analysis.cost import (
-    UNPRUNED,
     allocated_sentence,
     cache_text,
     cost_rows,
@@ -20,7 +19,7 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.cli.terminal import print_table
 from spare_demo.comparison.pipeline import Comparison, compare
-from spare_demo.comparison.request import choose
+from spare_demo.comparison.request import UNPRUNED, choose
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Answer, Model, bits_of, load_model

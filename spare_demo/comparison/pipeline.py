@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from spare_demo import measures
-from spare_demo.analysis.cost import UNPRUNED
-from spare_demo.comparison.request import choose, name_of, read_budget
+from spare_demo.comparison.request import UNPRUNED, choose, name_of, read_budget
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source

@@ -6,11 +6,13 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from spare_demo.analysis.cost import UNPRUNED
 from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.options import Changes, changed, configured, read_method, write_method
 from spare_demo.tokens import Selection
+
+UNPRUNED = "unpruned"
+"""Label of the answer made with all visual tokens."""
 
 Chosen = dict[str, Pruner | Selection | LayerPlan]
 """What is compared, by the label it carries on the page and in result.json."""

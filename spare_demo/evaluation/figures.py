@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
-from spare_demo.evaluation.results import BLANK, UNPRUNED
+from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Column, Estimate, Summary
 from spare_demo.evaluation.tables import title_of
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series

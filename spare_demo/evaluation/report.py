@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
-from spare_demo.evaluation.results import BLANK, UNPRUNED
+from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Estimate, Summary
 from spare_demo.evaluation.tables import percent, plain, share, title_of
 from spare_demo.render.chart import svg

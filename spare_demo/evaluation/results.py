@@ -21,8 +21,8 @@ from spare_demo.evaluation.budgets import Budget, read_cell
 
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
 
-UNPRUNED, BLANK = "unpruned", "blank"
-"""Methods that are none: all visual tokens, of the picture or of a blank one of its size."""
+BLANK = "blank"
+"""The method of rows that were answered with all visual tokens of a blank picture."""
 
 Key = tuple[str, str]  # set and picture
 

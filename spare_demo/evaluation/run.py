@@ -17,10 +17,11 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo import measures
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.budgets import Budget, as_share, size, value
 from spare_demo.evaluation.grading import is_right
-from spare_demo.evaluation.results import BLANK, UNPRUNED, Key, Place, Row
+from spare_demo.evaluation.results import BLANK, Key, Place, Row
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError

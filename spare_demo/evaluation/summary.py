@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value
-from spare_demo.evaluation.results import BLANK, UNPRUNED, Place, Row
+from spare_demo.evaluation.results import BLANK, Place, Row
 
 Column = tuple[str, Budget]  # a method's label and a budget
 RESAMPLES = 2000

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, words
-from spare_demo.evaluation.results import BLANK, UNPRUNED
+from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
 from spare_demo.pruners import PRUNERS, options
 

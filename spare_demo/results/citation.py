@@ -7,9 +7,8 @@ import shlex
 import zipfile
 from collections.abc import Collection
 
-from spare_demo.analysis.cost import UNPRUNED
 from spare_demo.comparison.pipeline import Comparison
-from spare_demo.comparison.request import choose, name_of
+from spare_demo.comparison.request import UNPRUNED, choose, name_of
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.render.png import png_bytes

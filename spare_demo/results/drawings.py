@@ -7,15 +7,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from spare_demo import measures
-from spare_demo.analysis.cost import (
-    UNPRUNED,
-    CostRow,
-    bytes_text,
-    cost_rows,
-    seconds_text,
-    tokens_text,
-)
+from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
 from spare_demo.comparison.pipeline import Comparison
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.selections import Curve
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.render import (

@@ -19,8 +19,9 @@ from PIL import Image
 from torch import Tensor
 
 import spare_demo
-from spare_demo.analysis.cost import UNPRUNED, cost_rows
+from spare_demo.analysis.cost import cost_rows
 from spare_demo.comparison.pipeline import Comparison
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.selections import RANDOM_SEEDS
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPlan, Pruner

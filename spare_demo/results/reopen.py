@@ -16,9 +16,8 @@ from typing import Any
 import torch
 from PIL import Image
 
-from spare_demo.analysis.cost import UNPRUNED
 from spare_demo.comparison.pipeline import Comparison
-from spare_demo.comparison.request import Chosen
+from spare_demo.comparison.request import UNPRUNED, Chosen
 from spare_demo.comparison.selections import Exploration
 from spare_demo.images.load import open_picture
 from spare_demo.models import Picture, View

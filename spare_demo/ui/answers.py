@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from spare_demo.analysis.answer_shift import Change, first_difference
-from spare_demo.analysis.cost import UNPRUNED, bytes_text, seconds_text
+from spare_demo.analysis.cost import bytes_text, seconds_text
 from spare_demo.analysis.first_words import Candidate
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPruner
 from spare_demo.ui.panels import code_html

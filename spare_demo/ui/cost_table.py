@@ -7,7 +7,6 @@ from html import escape
 from itertools import groupby
 
 from spare_demo.analysis.cost import (
-    UNPRUNED,
     allocated_sentence,
     bytes_text,
     cost_rows,
@@ -17,6 +16,7 @@ from spare_demo.analysis.cost import (
     seconds_text,
     tokens_text,
 )
+from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
 from spare_demo.ui.session import SLOTS, Visit
 

@@ -12,9 +12,8 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.analysis.answer_shift import change
-from spare_demo.analysis.cost import UNPRUNED
 from spare_demo.analysis.first_words import first_words
-from spare_demo.comparison.request import read_budget
+from spare_demo.comparison.request import UNPRUNED, read_budget
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model
 from spare_demo.relevance import RelevanceOptions, TextPieces

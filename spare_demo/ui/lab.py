@@ -11,11 +11,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from spare_demo.comparison.request import choose
+from spare_demo.comparison.request import UNPRUNED, choose
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.progress import duration, seconds_left
-from spare_demo.evaluation.results import UNPRUNED, Row, csv_text
+from spare_demo.evaluation.results import Row, csv_text
 from spare_demo.evaluation.run import Plan, picture_seed, run
 from spare_demo.evaluation.sheets import Sheet, drawn
 from spare_demo.evaluation.summary import Summary, summarise

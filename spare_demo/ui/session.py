@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spare_demo.analysis.answer_shift import KlCurves
-from spare_demo.analysis.cost import UNPRUNED
-from spare_demo.comparison.request import choose
+from spare_demo.comparison.request import UNPRUNED, choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, open_picture
