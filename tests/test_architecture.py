@@ -1,28 +1,41 @@
-"""Imports point one way (docs/DESIGN.md section 2), read off the source with `ast`.
+"""Imports point down the floors of docs/ARCHITECTURE.md, read off the source with `ast`.
 
-    app, __main__ -> ui -> comparison -> models, pruners, measures, render -> relevance, geometry,
-    tokens; scenes beside models. A module without a place below counts as one of comparison's.
 Imports under `if TYPE_CHECKING:` do not run and do not count; those inside functions do.
+`python tests/test_architecture.py` prints every room with what it imports.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from spare_demo import _HOME
-
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # for the printout, which runs without pytest
 
-LEVEL = {"app": 4, "__main__": 4, "ui": 3, "comparison": 2}
-LEVEL |= dict.fromkeys(("models", "pruners", "measures", "render", "cost", "scenes"), 1)
-LEVEL |= dict.fromkeys(("relevance", "geometry", "fitting", "tokens", "settings", "pictures"), 0)
+from spare_demo import _HOME  # noqa: E402
 
-SCIENCE = {"pruners", "measures", "geometry", "fitting", "tokens", "relevance"}
+FLOORS = (
+    ("tokens", "settings", "images", "relevance", "cuda_graphs", "__init__"),
+    ("measures",),
+    ("pruners",),
+    ("models",),
+    ("comparison", "scenes"),
+    ("analysis", "render"),
+    ("results", "evaluation", "integrations"),
+    ("ui", "cli"),
+    ("app", "__main__"),
+)
+"""The rooms, the lowest floor first. A room imports only from floors below its own."""
+
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+MOST_FLAT_FILES, MOST_ROOMS, MOST_FLOORS = 10, 22, 9
+
+SCIENCE = {"pruners", "measures", "tokens", "relevance", "images", "cuda_graphs"}
 LIGHT = {"torch", "triton", "numpy", "PIL"} | set(sys.stdlib_module_names)
 MODEL_LIBRARIES = {"transformers", "open_clip", "torchvision", "accelerate", "timm"}
 
@@ -48,15 +61,16 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def part(path: Path) -> str:
-    """The piece of the design a file belongs to: its name, or its folder's in the package."""
+    """The room a file belongs to: its folder in the package, or its own name."""
     inside = path.relative_to(ROOT).with_suffix("").parts
     return inside[1] if inside[0] == "spare_demo" else inside[0]
 
 
 def own_parts(path: Path) -> set[str]:
-    """The pieces of this package that a file imports."""
+    """The rooms of this package that a file imports."""
     names = [name.split(".") for name in imports(path)]
-    return {n[1] for n in names if n[0] == "spare_demo" and len(n) > 1 and n[1] != "__version__"}
+    rooms = {name[1] if len(name) > 1 else "__init__" for name in names if name[0] == "spare_demo"}
+    return rooms - {"__version__"}
 
 
 def libraries(path: Path) -> set[str]:
@@ -76,11 +90,42 @@ def in_words(paths: list[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
+def arrows() -> set[tuple[str, str]]:
+    """Which room imports from which."""
+    pairs = {(part(path), own) for path in SOURCES for own in own_parts(path)}
+    return {(room, own) for room, own in pairs if room != own}
+
+
+def floors(pairs: set[tuple[str, str]]) -> int:
+    """How many rooms the longest chain of imports passes through."""
+
+    @functools.cache
+    def height(room: str) -> int:
+        return 1 + max((height(below) for above, below in pairs if above == room), default=0)
+
+    return max(height(room) for room, _ in pairs)
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=in_words(SOURCES))
-def test_imports_point_one_way(path: Path) -> None:
-    level = LEVEL.get(part(path), LEVEL["comparison"])
-    upward = {p for p in own_parts(path) if LEVEL.get(p, LEVEL["comparison"]) > level}
-    assert not upward, f"{path.name} must not import {upward}: the arrows of DESIGN.md point down"
+def test_every_file_stands_on_a_floor_and_imports_from_those_below(path: Path) -> None:
+    room = part(path)
+    assert room in FLOOR, f"{path} stands on no floor. Give its room a place in FLOORS."
+    unknown = own_parts(path) - set(FLOOR)
+    assert not unknown, f"{path} imports {unknown}, which stand on no floor."
+    level = {other for other in own_parts(path) - {room} if FLOOR[other] >= FLOOR[room]}
+    assert not level, f"{path} must not import {level}: imports point down the floors."
+
+
+def test_the_house_stays_small() -> None:
+    flat = [path for path in (ROOT / "spare_demo").glob("*.py")]
+    rooms = {part(path) for path in SOURCES} | {"benchmarks"}
+    pairs = arrows()
+    print(
+        f"\n{len(flat)} flat files, {len(rooms)} rooms, {floors(pairs)} floors, {len(pairs)} arrows"
+    )
+    assert len(flat) <= MOST_FLAT_FILES
+    assert len(rooms) <= MOST_ROOMS
+    assert len(FLOORS) <= MOST_FLOORS and floors(pairs) <= MOST_FLOORS
 
 
 @pytest.mark.parametrize("path", sources_of(*SCIENCE), ids=in_words(sources_of(*SCIENCE)))
@@ -127,3 +172,10 @@ def test_the_reader_of_imports_sees_what_it_must(tmp_path: Path, monkeypatch) ->
     assert libraries(source) == {"gradio", "torch", "typing", "open_clip"}
     assert own_parts(source) == {"models", "measures", "ui", "render"}
     assert part(source) == "render"
+
+
+if __name__ == "__main__":
+    for room in (room for rooms in reversed(FLOORS) for room in rooms):
+        below = sorted({own for above, own in arrows() if above == room})
+        print(f"floor {FLOOR[room] + 1}  {room:<13} {', '.join(below)}")
+    test_the_house_stays_small()
