@@ -1,27 +1,8 @@
-"""Starts the app: settings, model, page."""
+"""Starts the app: `python app.py` is `spare-demo serve`."""
 
-import os
 import sys
 
-os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
-
-from spare_demo.models import ModelError, load_model
-from spare_demo.settings import parse
-from spare_demo.ui import mcp, serve
-
-
-def main() -> None:
-    settings = parse()
-    try:
-        if settings.mcp:
-            mcp.check()
-        model = load_model(settings.model, settings.device, bits=settings.bits, report=print)
-        if settings.capture_prefill:
-            model.capture_prefill()
-        serve(model, settings)
-    except (ModelError, ValueError) as error:
-        sys.exit(str(error))
-
+from spare_demo.cli.main import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(["serve", *sys.argv[1:]]))

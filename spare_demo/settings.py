@@ -113,10 +113,9 @@ def parse(
         prog="python app.py",
         description="Look inside visual token pruning.",
         epilog="Every flag is also a variable: --max-pixels is SPARE_MAX_PIXELS.",
-        argument_default=argparse.SUPPRESS,  # what was not said stays unsaid
+        argument_default=argparse.SUPPRESS,
     )
-    for item in fields(Settings):
-        _add_flag(parser, item)
+    add_flags(parser)
     try:
         chosen = from_environment(environment)
     except ValueError as error:
@@ -147,6 +146,12 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
             except ValueError as error:
                 raise ValueError(f"{variable} is {text!r}; it must be {error}.") from None
     return found
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """A flag for every setting. The parser must suppress defaults: absent flags stay absent."""
+    for item in fields(Settings):
+        _add_flag(parser, item)
 
 
 def _add_flag(parser: argparse.ArgumentParser, item: Field[Any]) -> None:

@@ -17,13 +17,27 @@ if TYPE_CHECKING:
 
 # Before huggingface_hub is imported: no test downloads anything.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Before torch is imported: tests run in parallel, a process per core, so one thread each.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+QUICK = ("analysis", "comparison", "images", "pruners", "render")
+"""Folders of tests without a browser, a served page or a trained model: under a minute together."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the quick lane, `pytest -m quick`: the folders above, and the files beside this one."""
+    here = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(here).parent.as_posix().split("/")[0]
+        slow = item.path.name in ("test_built_in.py", "test_wheel.py", "test_benchmarks.py")
+        if folder in QUICK or (folder == "." and not slow):
+            item.add_marker(pytest.mark.quick)
 
 
 def _write(factory: pytest.TempPathFactory, name: str) -> Path:
     import tiny_checkpoint
     import torch
 
-    torch.set_num_threads(1)  # at this size a second thread only gets in the first one's way
     folder = factory.mktemp("checkpoint") / name
     with torch.random.fork_rng():
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""`python -m spare_demo`: the pipeline without a browser, and the tables of methods and models."""
+"""`spare-demo`: the page, the pipeline without a browser, and the tables of methods and models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Sequence
 
 from spare_demo.cli import compare as compare_command
+from spare_demo.cli import serve
 from spare_demo.cli.evaluate import add_options as add_evaluation_options
 from spare_demo.cli.evaluate import evaluate
 from spare_demo.cli.methods_table import markdown, measured
@@ -15,7 +16,7 @@ from spare_demo.cli.terminal import print_table
 from spare_demo.models import ModelError, catalogue, load_model, supported
 from spare_demo.models.generate.passes import is_out_of_memory
 from spare_demo.pruners import PRUNERS
-from spare_demo.settings import Settings, parse
+from spare_demo.settings import Settings, add_flags, parse
 
 _NO_MEMORY = (
     "There was not enough memory for this picture. Ask with a smaller one, or with methods that "
@@ -50,10 +51,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(settings: Settings) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m spare_demo",
-        description="Look inside visual token pruning, without a browser.",
+        prog="spare-demo", description="Look inside visual token pruning."
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    command = commands.add_parser(
+        "serve",
+        help="open the page in a browser",
+        argument_default=argparse.SUPPRESS,
+        epilog="Every flag is also a variable: --max-pixels is SPARE_MAX_PIXELS.",
+    )
+    command.set_defaults(run=serve.run)
+    add_flags(command)
 
     command = commands.add_parser("compare", help="ask one question of one picture")
     command.set_defaults(run=compare_command.run)

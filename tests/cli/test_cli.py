@@ -418,7 +418,7 @@ def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit) as stopped:
         main(argv)
     assert stopped.value.code == 2
-    assert "usage: python -m spare_demo" in capsys.readouterr().err
+    assert "usage: spare-demo" in capsys.readouterr().err
 
 
 def test_it_runs_as_a_program() -> None:

@@ -40,11 +40,8 @@ def language_tokenizer() -> PreTrainedTokenizerFast:
 @pytest.fixture
 def tiny_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
     """`spare_demo.scenes.training.architecture` makes tiny networks for the length of a test."""
-    import torch
-
     from spare_demo.scenes.training import architecture
 
-    torch.set_num_threads(1)
     for name, sizes in TINY.items():
         for key, value in sizes.items():
             monkeypatch.setitem(getattr(architecture, name), key, value)

@@ -112,8 +112,9 @@ def served() -> Iterator[Served]:
     demo.close(verbose=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    """One for all tests of a worker; each opens a context of its own."""
     from browsing import CHROMIUM, sync_api
 
     with sync_api.sync_playwright() as playwright:

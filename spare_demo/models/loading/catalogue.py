@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
 
-ASSETS = Path(__file__).resolve().parents[3] / "assets"
+_PACKAGE = Path(str(files("spare_demo")))
+# Installed, the assets lie inside the package; in a checkout beside it.
+ASSETS = next(p for p in (_PACKAGE / "assets", _PACKAGE.with_name("assets")) if p.is_dir())
 AUTO = "auto"
-OPENAI_CLIP = (
-    "ViT-L-14-336-quickgelu",
-    "openai",
-)  # LLaVA-1.5's frozen tower; quickgelu: PLATFORM 2
+# LLaVA-1.5's frozen tower. open_clip's name without quickgelu runs another activation.
+OPENAI_CLIP = ("ViT-L-14-336-quickgelu", "openai")
 
 # LLaVA-1.5-7B in half precision: 14.2 GB of weights, 0.5 GB CLIP text side in float32, 0.6 GB cache
 # (0.5 MiB a token, 1,200 tokens), and room for activations and the CUDA context.

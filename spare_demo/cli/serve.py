@@ -1,0 +1,30 @@
+"""`spare-demo serve`: settings -> model -> page -> launch."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+
+from spare_demo.models import load_model
+from spare_demo.settings import Settings
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Serve the page until interrupted. Raises ValueError or ModelError with a sentence to show.
+
+    settings: from the environment; the flags among the arguments win over them.
+    """
+    names = {field.name for field in dataclasses.fields(Settings)}
+    flags = {name: value for name, value in vars(arguments).items() if name in names}
+    settings = dataclasses.replace(settings, **flags)
+    # Gradio reads this when it is imported: no telemetry, no version check.
+    os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    from spare_demo.ui import mcp, serve
+
+    if settings.mcp:
+        mcp.check()
+    model = load_model(settings.model, settings.device, bits=settings.bits, report=print)
+    if settings.capture_prefill:
+        model.capture_prefill()
+    serve(model, settings)

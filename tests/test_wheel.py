@@ -1,0 +1,98 @@
+"""The wheel: built from what the checkout ships, and used where there is no checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHIPPED = ("pyproject.toml", "requirements.txt", "LICENSE", "README.md", "assets", "spare_demo")
+EXAMPLES = json.loads((ROOT / "assets" / "examples" / "examples.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with nothing but the installed wheel, its dependencies being those of the tests."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # the build leaves files behind, which the checkout must not get
+    source.mkdir()
+    for name in SHIPPED:
+        if (ROOT / name).is_dir():
+            without = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / name, source / name, ignore=without)
+        else:
+            shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wheels = ["--no-deps", "--wheel-dir", str(folder / "wheels")]
+    subprocess.run([*pip, "wheel", *wheels, str(source)], check=True)
+    (wheel,) = (folder / "wheels").glob("*.whl")
+    target = folder / "installed"
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
+    return target
+
+
+def command(installed: Path, *words: str) -> tuple[list[str], dict[str, str]]:
+    """The installed program's command line, and an environment without the checkout."""
+    paths = {"PYTHONPATH": str(installed)}
+    return [sys.executable, str(installed / "bin" / "spare-demo"), *words], os.environ | paths
+
+
+def test_every_package_is_listed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    folders = {
+        ".".join(path.parent.relative_to(ROOT).parts)
+        for path in (ROOT / "spare_demo").rglob("__init__.py")
+    }
+    assert set(project["tool"]["setuptools"]["packages"]) == folders | {"spare_demo.assets"}
+
+
+def test_the_wheel_holds_all_that_the_package_reads(installed: Path) -> None:
+    for folder in ("spare_demo", "assets/built-in", "assets/examples"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                inside = path.relative_to(ROOT / "assets" if "assets" in folder else ROOT)
+                inside = "spare_demo/assets" / inside if "assets" in folder else inside
+                assert (installed / inside).is_file(), inside
+
+
+def test_the_installed_program_compares(installed: Path, tmp_path: Path) -> None:
+    example = EXAMPLES[0]
+    picture = shutil.copy(ROOT / "assets" / "examples" / example["picture"], tmp_path)
+    words, environment = command(
+        installed, "compare", str(picture), example["question"], "--out", "out"
+    )
+    done = subprocess.run(words, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["answers"]["unpruned"]["text"] == example["answer"]
+    assert result["model"]["name"] == "built-in"
+
+
+def test_the_installed_program_serves(installed: Path, tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words, environment = command(installed, "serve", "--model", "built-in", "--port", str(port))
+    with subprocess.Popen(words, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL) as app:
+        try:
+            page = ""
+            while not page:
+                assert app.poll() is None, "the app ended"
+                try:
+                    page = httpx.get(f"http://127.0.0.1:{port}/", timeout=60).text
+                except httpx.ConnectError:
+                    time.sleep(0.5)
+            assert "SPARE" in page and "SPARE.viewer" in page  # the page's own scripts are there
+        finally:
+            app.send_signal(signal.SIGINT)
