@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spare_demo.comparison.pipeline import compare as compare
+    from spare_demo.comparison.pipeline import run as run
+    from spare_demo.comparison.request import Request as Request
+    from spare_demo.comparison.result import Result as Result
     from spare_demo.models import load_model as load_model
     from spare_demo.pruners import PRUNERS as PRUNERS
     from spare_demo.tokens import Selection as Selection
@@ -23,10 +26,13 @@ _HOME = {
     "VisualTokens": "spare_demo.tokens",
     "Selection": "spare_demo.tokens",
     "load_model": "spare_demo.models",
+    "Request": "spare_demo.comparison.request",
+    "Result": "spare_demo.comparison.result",
     "compare": "spare_demo.comparison.pipeline",
+    "run": "spare_demo.comparison.pipeline",
 }
 
-__all__ = ["PRUNERS", "Selection", "VisualTokens", "compare", "load_model"]
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from spare_demo import measures
+from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Answer, Model, View
 from spare_demo.pruners import LayerPlan, Pruner
@@ -68,26 +69,6 @@ class Change:
     def whole_probability(self) -> float:
         """Of all of the unpruned answer's words under the unpruned prompt."""
         return math.prod(self.whole)
-
-
-@dataclass(frozen=True)
-class KlCurves:
-    """KL of the first token to the unpruned model against k, as far as it has been measured.
-
-    Attributes:
-        budgets: ascending; m of them so far. At n itself the KL is 0 without a pass.
-        series: (m,) nats per method's label; None below the least budget of a schedule, that of a
-            method inside the language model, whose budgets are averages over its layers.
-        points: (tokens kept, nats) per label of a set or plan made by hand; of a plan, its budget.
-        random: (m,) mean, lowest and highest over `KL_SEEDS`.
-        done: share of the passes that are through, 0 to 1.
-    """
-
-    budgets: tuple[int, ...]
-    series: Mapping[str, tuple[float | None, ...]]
-    points: Mapping[str, tuple[int, float]]
-    random: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
-    done: float
 
 
 @dataclass(frozen=True, eq=False)

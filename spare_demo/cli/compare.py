@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import textwrap
 from pathlib import Path
 from typing import get_args
@@ -18,8 +19,9 @@ from spare_demo.analysis.cost import (
     tokens_text,
 )
 from spare_demo.cli.terminal import print_table
-from spare_demo.comparison.pipeline import Comparison, compare
-from spare_demo.comparison.request import UNPRUNED, choose
+from spare_demo.comparison.pipeline import finish
+from spare_demo.comparison.request import UNPRUNED, Request, choose
+from spare_demo.comparison.result import Result
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Answer, Model, bits_of, load_model
@@ -135,27 +137,24 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
         for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
             chosen[f"{label} (imported)" if label in chosen else label] = picks
-    chosen = choose(chosen)
-    relevance = RelevanceOptions(arguments.relevance_layer, arguments.relevance_text)
+    request = Request(
+        image=arguments.image,
+        question=question,
+        methods=chosen,
+        budget=arguments.budget,
+        max_new_tokens=arguments.max_new_tokens,
+        seed=arguments.seed,
+        aspect=arguments.aspect,
+        relevance=RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
+        together=arguments.together,
+    )
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
     photo = open_picture(arguments.image, settings.max_pixels)
 
     bits = settings.bits if arguments.bits is None else arguments.bits
     model = _load(arguments.model or settings.model, bits, arguments)
-    result = compare(
-        model,
-        photo,
-        question,
-        chosen,
-        arguments.budget,
-        arguments.max_new_tokens,
-        arguments.seed,
-        arguments.aspect,
-        relevance,
-        arguments.together,
-    )
-    _finish(result, arguments)
+    _write(finish(model, dataclasses.replace(request, image=photo)), arguments)
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -170,29 +169,18 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         print(textwrap.fill(note, 96))
     found = opened.comparison
     if not arguments.again:
-        _finish(found, arguments, text)
+        _write(found, arguments, text)
         return
     if not opened.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
     bits = bits_of(found.revision) if arguments.bits is None else arguments.bits
     model = _load(arguments.model or found.model, bits, arguments)
-    again = compare(
-        model,
-        found.view.photo,
-        found.view.question,
-        opened.methods,
-        found.budget,
-        found.max_new_tokens,
-        found.seed,
-        found.aspect,
-        found.relevance,
-        found.together,
-    )
-    _finish(again, arguments)
+    again = finish(model, found.request)
+    _write(again, arguments)
     print(textwrap.fill(_repeated(found, again), 96))
 
 
-def _repeated(found: Comparison, again: Comparison) -> str:
+def _repeated(found: Result, again: Result) -> str:
     """Whether the model came to the same as the file says."""
     titles = {UNPRUNED: "All tokens", **again.exploration.titles}
     other = [
@@ -228,7 +216,7 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
     return model
 
 
-def _finish(result: Comparison, arguments: argparse.Namespace, text: str | None = None) -> None:
+def _write(result: Result, arguments: argparse.Namespace, text: str | None = None) -> None:
     folder = Path(arguments.out)
     files = write(result, folder, arguments.panels, text)
     if arguments.zip:
@@ -238,7 +226,7 @@ def _finish(result: Comparison, arguments: argparse.Namespace, text: str | None 
     print(f"\nWritten to {arguments.out}: {', '.join(files)}")
 
 
-def _report(result: Comparison) -> None:
+def _report(result: Result) -> None:
     titles = {UNPRUNED: "All tokens", **result.exploration.titles}
     print(f"\n{result.view.question or '(no question)'}\n")
     rows = cost_rows(result.answers)

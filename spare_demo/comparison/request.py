@@ -1,14 +1,18 @@
-"""What is asked for: methods by label, and a budget; from names, text or ready-made objects."""
+"""What is asked for, checked once: a picture, a question, methods by label, and a budget."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
+from spare_demo.images.geometry import Aspect
+from spare_demo.images.load import Source
 from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.options import Changes, changed, configured, read_method, write_method
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 UNPRUNED = "unpruned"
@@ -16,6 +20,49 @@ UNPRUNED = "unpruned"
 
 Chosen = dict[str, Pruner | Selection | LayerPlan]
 """What is compared, by the label it carries on the page and in result.json."""
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """One question about one picture, for every method.
+
+    Attributes:
+        image: anything `open_picture` takes.
+        question: blank for none; methods that need text then run in their text-free form.
+        methods: names of the table, or {label: Pruner | Selection | LayerPlan} for settings, for
+            one method twice, or for hand-made sets.
+        labelled: the same as methods and sets by label; see `choose`.
+        budget: visual tokens kept, or a share of them such as "10%"; of methods inside the
+            language model the average over its layers.
+        max_new_tokens: longest answer.
+        seed: for methods given by name that draw at random, 0 to 2^32 - 1.
+        aspect: one of `model.aspects`, None for the first.
+        relevance: where the text weight comes from.
+        together: spend the budget over all views of the picture, instead of equal shares.
+
+    Raises:
+        ValueError: with a sentence to show: an unknown method, or a seed that is no whole number.
+    """
+
+    image: Source
+    question: str = ""
+    methods: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner")
+    budget: float | str = 64
+    max_new_tokens: int = 64
+    seed: int = 0
+    aspect: Aspect | None = None
+    relevance: RelevanceOptions = RelevanceOptions()
+    together: bool = False
+    labelled: Chosen = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "question", self.question.strip())
+        object.__setattr__(self, "seed", read_seed(self.seed))
+        object.__setattr__(self, "labelled", choose(self.methods, self.seed))
+
+    def budget_of(self, n: int) -> int:
+        """The budget as a number of a picture's n tokens, 1..n; ValueError for any other."""
+        return read_budget(self.budget, n)
 
 
 def choose(
@@ -87,6 +134,17 @@ def read_budget(value: object, n: int) -> int:
         number = int(number)
     # `check_budget` refuses whatever is not a whole number, so the type need not be known here.
     return check_budget(number, n)  # type: ignore[arg-type]
+
+
+def read_seed(value: object) -> int:
+    """What a number field sends -> a seed; empty is 0."""
+    if value is None or value == "":
+        return 0
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not 0 <= value < 2**32:
+        raise ValueError("The seed must be a whole number from 0 to 4294967295.")
+    return value
 
 
 def _share_of(value: str, n: int) -> int:

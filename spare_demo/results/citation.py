@@ -7,8 +7,8 @@ import shlex
 import zipfile
 from collections.abc import Collection
 
-from spare_demo.comparison.pipeline import Comparison
 from spare_demo.comparison.request import UNPRUNED, choose, name_of
+from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.render.png import png_bytes
@@ -19,7 +19,7 @@ from spare_demo.results.record import versions
 _THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same comparison gives the same bytes
 
 
-def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
+def cite(comparison: Result, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
     """A zip: result.json, each panel as PNG and SVG, the picture, and README.txt with the commands.
 
     Args:
@@ -46,14 +46,14 @@ def cite(comparison: Comparison, panels: Collection[str] = USUAL, link: str | No
     return archive.getvalue()
 
 
-def command_line(comparison: Comparison) -> str:
+def command_line(comparison: Result) -> str:
     """The command that asks the model again and comes to the same.
 
     Where a method was given settings that have no flag, or a set was made by hand, the command
     takes them from result.json.
     """
-    methods = comparison.exploration.methods
-    named = [_name(label, method, comparison.seed) for label, method in methods.items()]
+    methods, request = comparison.exploration.methods, comparison.request
+    named = [_name(label, method, request.seed) for label, method in methods.items()]
     start = ["python", "-m", "spare_demo", "compare"]
     if None in named:
         return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
@@ -61,15 +61,15 @@ def command_line(comparison: Comparison) -> str:
         "--model": comparison.model,
         "--bits": bits_of(comparison.revision),
         "--budget": comparison.budget,
-        "--seed": comparison.seed,
-        "--max-new-tokens": comparison.max_new_tokens,
-        "--aspect": comparison.aspect,
-        "--relevance-layer": comparison.relevance.layer,
-        "--relevance-text": comparison.relevance.text,
+        "--seed": request.seed,
+        "--max-new-tokens": request.max_new_tokens,
+        "--aspect": request.aspect,
+        "--relevance-layer": request.relevance.layer,
+        "--relevance-text": request.relevance.text,
         "--out": "again",
     }
     words = [f"{flag}={value}" for flag, value in flags.items()]
-    words += ["--together"] if comparison.together else []
+    words += ["--together"] if request.together else []
     asked = ["picture.png", comparison.view.question]
     names = [name for name in named if name is not None]
     # After "--", so that a question may begin with a dash.
@@ -85,7 +85,7 @@ def _name(label: str, method: object, seed: int) -> str | None:
     return name if same and (label == name or label.startswith(f"{name} (")) else None
 
 
-def _readme(comparison: Comparison, sentences: dict[str, str], link: str | None) -> str:
+def _readme(comparison: Result, sentences: dict[str, str], link: str | None) -> str:
     found = comparison.answers
     titles = {UNPRUNED: "All tokens", **comparison.exploration.titles}
     answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in found.items())

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
-from spare_demo.comparison.pipeline import Comparison
 from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Curve
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.render import (
@@ -61,7 +61,7 @@ class Drawing(NamedTuple):
     svg: str
 
 
-def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterator[Drawing]:
+def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Drawing]:
     """The pictures of the panels named, one by one; what a comparison lacks is left out.
 
     Raises ValueError for a panel that is not one of `PANELS`.
@@ -127,7 +127,7 @@ def drawings(comparison: Comparison, panels: Collection[str] = USUAL) -> Iterato
     yield from _curves(comparison, panels)
 
 
-def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
+def _difference(comparison: Result, canvas: Canvas) -> Drawing:
     n = comparison.exploration.n
     (a, kept_a), (b, kept_b) = list(comparison.selections.items())[:2]
     # Merged rows cannot be compared patch by patch; the patches that they grew from can.
@@ -143,7 +143,7 @@ def _difference(comparison: Comparison, canvas: Canvas) -> Drawing:
     return Drawing("difference", drawn, words)
 
 
-def _coloured(comparison: Comparison) -> dict[str, Colour]:
+def _coloured(comparison: Result) -> dict[str, Colour]:
     labels = list(comparison.exploration.methods)
     # As the curves have them.
     return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(labels)}
@@ -162,7 +162,7 @@ def _slugs(labels: list[str]) -> list[str]:
     return slugs
 
 
-def _panels(comparison: Comparison, canvas: Canvas) -> list[Panel]:
+def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
     n, answers = comparison.exploration.n, comparison.answers
     rows = {row.label: row for row in cost_rows(answers)}
     whole = answers[UNPRUNED]
@@ -194,7 +194,7 @@ def _panels(comparison: Comparison, canvas: Canvas) -> list[Panel]:
     return panels
 
 
-def _layer_picture(comparison: Comparison, canvas: Canvas, label: str, found: LayerSet) -> Rendered:
+def _layer_picture(comparison: Result, canvas: Canvas, label: str, found: LayerSet) -> Rendered:
     return layer_overlay(
         canvas,
         found.kept,
@@ -214,11 +214,11 @@ def _cost(row: CostRow) -> str:
     return f"prefill {prefill} ({row.prefill_share:.0%}) · cache {cache} ({row.kv_cache_share:.0%})"
 
 
-def _footer(comparison: Comparison) -> str:
+def _footer(comparison: Result) -> str:
     return f"SPARE demo · model {comparison.model} · times of a single run"
 
 
-def curve(comparison: Comparison) -> Rendered:
+def curve(comparison: Result) -> Rendered:
     """The error of every label against the number of tokens kept, as a figure."""
     curves = comparison.exploration.curves
     drawn = reconstruction_figure(
@@ -233,13 +233,13 @@ def curve(comparison: Comparison) -> Rendered:
     return Rendered(drawn.image, f"{drawn.sentence} {said}".strip())
 
 
-def _series(comparison: Comparison, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
+def _series(comparison: Result, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
     exploration = comparison.exploration
     every = exploration.with_gaps(curves, points)
     return {exploration.titles[label]: curve for label, curve in every.items()}
 
 
-def _curves(comparison: Comparison, panels: Collection[str]) -> Iterator[Drawing]:
+def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
     exploration, budget = comparison.exploration, comparison.budget
     if "reconstruction" in panels:
         curves = comparison.exploration.curves

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from PIL import Image
 
-from spare_demo.comparison.pipeline import Comparison
+from spare_demo.comparison.result import Result
 from spare_demo.render.png import png_bytes
 from spare_demo.results.drawings import USUAL, curve, drawings
 from spare_demo.results.record import record
 
 
 def write(
-    comparison: Comparison,
+    comparison: Result,
     folder: Path,
     panels: Collection[str] = USUAL,
     result: str | None = None,
@@ -40,7 +40,7 @@ def write(
     return list(made)
 
 
-def result_text(comparison: Comparison) -> str:
+def result_text(comparison: Result) -> str:
     """result.json, the picture included: `reopen` draws the same from it again."""
     told = record(comparison, with_picture=True)
     return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -51,7 +51,7 @@ def png(image: Image.Image) -> bytes:
     return png_bytes(image, optimize=True, dpi=(300, 300))
 
 
-def _curve_page(comparison: Comparison) -> str:
+def _curve_page(comparison: Result) -> str:
     drawn = curve(comparison)
     # The whole of plotly.js goes into the page, so that it opens without a network; its button
     # that uploads the chart does not.

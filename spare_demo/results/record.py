@@ -20,8 +20,8 @@ from torch import Tensor
 
 import spare_demo
 from spare_demo.analysis.cost import cost_rows
-from spare_demo.comparison.pipeline import Comparison
 from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import RANDOM_SEEDS
 from spare_demo.models import Answer
 from spare_demo.pruners import LayerPlan, Pruner
@@ -45,13 +45,13 @@ def versions() -> dict[str, str]:
     }
 
 
-def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]:
+def record(comparison: Result, with_picture: bool = False) -> dict[str, Any]:
     """Everything needed to check or repeat a comparison, as JSON-ready values.
 
     with_picture: also the photo itself, losslessly, so that it can be drawn again.
     """
     view, exploration = comparison.view, comparison.exploration
-    curves = exploration.curves
+    request, curves = comparison.request, exploration.curves
     return {
         "format": FORMAT,
         "model": {"name": comparison.model, "revision": comparison.revision},
@@ -66,12 +66,12 @@ def record(comparison: Comparison, with_picture: bool = False) -> dict[str, Any]
         "prompt": view.prompt,
         "settings": {
             "budget": comparison.budget,
-            "max_new_tokens": comparison.max_new_tokens,
-            "seed": comparison.seed,
-            "aspect": comparison.aspect,
-            "together": comparison.together,
-            "relevance_layer": comparison.relevance.layer,
-            "relevance_text": comparison.relevance.text,
+            "max_new_tokens": request.max_new_tokens,
+            "seed": request.seed,
+            "aspect": request.aspect,
+            "together": request.together,
+            "relevance_layer": request.relevance.layer,
+            "relevance_text": request.relevance.text,
         },
         "visual_tokens": exploration.n,
         "views": [  # LLaVA-NeXT's base view and tiles; else one
@@ -153,7 +153,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
 
 
-def _selection(comparison: Comparison, label: str, selection: Selection) -> dict[str, Any]:
+def _selection(comparison: Result, label: str, selection: Selection) -> dict[str, Any]:
     exploration = comparison.exploration
     method = exploration.methods[label]
     settings = dataclasses.asdict(method) if isinstance(method, Pruner) else {}  # type: ignore[call-overload]

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo import measures
-from spare_demo.analysis.answer_shift import KlCurves
+from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Curves
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.images.preprocess import fit

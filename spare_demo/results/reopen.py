@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from PIL import Image
 
-from spare_demo.comparison.pipeline import Comparison
-from spare_demo.comparison.request import UNPRUNED, Chosen
+from spare_demo.comparison.request import UNPRUNED, Chosen, Request
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration
 from spare_demo.images.load import open_picture
 from spare_demo.models import Picture, View
@@ -50,14 +50,13 @@ class Reopened:
     """What was in the file.
 
     Attributes:
-        comparison: as it was found; its model and revision are the file's.
-        methods: what was run under each label, hand-made sets included, to be run again.
+        comparison: as it was found; its model and revision are the file's. Its request, hand-made
+            sets included, can be run again.
         notes: what differs from this version, and what could not be opened, in sentences.
         pictured: whether the picture is the true one; else it is a grey one.
     """
 
-    comparison: Comparison
-    methods: Chosen
+    comparison: Result
     notes: tuple[str, ...]
     pictured: bool
 
@@ -136,7 +135,19 @@ def _rebuilt(data: Mapping[str, Any], photo: Image.Image | None, notes: list[str
         label: numbers_of(item.get("weight"), n) for label, item in data["selections"].items()
     }
     found.__dict__["curves"] = curves_of(data["reconstruction"])
-    comparison = Comparison(
+    request = Request(
+        image=picture,
+        question=view.question,
+        methods=methods,
+        budget=int(told["budget"]),
+        max_new_tokens=int(told["max_new_tokens"]),
+        seed=int(told["seed"]),
+        aspect=told["aspect"],
+        relevance=RelevanceOptions(told["relevance_layer"], told["relevance_text"]),
+        together=bool(told.get("together", False)),
+    )
+    comparison = Result(
+        request=request,
         exploration=found,
         selections=selections,
         plans=plans,
@@ -146,19 +157,13 @@ def _rebuilt(data: Mapping[str, Any], photo: Image.Image | None, notes: list[str
         },
         model=str(data["model"]["name"]),
         revision=str(data["model"]["revision"]),
-        budget=int(told["budget"]),
-        max_new_tokens=int(told["max_new_tokens"]),
-        seed=int(told["seed"]),
-        aspect=told["aspect"],
-        relevance=RelevanceOptions(told["relevance_layer"], told["relevance_text"]),
-        together=bool(told.get("together", False)),
         kl=kl_of(data.get("kl")),
     )
     comparison.__dict__["leftover"] = {
         label: numbers_of(item.get("leftover"), n) for label, item in data["selections"].items()
     }
     pictured = photo is not None or "png" in data["picture"]
-    return Reopened(comparison, methods, tuple(notes), pictured)
+    return Reopened(comparison, tuple(notes), pictured)
 
 
 def _differences(data: Mapping[str, Any]) -> list[str]:

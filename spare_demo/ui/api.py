@@ -13,8 +13,8 @@ import gradio as gr
 from gradio.utils import get_function_description
 
 from spare_demo.analysis.answer_shift import change, word_maps
-from spare_demo.comparison.pipeline import compare
-from spare_demo.comparison.request import choose, read_budget
+from spare_demo.comparison.pipeline import finish
+from spare_demo.comparison.request import Request, choose, read_budget, read_seed
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Model, Picture, View
@@ -23,7 +23,6 @@ from spare_demo.results.record import read_pick_lists, record
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat import NumberAsSent, photo_input
-from spare_demo.ui.handlers import read_seed
 from spare_demo.ui.session import Guide
 
 
@@ -69,9 +68,15 @@ class Api:
 
         def run() -> dict[str, Any]:
             asked, photo = self.settings.check_question(question), self._open(image)
-            longest, pair = self.settings.max_new_tokens, (method_a, method_b)
-            found = compare(self.model, photo, asked, pair, budget, longest, read_seed(seed))
-            return record(found)
+            request = Request(
+                image=photo,
+                question=asked,
+                methods=(method_a, method_b),
+                budget=budget,
+                max_new_tokens=self.settings.max_new_tokens,
+                seed=seed,  # type: ignore[arg-type]  # a number as it was sent
+            )
+            return record(finish(self.model, request))
 
         return _refusing(run)
 

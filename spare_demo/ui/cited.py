@@ -1,11 +1,13 @@
-"""A visit as the package's own `Comparison`, for files that outlive the page."""
+"""A visit as a `Result` of the package, for files that outlive the page."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from spare_demo.comparison.pipeline import Comparison, finished
+from spare_demo.comparison.request import UNPRUNED, Request, name_of
+from spare_demo.comparison.result import Result
 from spare_demo.models import Model
+from spare_demo.pruners import Pruner
 from spare_demo.settings import Settings
 from spare_demo.ui.session import Visit
 
@@ -13,31 +15,58 @@ OWN = "mine"
 """What the visitor's own set is called in files."""
 
 
-def comparison_of(visit: Visit, model: Model, settings: Settings) -> Comparison:
+def result_of(visit: Visit, model: Model, settings: Settings) -> Result:
     """What a visit found, at the budget of its answers; the own set with it if it was asked with.
+
+    The slots become the methods' own names, so that files and pictures say what ran.
 
     Raises ValueError, with a sentence to show, while an answer is missing.
     """
     if visit.refused:
         raise ValueError(" ".join(visit.refused.values()))
-    explored, answers, choices = visit.exploration, dict(visit.answers), visit.choices
+    exploration, answers, choices = visit.exploration, dict(visit.answers), visit.choices
     if visit.own is not None:
         selection, answers[OWN] = visit.own
-        explored = dataclasses.replace(
-            explored,
-            methods={**explored.methods, OWN: selection},
-            full={**explored.full, OWN: selection},
+        exploration = dataclasses.replace(
+            exploration,
+            methods={**exploration.methods, OWN: selection},
+            full={**exploration.full, OWN: selection},
             _made={},
         )
-    return finished(
-        model,
-        explored,
-        answers,
-        visit.answered_budget,
-        settings.max_new_tokens,
-        choices.seed,
-        visit.key[1],
-        choices.relevance,
-        choices.together,
-        kl=visit.kl,
+    missing = {UNPRUNED, *exploration.methods} - set(answers)
+    if missing or any(answer.stopped for answer in answers.values()):
+        raise ValueError("Not every answer is there yet. Ask, and let all of them end.")
+    names: dict[str, str] = {}
+    for label, method in exploration.methods.items():
+        name = name_of(method) if isinstance(method, Pruner) else label
+        turn = sum(other.split(" (")[0] == name for other in names.values()) + 1
+        names[label] = name if turn == 1 else f"{name} ({turn})"
+    kl = visit.kl
+    if kl is not None:
+        kl = dataclasses.replace(
+            kl,
+            series={names[label]: curve for label, curve in kl.series.items()},
+            points={names[label]: point for label, point in kl.points.items()},
+        )
+    named = exploration.renamed(names)
+    request = Request(
+        image=visit.picture.photo,
+        question=named.view.question,
+        methods=named.methods,
+        budget=visit.answered_budget,
+        max_new_tokens=settings.max_new_tokens,
+        seed=choices.seed,
+        aspect=visit.key[1],
+        relevance=choices.relevance,
+        together=choices.together,
+    )
+    return Result(
+        request=request,
+        exploration=named,
+        selections=named.selections(request.budget_of(named.n)),
+        plans=named.plans(request.budget_of(named.n)),
+        answers={UNPRUNED: answers[UNPRUNED]} | {names[label]: answers[label] for label in names},
+        model=model.name,
+        revision=model.revision,
+        kl=kl,
     )

@@ -13,7 +13,7 @@ import gradio as gr
 
 from spare_demo.analysis.answer_shift import change
 from spare_demo.analysis.first_words import first_words
-from spare_demo.comparison.request import UNPRUNED, read_budget
+from spare_demo.comparison.request import UNPRUNED, read_budget, read_seed
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model
 from spare_demo.relevance import RelevanceOptions, TextPieces
@@ -23,7 +23,7 @@ from spare_demo.results.record import read_pick_lists
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
-from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.cited import result_of
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.link_controls import link_of, opened
@@ -287,7 +287,7 @@ class Handlers:
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
         try:
-            data = cite(comparison_of(visit, self.model, self.settings), chosen, link)
+            data = cite(result_of(visit, self.model, self.settings), chosen, link)
         except Exception as error:  # beside its button, which waits for a word
             yield {"mail": refusal_mail(sentence(error))}
             return
@@ -326,17 +326,6 @@ class Handlers:
     def tokens(self) -> int:
         """The most visual tokens a picture can have, the slider's end."""
         return self.model.most_tokens
-
-
-def read_seed(value: object) -> int:
-    """What a number field sends -> a seed; empty is 0."""
-    if value is None or value == "":
-        return 0
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if not isinstance(value, int) or not 0 <= value < 2**32:
-        raise ValueError("The seed must be a whole number from 0 to 4294967295.")
-    return value
 
 
 def _read_slot(asked: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from spare_demo.comparison.request import UNPRUNED, choose
+from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.progress import duration, seconds_left
@@ -27,7 +27,6 @@ from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
-from spare_demo.ui.handlers import read_seed
 from spare_demo.ui.session import digest
 
 BUDGETS = (16, 32, 64, 128, 192)

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spare_demo.analysis.answer_shift import KlCurves
 from spare_demo.comparison.request import UNPRUNED, choose
+from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, open_picture

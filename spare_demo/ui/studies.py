@@ -12,9 +12,10 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.analysis.answer_shift import KlCurves, against, kl_curves, word_maps
+from spare_demo.analysis.answer_shift import against, kl_curves, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.request import UNPRUNED, read_budget
+from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.render import kl_figure, question_difference, relevance_change_map

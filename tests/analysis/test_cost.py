@@ -8,7 +8,8 @@ import pytest
 from PIL import Image
 
 from spare_demo.analysis.cost import cost_rows, cost_sentence
-from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 
 QUESTION = "Which number is written on the small triangle?"
@@ -16,11 +17,11 @@ N = 16
 
 
 @pytest.fixture(scope="module")
-def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
     return compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
 
 
-def test_cost_is_told_against_the_unpruned_answer(result: Comparison) -> None:
+def test_cost_is_told_against_the_unpruned_answer(result: Result) -> None:
     rows = {row.label: row for row in cost_rows(result.answers)}
     whole, pruned = rows["unpruned"], rows["spare"]
     assert (whole.prefill_share, whole.kv_cache_share) == (1.0, 1.0)
@@ -28,7 +29,7 @@ def test_cost_is_told_against_the_unpruned_answer(result: Comparison) -> None:
     assert pruned.kv_cache_share == pytest.approx(pruned.prompt_tokens / whole.prompt_tokens)
 
 
-def test_where_nothing_is_gained_the_sentence_says_so(result: Comparison) -> None:
+def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
     whole = replace(result.answers["unpruned"], prefill_seconds=0.040)
     slow = replace(result.answers["spare"], prefill_seconds=0.041)
     fast = replace(result.answers["spare"], prefill_seconds=0.010)

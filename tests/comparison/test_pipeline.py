@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from PIL import Image
 
-from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.pipeline import compare, run
+from spare_demo.comparison.request import Request
+from spare_demo.comparison.result import Result
 from spare_demo.measures import merged_error
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, LayerPruner
@@ -20,12 +24,12 @@ MERGING = ("prumerge", "prumerge-plus", "visionzip", "trim")
 
 
 @pytest.fixture(scope="module")
-def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
     return compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
 
 
 def test_compare_answers_with_all_tokens_and_with_each_selection(
-    result: Comparison, tiny_model: LlavaModel
+    result: Result, tiny_model: LlavaModel
 ) -> None:
     assert list(result.answers) == ["unpruned", "spare", "cdpruner"]
     assert list(result.selections) == ["spare", "cdpruner"]
@@ -36,6 +40,26 @@ def test_compare_answers_with_all_tokens_and_with_each_selection(
         again = tiny_model.answer(result.view, alone, max_new_tokens=4)
         assert result.answers[label].token_ids == again.token_ids
         assert result.answers[label].visual_tokens == 5
+
+
+def test_run_shows_picks_first_and_then_every_word(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    request = Request(photo, QUESTION, budget=5, max_new_tokens=4)
+    first, *_, last = results = list(run(tiny_model, request))
+    assert list(first.selections) == ["spare", "cdpruner"] and not first.answers
+    assert first.partial_text == dict.fromkeys(["unpruned", "spare", "cdpruner"], "")
+    assert [one.finished for one in results] == [False] * (len(results) - 1) + [True]
+    assert not last.partial_text
+    for before, after in pairwise(results):
+        for label, text in before.partial_text.items():
+            known = after.partial_text.get(label)
+            assert (after.answers[label].text if known is None else known).startswith(text)
+    same = compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
+    assert list(last.answers) == list(same.answers) == ["unpruned", "spare", "cdpruner"]
+    for label, answer in last.answers.items():
+        assert answer.token_ids == same.answers[label].token_ids
+    assert last.request.aspect == "pad" and last.budget == 5
 
 
 def test_one_vision_pass_serves_every_method(tiny_model: LlavaModel, photo: Image.Image) -> None:

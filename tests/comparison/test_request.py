@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import pytest
 
-from spare_demo.comparison.request import choose, read_budget
+from spare_demo.comparison.request import Request, choose, read_budget
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.random import Random
@@ -74,3 +77,27 @@ def test_a_share_that_cannot_be_gets_a_sentence(value: str) -> None:
 def test_a_budget_that_cannot_be_gets_a_sentence(value: object) -> None:
     with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
         read_budget(value, N)
+
+
+def test_a_request_is_checked_once_and_knows_its_methods_by_label() -> None:
+    request = Request("photo.png", "  What is it? ", ("random", "random"), "10%", seed=7.0)  # type: ignore[arg-type]
+    assert (request.question, request.seed, request.budget_of(576)) == ("What is it?", 7, 58)
+    assert list(request.labelled) == ["random", "random (2)"]
+    assert {method.seed for method in request.labelled.values()} == {7}  # type: ignore[union-attr]
+    again = dataclasses.replace(request, methods=request.labelled, seed=8)
+    assert again.labelled == request.labelled  # ready-made methods keep their own seed
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"methods": ("clairvoyance",)}, "clairvoyance"),
+        ({"methods": ()}, "at least one method"),
+        ({"seed": -1}, "The seed must be a whole number"),
+        ({"seed": True}, "The seed must be a whole number"),
+        ({"seed": "x"}, "The seed must be a whole number"),
+    ],
+)
+def test_a_request_that_cannot_be_is_refused(fields: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Request("photo.png", "What?", **fields)

@@ -14,14 +14,12 @@ import pytest
 from PIL import Image
 
 from spare_demo.analysis.answer_shift import kl_curves
-from spare_demo.comparison.pipeline import Comparison, compare, finished
-from spare_demo.comparison.selections import explore
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.citation import cite, command_line
 from spare_demo.results.drawings import PANELS
-from spare_demo.results.export import result_text
 from spare_demo.results.reopen import reopen
 from spare_demo.tokens import Selection
 
@@ -29,7 +27,7 @@ QUESTION = "--Which 'number' is <written> & where?"
 
 
 @pytest.fixture(scope="module")
-def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
     methods = {"spare": PRUNERS["spare"], "cdpruner": PRUNERS["cdpruner"]}
     return compare(tiny_model, photo, QUESTION, methods, budget=5, max_new_tokens=3)
 
@@ -41,7 +39,7 @@ def opened(data: bytes) -> dict[str, bytes]:
 
 
 def test_it_holds_every_panel_chosen_as_png_and_svg(
-    tiny_model: LlavaModel, result: Comparison, photo: Image.Image
+    tiny_model: LlavaModel, result: Result, photo: Image.Image
 ) -> None:
     *_, kl = kl_curves(tiny_model, result.exploration, result.answers["unpruned"], (1, 4), (0,))
     measured = dataclasses.replace(result, kl=kl)
@@ -87,50 +85,21 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
     assert result.answers["unpruned"].text in readme
 
 
-def test_the_same_comparison_gives_the_same_bytes_also_read_back(result: Comparison) -> None:
+def test_the_same_comparison_gives_the_same_bytes_also_read_back(result: Result) -> None:
     data = cite(result, ("difference",))
     assert cite(result, ("difference",)) == data
     told = opened(data)["result.json"].decode()
     assert cite(reopen(told).comparison, ("difference",)) == data
 
 
-def test_what_a_page_made_step_by_step_is_cited_alike(
-    tiny_model: LlavaModel, result: Comparison
-) -> None:
-    slots = {"A": PRUNERS["spare"], "B": PRUNERS["cdpruner"]}
-    found = explore(result.view, slots)
-    answers = {
-        "unpruned": result.answers["unpruned"],
-        "A": result.answers["spare"],
-        "B": result.answers["cdpruner"],
-    }
-    same = finished(tiny_model, found, answers, 5, 3, 0, "pad", RelevanceOptions())
-    assert list(same.selections) == ["spare", "cdpruner"]
-    assert command_line(same) == command_line(result)
-    first, second = (json.loads(result_text(one)) for one in (result, same))
-    for data in (first, second):
-        for item in data["selections"].values():
-            del item["select_seconds"]
-    assert first == second
-
-    twice = explore(result.view, {"A": PRUNERS["spare"], "B": PRUNERS["spare"]})
-    again = finished(tiny_model, twice, answers, 5, 3, 0, "pad", RelevanceOptions())
-    assert list(again.answers) == ["unpruned", "spare", "spare (2)"]
-    with pytest.raises(ValueError, match="Not every answer is there yet"):
-        finished(tiny_model, found, {"A": answers["A"]}, 5, 3, 0, "pad", RelevanceOptions())
-    answers["B"] = dataclasses.replace(answers["B"], ended="stop")
-    with pytest.raises(ValueError, match="Not every answer is there yet"):
-        finished(tiny_model, found, answers, 5, 3, 0, "pad", RelevanceOptions())
-
-
-def test_a_panel_that_is_not_there_is_refused(result: Comparison) -> None:
+def test_a_panel_that_is_not_there_is_refused(result: Result) -> None:
     with pytest.raises(ValueError, match=r"There is no panel 'nonsense'\. Choose from: comp"):
         cite(result, ("nonsense",))
     with pytest.raises(ValueError, match="at least one picture"):
         cite(result, ())
 
 
-def test_the_command_line_is_read_as_it_was_meant(result: Comparison) -> None:
+def test_the_command_line_is_read_as_it_was_meant(result: Result) -> None:
     from spare_demo.cli.main import _parser
     from spare_demo.settings import Settings
 
@@ -149,9 +118,7 @@ def test_the_command_line_is_read_as_it_was_meant(result: Comparison) -> None:
     ("revision", "bits"),
     [("0123456789ab", 16), ("0123456789ab-8bit", 8), ("-4bit", 4), ("", 16), ("main-2bit", 16)],
 )
-def test_weights_are_asked_for_as_they_were_held(
-    result: Comparison, revision: str, bits: int
-) -> None:
+def test_weights_are_asked_for_as_they_were_held(result: Result, revision: str, bits: int) -> None:
     """Of a hub's model without a commit the revision is the bits alone."""
     quantised = dataclasses.replace(result, revision=revision)
     assert f"--bits={bits} " in command_line(quantised)
@@ -172,10 +139,11 @@ def test_weights_are_asked_for_as_they_were_held(
     ],
 )
 def test_what_no_flag_can_say_is_taken_from_the_file(
-    result: Comparison, label: str, method: object, explicit: bool
+    result: Result, label: str, method: object, explicit: bool
 ) -> None:
     exploration = dataclasses.replace(result.exploration, methods={label: method})
-    changed = dataclasses.replace(result, exploration=exploration, seed=4)
+    request = dataclasses.replace(result.request, seed=4)
+    changed = dataclasses.replace(result, exploration=exploration, request=request)
     line = command_line(changed)
     assert ("--from result.json --again" in line) != explicit
     if explicit:
@@ -186,14 +154,14 @@ def test_what_no_flag_can_say_is_taken_from_the_file(
     ("model", "local"), [("tiny-llava", True), ("built-in", False), ("someone/theirs", False)]
 )
 def test_a_local_folder_is_named_without_its_path_and_said_to_need_it(
-    result: Comparison, model: str, local: bool
+    result: Result, model: str, local: bool
 ) -> None:
     readme = opened(cite(dataclasses.replace(result, model=model)))["README.txt"].decode()
     assert f"--model={model} " in readme
     assert (f"--model needs the path of the folder {model}." in readme) == local
 
 
-def test_result_json_in_the_zip_is_whole(result: Comparison) -> None:
+def test_result_json_in_the_zip_is_whole(result: Result) -> None:
     told = json.loads(opened(cite(result))["result.json"])
     assert told["picture"]["png"]
     assert told["versions"]["pillow"]

@@ -7,7 +7,8 @@ import json
 import pytest
 from PIL import Image
 
-from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.results.record import read_pick_lists, record
 
@@ -16,11 +17,11 @@ N = 16
 
 
 @pytest.fixture(scope="module")
-def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
     return compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
 
 
-def test_the_record_is_json_and_can_be_read_back(result: Comparison) -> None:
+def test_the_record_is_json_and_can_be_read_back(result: Result) -> None:
     data = json.loads(json.dumps(record(result), allow_nan=False))
     assert data["model"]["name"] == "tiny-llava"
     assert data["model"]["revision"]
@@ -50,12 +51,12 @@ def test_the_record_is_json_and_can_be_read_back(result: Comparison) -> None:
     }
 
 
-def test_the_record_tells_no_path(result: Comparison, tiny_folder: object) -> None:
+def test_the_record_tells_no_path(result: Result, tiny_folder: object) -> None:
     assert str(tiny_folder) not in json.dumps(record(result))
 
 
 def test_the_same_run_twice_gives_the_same_record(
-    result: Comparison, tiny_model: LlavaModel, photo: Image.Image
+    result: Result, tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
     again = compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
 

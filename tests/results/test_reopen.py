@@ -12,7 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import Result
 from spare_demo.images.geometry import tiled
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
@@ -24,7 +25,7 @@ from spare_demo.tokens import Selection
 
 
 @pytest.fixture(scope="module")
-def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
     methods = {
         "spare": PRUNERS["spare"],
         "uniform": PRUNERS["uniform"],
@@ -34,28 +35,28 @@ def result(tiny_model: LlavaModel, photo: Image.Image) -> Comparison:
 
 
 @pytest.fixture
-def data(result: Comparison) -> Any:
+def data(result: Result) -> Any:
     return json.loads(result_text(result))
 
 
-def test_it_comes_back_as_it_was(result: Comparison) -> None:
+def test_it_comes_back_as_it_was(result: Result) -> None:
     text = result_text(result)
     opened = reopen(text)
     assert opened.notes == ()
     assert opened.pictured
     assert result_text(opened.comparison) == text
-    assert opened.methods["spare"] == PRUNERS["spare"]
-    by_hand = opened.methods["by hand"]
+    assert opened.comparison.request.labelled["spare"] == PRUNERS["spare"]
+    by_hand = opened.comparison.request.labelled["by hand"]
     assert isinstance(by_hand, Selection)
     assert by_hand.order.tolist() == [7, 2, 11]
 
 
-def test_the_picture_comes_back_pixel_by_pixel(result: Comparison, photo: Image.Image) -> None:
+def test_the_picture_comes_back_pixel_by_pixel(result: Result, photo: Image.Image) -> None:
     found = reopen(result_text(result)).comparison.view.photo
     np.testing.assert_array_equal(np.asarray(found), np.asarray(photo))
 
 
-def test_the_api_needs_no_picture(result: Comparison) -> None:
+def test_the_api_needs_no_picture(result: Result) -> None:
     told = record(result)
     assert "png" not in told["picture"]
     opened = reopen(json.dumps(told))
@@ -85,7 +86,7 @@ def test_other_versions_are_named(data: Any) -> None:
     assert "a newer version of the program (format 99, here 2)" in first
 
 
-def test_the_first_format_is_still_read(data: Any, photo: Image.Image, result: Comparison) -> None:
+def test_the_first_format_is_still_read(data: Any, photo: Image.Image, result: Result) -> None:
     data["format"] = 1
     data["grid"] = {"rows": 4, "columns": 4}
     for name in ("views", "place_of_token"):
@@ -106,7 +107,7 @@ def test_a_method_of_another_version_is_shown_as_a_set(data: Any) -> None:
     data["selections"]["spare"]["method"] = "clairvoyance"
     opened = reopen(json.dumps(data))
     assert "The method 'clairvoyance'" in opened.notes[0]
-    assert isinstance(opened.methods["spare"], Selection)
+    assert isinstance(opened.comparison.request.labelled["spare"], Selection)
     assert opened.comparison.exploration.titles["spare"] == "spare"
 
 

@@ -15,7 +15,7 @@ import torch
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
-from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.cited import result_of
 from spare_demo.ui.handlers import Handlers, guarded
 from spare_demo.ui.session import Visit
 
@@ -358,7 +358,7 @@ def test_one_budget_for_all_views_picks_otherwise_and_travels(
         shown = merged(ask(handlers, photo_file, aspect="any", views=views))
         found[views] = shown["visit"]
         assert f"views={views}" in shown["stage"]["link"]
-        assert comparison_of(shown["visit"], tiny_next, small_settings).together == (
+        assert result_of(shown["visit"], tiny_next, small_settings).request.together == (
             views == "together"
         )
     shares, together = (found[views].exploration.selections(5)["A"] for views in found)

@@ -11,7 +11,7 @@ import pytest
 
 from spare_demo.ui.answers import answers_html
 from spare_demo.ui.bundle import bundled
-from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.cited import result_of
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
@@ -106,7 +106,7 @@ def test_a_budget_out_of_reach_is_said_and_the_others_answer(guide: Guide, visit
     assert '<button type="button" class="reach" data-k="6">Set the budget to 6</button>' in shown
     assert cost_html(done, lambda answer: None).count("<th scope='col'") == 2
     with pytest.raises(ValueError, match="FastV cannot meet"):
-        comparison_of(done, guide.model, guide.settings)
+        result_of(done, guide.model, guide.settings)
     *_, back = guide.answer(done, 8)
     assert set(back.answers) == {"unpruned", "A", "B"} and not back.refused
 

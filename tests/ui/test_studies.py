@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 import pytest
 from PIL import Image
 
-from spare_demo.ui.cited import comparison_of
+from spare_demo.ui.cited import result_of
 from spare_demo.ui.handlers import Handlers, guarded
 from spare_demo.ui.session import Choices, Visit
 
@@ -171,7 +171,7 @@ def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None
     twice = handlers.guide.change_methods(visit, Choices("spare", "spare"))
     for now in handlers.guide.answer(twice, 5):
         twice = now
-    done = comparison_of(twice, handlers.model, handlers.settings)
+    done = result_of(twice, handlers.model, handlers.settings)
     assert list(done.selections) == ["spare", "spare (2)"]
 
 

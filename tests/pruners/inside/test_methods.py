@@ -19,8 +19,9 @@ from spare_demo.analysis.cost import cost_rows, operations_text, tokens_text
 from spare_demo.analysis.why import why
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
-from spare_demo.comparison.pipeline import Comparison, compare
+from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import choose
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel
@@ -40,11 +41,11 @@ INSIDE = [name for name, method in PRUNERS.items() if isinstance(method, LayerPr
 
 
 @pytest.fixture(scope="module")
-def result(deep_model: LlavaModel, photo: Image.Image) -> Comparison:
+def result(deep_model: LlavaModel, photo: Image.Image) -> Result:
     return compare(deep_model, photo, QUESTION, ("spare", *INSIDE), budget=9, max_new_tokens=3)
 
 
-def test_both_kinds_stand_side_by_side(result: Comparison, deep_model: LlavaModel) -> None:
+def test_both_kinds_stand_side_by_side(result: Result, deep_model: LlavaModel) -> None:
     assert list(result.answers) == ["unpruned", "spare", *INSIDE]
     assert list(result.selections) == ["spare"] and list(result.plans) == INSIDE
     assert result.exploration.inside == tuple(INSIDE)
@@ -95,7 +96,7 @@ def test_programs_and_the_command_line_are_told_the_same(
     assert not (tmp_path / "out" / "result.json").exists()
 
 
-def test_a_ready_made_plan_stands_for_itself(result: Comparison, deep_model: LlavaModel) -> None:
+def test_a_ready_made_plan_stands_for_itself(result: Result, deep_model: LlavaModel) -> None:
     plan = result.plans["fastv"]
     chosen = choose({"mine": plan, "spare": PRUNERS["spare"]})
     exploration = explore(result.view, chosen)
@@ -106,7 +107,7 @@ def test_a_ready_made_plan_stands_for_itself(result: Comparison, deep_model: Lla
         explore(result.view, {"wrong": LayerPlan(plan.method, 16, 4, 9, ())})
 
 
-def test_the_record_lists_what_each_layer_kept(result: Comparison) -> None:
+def test_the_record_lists_what_each_layer_kept(result: Result) -> None:
     written = json.loads(json.dumps(record(result), allow_nan=False))
     assert list(written["selections"]) == ["spare"]
     for label in INSIDE:
@@ -125,7 +126,7 @@ def test_the_record_lists_what_each_layer_kept(result: Comparison) -> None:
     assert answer["average_visual_tokens"] == result.plans["dart"].average
 
 
-def test_the_files_have_a_picture_for_each_stop(result: Comparison, tmp_path: Path) -> None:
+def test_the_files_have_a_picture_for_each_stop(result: Result, tmp_path: Path) -> None:
     names = write(result, tmp_path)
     assert "kept-spare.png" in names and "difference.png" not in names
     for label, plan in result.plans.items():
@@ -151,7 +152,7 @@ def test_of_several_views_each_patch_is_marked_where_it_lies(
     assert outlined == chosen
 
 
-def test_a_written_result_opens_again(result: Comparison) -> None:
+def test_a_written_result_opens_again(result: Result) -> None:
     again = reopen(result_text(result)).comparison
     assert list(again.exploration.methods) == ["spare", *INSIDE]
     assert again.exploration.inside == tuple(INSIDE) and list(again.selections) == ["spare"]
@@ -173,7 +174,7 @@ def test_a_written_result_opens_again(result: Comparison) -> None:
         reopen(json.dumps(told))
 
 
-def test_costs_tell_average_and_last_layer(result: Comparison) -> None:
+def test_costs_tell_average_and_last_layer(result: Result) -> None:
     rows = {row.label: row for row in cost_rows(result.answers)}
     assert tokens_text(rows["unpruned"]) == "16" and tokens_text(rows["spare"]) == "9"
     plan = result.plans["fastv"]
@@ -183,7 +184,7 @@ def test_costs_tell_average_and_last_layer(result: Comparison) -> None:
 
 
 def test_operations_and_cache_are_those_of_each_layer(
-    result: Comparison, deep_model: LlavaModel
+    result: Result, deep_model: LlavaModel
 ) -> None:
     text = deep_model.hf.config.text_config
     width, inner, kv = text.hidden_size, text.intermediate_size, text.num_key_value_heads
@@ -214,7 +215,7 @@ def test_operations_are_said_in_units() -> None:
 
 
 def test_what_needs_a_set_says_so_or_leaves_them_out(
-    result: Comparison, deep_model: LlavaModel
+    result: Result, deep_model: LlavaModel
 ) -> None:
     with pytest.raises(ValueError, match="FastV keeps other patches in each layer"):
         why(result.exploration, "fastv", 3, 9)
@@ -224,7 +225,7 @@ def test_what_needs_a_set_says_so_or_leaves_them_out(
 
 
 def test_kl_is_measured_where_a_schedule_meets_the_budget(
-    result: Comparison, deep_model: LlavaModel, tmp_path: Path
+    result: Result, deep_model: LlavaModel, tmp_path: Path
 ) -> None:
     whole, exploration = result.answers["unpruned"], result.exploration
     *_, last = kl_curves(deep_model, exploration, whole, budgets=(3, 9), seeds=(0,))
@@ -251,7 +252,7 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
     assert points.points == {"mine": (9, last.series["dart"][1])} and not points.series
 
 
-def test_the_error_curve_says_why_it_leaves_them_out(result: Comparison) -> None:
+def test_the_error_curve_says_why_it_leaves_them_out(result: Result) -> None:
     (drawn,) = drawings(result, ("reconstruction",))
     for title in ("FastV", "DART"):
         assert f"{title} has no error of one set" in drawn.drawn.sentence
@@ -266,7 +267,7 @@ def test_the_error_curve_says_why_it_leaves_them_out(result: Comparison) -> None
     assert inside_first == {"spare": (0.5,), **dict.fromkeys(INSIDE, (None,))}
 
 
-def test_a_layer_shows_kept_merged_and_dropped(result: Comparison) -> None:
+def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:
     canvas = Canvas(result.view.photo, result.view.grid)
     drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, "It")
     assert "In layer 3 of 6 It still has 2 of 16 tokens" in drawn.sentence
@@ -289,7 +290,7 @@ def test_a_layer_shows_kept_merged_and_dropped(result: Comparison) -> None:
     assert "merged" not in layer_overlay(canvas, [0], [], 0, 0, 6, BLUE, "It").sentence
 
 
-def test_settings_of_a_method_reach_its_plan(result: Comparison) -> None:
+def test_settings_of_a_method_reach_its_plan(result: Result) -> None:
     by_rank = replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
     exploration = explore(result.view, {"by rank": by_rank})
     plan = exploration.plan("by rank", 2)
