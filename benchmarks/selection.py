@@ -46,7 +46,7 @@ def published(features: Tensor, weight: Tensor, k: int) -> Tensor:
 
 
 def features(b: int, n: int, d: int) -> Tensor:
-    """Clusters of alike directions with log-normal lengths, as METHODS.md section 3 makes them."""
+    """Clusters of alike directions with log-normal lengths."""
     g = torch.Generator().manual_seed(0)
     centre = torch.randn(n // 6, d, generator=g)
     x = centre[torch.randint(0, len(centre), (b, n), generator=g)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +154,18 @@ def test_drawing_needs_no_model() -> None:
 def test_models_know_neither_the_page_nor_the_drawn_world() -> None:
     for path in sources_of("models"):
         assert not own_parts(path) & {"ui", "scenes", "comparison", "render"}, path
+
+
+def test_no_file_cites_a_document_that_does_not_ship() -> None:
+    shipped = subprocess.run(
+        ["git", "ls-files", "*.py", "*.md", "*.js", "*.css", "*.html", "*.toml", "Dockerfile", ".ci"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    documents = {Path(name).name for name in shipped if name.endswith(".md")}
+    for name in shipped:
+        path = ROOT / name
+        cited = set(re.findall(r"\b[A-Z]{4,}(?:_[A-Z]+)*\.md\b", path.read_text()))
+        assert path.suffix != ".py" or cited <= documents, f"{name} cites {cited - documents}"
 
 
 def test_the_reader_of_imports_sees_what_it_must(tmp_path: Path, monkeypatch) -> None:

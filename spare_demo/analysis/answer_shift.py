@@ -188,11 +188,11 @@ def against(first: Exploration, second: Exploration, budget: int) -> Shift:
         raise ValueError("The two questions are about different pictures. Ask both about one.")
     one, two = first.selections(budget), second.selections(budget)
     moved = {label: _moved(one[label], two[label], first.n) for label in one if label in two}
-    if first.relevance is None or second.relevance is None:
+    if first.view.relevance is None or second.view.relevance is None:
         return Shift(None, None, moved)
     return Shift(
-        second.relevance - first.relevance,
-        _correlation(first.relevance, second.relevance),
+        second.view.relevance - first.view.relevance,
+        _correlation(first.view.relevance, second.view.relevance),
         moved,
     )
 

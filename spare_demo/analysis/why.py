@@ -193,7 +193,7 @@ def why(
     longest = exploration.full.get(label, selection).order
     weighed = weigh(method, tokens, longest, step) if isinstance(method, Pruner) else None
     winner = weighed.picked if weighed else None
-    relevance = exploration.relevance
+    relevance = exploration.view.relevance
     left, ins = None, None
     if selection.features is None:
         left = 0.0

@@ -20,7 +20,6 @@ from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.pruners.options import title_of
-from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import Selection
 
 Curve = Sequence[float | None]
@@ -183,14 +182,6 @@ class Exploration:
             below = f"; below {least} it has no schedule" if least > 1 else ""
             said.append(f"k of {names[label]} is the average over layers{counted}{below}.")
         return " ".join(said)
-
-    @cached_property
-    def relevance(self) -> Tensor | None:
-        """(n,) raw mean cosine of each token with the question; None without a question."""
-        image, text = self.view.tokens.clip_image, self.view.tokens.clip_text
-        if image is None or text is None:
-            return None
-        return aggregate(raw_cosine(image, text), "mean").cpu()
 
     @cached_property
     def weights(self) -> dict[str, Tensor | None]:

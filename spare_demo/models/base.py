@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import VisualTokens
 
 
@@ -101,6 +103,13 @@ class View:
     def photo(self) -> Image.Image:
         """The upright RGB picture."""
         return self.picture.photo
+
+    @cached_property
+    def relevance(self) -> Tensor | None:
+        """(n,) raw mean cosine of each token with the question, CPU; None without a question."""
+        if not self.tokens.has_text:
+            return None
+        return aggregate(raw_cosine(*self.tokens.clip_pair()), "mean").cpu()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,10 +1,10 @@
 """The inner products of a view's rows, made once or as they are asked for, whichever is less work.
 
-In float64: a product in float32 would square the condition number into what is left of it
-(METHODS.md section 3). On the CPU the whole is made in blocks of columns, of which the part below
-the diagonal suffices. By torch, not NumPy: after a product of NumPy's the threads of its BLAS wait
-for the next one by spinning, for some 50 ms, and what torch computes next, such as the language
-model's prefill, shares the cores with them and is measured twice as slow as it is.
+In float64: a product in float32 would square the condition number into what is left of it. On the
+CPU the whole is made in blocks of columns, of which the part below the diagonal suffices. By torch,
+not NumPy: after a product of NumPy's the threads of its BLAS wait for the next one by spinning, for
+some 50 ms, and what torch computes next, such as the language model's prefill, shares the cores
+with them and is measured twice as slow as it is.
 """
 
 from __future__ import annotations

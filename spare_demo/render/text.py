@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from functools import cache
 
 from PIL import ImageFont
@@ -33,9 +34,9 @@ def shorten(text: str, width: float, size: int) -> str:
     """The text, cut with … where it is wider than `width` picture pixels."""
     if font(size).getlength(drawable(text)) <= width:
         return text
-    while text and font(size).getlength(drawable(text) + "…") > width:
-        text = text[:-1]
-    return text.rstrip() + "…"
+    length = font(size).getlength
+    fitting = bisect_right(range(len(text)), width, key=lambda i: length(drawable(text[:i]) + "…"))
+    return text[: max(0, fitting - 1)].rstrip() + "…"
 
 
 def wrap(text: str, width: float, size: int, most: int | None = None) -> list[str]:

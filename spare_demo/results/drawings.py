@@ -113,7 +113,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
                 drawn.sentence,
             )
             yield Drawing(f"kept-{slugs[label]}-from-layer-{found.layer + 1}", drawn, words)
-    relevance = exploration.relevance
+    relevance = exploration.view.relevance
     if "relevance" in panels and relevance is not None:
         drawn = relevance_map(canvas, relevance)
         about = "Raw cosine between each patch and the question"

@@ -89,7 +89,7 @@ def record(comparison: Result, with_picture: bool = False) -> dict[str, Any]:
         "place_of_token": getattr(view.grid, "place", None),
         "encode_seconds": view.picture.encode_seconds,
         "relevance_seconds": view.relevance_seconds,
-        "relevance": _numbers(exploration.relevance),
+        "relevance": _numbers(exploration.view.relevance),
         "notes": list(exploration.notes),
         "selections": {
             label: _selection(comparison, label, selection)

@@ -130,7 +130,7 @@ def _rebuilt(data: Mapping[str, Any], photo: Image.Image | None, notes: list[str
     }
     found = Exploration(view, methods, dict(selections), seconds, tuple(data["notes"]))
     # What is computed from the features elsewhere is here what the file says.
-    found.__dict__["relevance"] = numbers_of(data.get("relevance"), n)
+    view.__dict__["relevance"] = numbers_of(data.get("relevance"), n)
     found.__dict__["weights"] = {
         label: numbers_of(item.get("weight"), n) for label, item in data["selections"].items()
     }

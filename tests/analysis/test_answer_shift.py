@@ -198,11 +198,11 @@ def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
     other = tiny_model.ask(view.picture, "How many stars are there?")
     first, second = explore(view, methods), explore(other, methods)
     shift = against(first, second, 5)
-    assert first.relevance is not None
-    assert second.relevance is not None
+    assert first.view.relevance is not None
+    assert second.view.relevance is not None
     assert shift.relevance is not None
-    np.testing.assert_allclose(shift.relevance, second.relevance - first.relevance)
-    expected = np.corrcoef(first.relevance.numpy(), second.relevance.numpy())[0, 1]
+    np.testing.assert_allclose(shift.relevance, second.view.relevance - first.view.relevance)
+    expected = np.corrcoef(first.view.relevance.numpy(), second.view.relevance.numpy())[0, 1]
     assert shift.correlation == pytest.approx(expected)
     for label, moved in shift.picks.items():
         one, two = (set(e.selections(5)[label].order.tolist()) for e in (first, second))

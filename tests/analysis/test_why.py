@@ -202,8 +202,8 @@ def test_why_a_patch_was_kept_or_lost(exploration: Exploration, label: str) -> N
     left = leftover(exploration.view.tokens, exploration.selections(5)[label])
     assert left is not None
     assert lost.leftover == pytest.approx(float(left[order[9]]), abs=1e-9)
-    assert exploration.relevance is not None
-    assert lost.cosine == pytest.approx(float(exploration.relevance[order[9]]))
+    assert exploration.view.relevance is not None
+    assert lost.cosine == pytest.approx(float(exploration.view.relevance[order[9]]))
     later = why(exploration, label, order[9], 5, step=8)  # beyond the budget, but known
     assert later.winner == order[8]
 

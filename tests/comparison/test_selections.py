@@ -109,7 +109,7 @@ def test_without_a_question_the_text_part_is_off_and_said_to_be(
     assert torch.equal(
         kept["cdpruner"].order, PRUNERS["cdpruner-diversity"].select(bare.tokens, 4).order
     )
-    assert exploration.relevance is None
+    assert exploration.view.relevance is None
     assert exploration.weights == {"spare": None, "cdpruner": None, "uniform": None}
     assert len(exploration.notes) == 2
     assert "Without a question the text part of SPARE is off" in exploration.notes[0]
@@ -126,7 +126,7 @@ def test_relevance_is_the_raw_cosine_and_weights_are_the_methods_own(view: View)
     exploration = explore(view, choose(("spare", "cdpruner", "random")))
     image = torch.nn.functional.normalize(view.tokens.clip_pair()[0].double(), dim=1)
     text = torch.nn.functional.normalize(view.tokens.clip_pair()[1].double(), dim=1)
-    torch.testing.assert_close(exploration.relevance, (image @ text.T).mean(dim=1))
+    torch.testing.assert_close(exploration.view.relevance, (image @ text.T).mean(dim=1))
     for label in ("spare", "cdpruner"):
         pruner = PRUNERS[label]
         torch.testing.assert_close(exploration.weights[label], pruner.weight(view.tokens))

@@ -27,7 +27,7 @@ def random(n: int, d: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def near_low_rank(rank: int, noise: float, seed: int = 0) -> torch.Tensor:
-    """576 float32 rows of rank `rank` but for `noise`, of log-normal lengths (METHODS.md 3)."""
+    """576 float32 rows of rank `rank` but for `noise`, of log-normal lengths."""
     g = torch.Generator().manual_seed(seed)
     low = torch.randn(576, rank, generator=g) @ torch.randn(rank, 128, generator=g)
     x = low / low.std() + noise * torch.randn(576, 128, generator=g)

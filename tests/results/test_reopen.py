@@ -70,7 +70,7 @@ def test_without_a_question_there_is_no_relevance(
 ) -> None:
     silent = compare(tiny_model, photo, "", ("spare",), 3, 2)
     opened = reopen(result_text(silent)).comparison
-    assert opened.exploration.relevance is None
+    assert opened.exploration.view.relevance is None
     assert opened.exploration.notes == silent.exploration.notes
     assert opened.exploration.titles == silent.exploration.titles
 

@@ -29,7 +29,7 @@ def test_another_question_does_not_encode_the_picture_again(guide, passes, photo
     second = guide.look(photo_file, "Is the green word above the yellow one?", PAIR, first)
     assert passes.looks() == 1
     assert second.picture is first.picture
-    assert not np.allclose(second.exploration.relevance, first.exploration.relevance)
+    assert not np.allclose(second.exploration.view.relevance, first.exploration.view.relevance)
 
 
 def test_another_method_or_budget_does_not_encode_the_picture_again(
@@ -145,7 +145,7 @@ def test_visitors_may_start_from_the_same_visit(guide, photo_file) -> None:
 
 def test_without_a_question_the_text_part_is_off_and_said_so(guide, photo_file) -> None:
     visit = guide.look(photo_file, "  ", PAIR, None)
-    assert visit.exploration.relevance is None
+    assert visit.exploration.view.relevance is None
     assert len(visit.exploration.notes) == 2
     assert "SPARE" in visit.exploration.notes[0] and "is off" in visit.exploration.notes[0]
     assert len(answered(guide, visit).answers) == 3

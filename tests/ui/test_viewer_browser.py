@@ -53,7 +53,7 @@ def drawn(visit: Visit, layer: str, budget: int):
         chance = measures.expected_jaccard(visit.exploration.n, len(a), len(b))
         found = difference(visit.canvas, a.kept, b.kept, *names, shared, chance)
     elif layer == "relevance":
-        found = relevance_map(visit.canvas, visit.exploration.relevance)
+        found = relevance_map(visit.canvas, visit.exploration.view.relevance)
     elif layer == "order":
         found = pick_order(visit.canvas, a.order, BLUE, names[0])
     else:

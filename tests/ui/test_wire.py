@@ -67,8 +67,8 @@ def test_everything_arrives(exploration: Exploration) -> None:
     told = json.loads(json.dumps(compact(exploration), allow_nan=False))
     tokens = exploration.view.tokens
     assert (told["n"], told["rows"], told["columns"], told["view"]) == (16, 4, 4, None)
-    assert exploration.relevance is not None
-    np.testing.assert_allclose(unpacked(told["cosine"]), exploration.relevance, rtol=1e-6)
+    assert exploration.view.relevance is not None
+    np.testing.assert_allclose(unpacked(told["cosine"]), exploration.view.relevance, rtol=1e-6)
     norms = unpacked(told["squared_norms"])
     np.testing.assert_allclose(norms, tokens.features.double().square().sum(dim=1), rtol=1e-6)
     methods = told["methods"]

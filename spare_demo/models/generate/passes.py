@@ -59,7 +59,7 @@ class Passes:
     """Lets one pass run at a time on a device, however many visitors there are.
 
     The lock is held for one pass, never while a generator waits to be asked for its next piece: a
-    cancelled or slow visitor blocks nobody (PLATFORM.md 3.4).
+    cancelled or slow visitor blocks nobody.
     """
 
     def __init__(self, device: torch.device):

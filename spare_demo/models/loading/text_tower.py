@@ -7,7 +7,7 @@ in memory; the image transformer is never built.
 
 Text longer than CLIP's 77 tokens. The whole text is tokenised once, without truncation (one BOS
 ... one EOS), and cut into 77-token stretches, the last filled up with id 0; nothing is re-inserted.
-That is what CDPruner's released code does. Its trap (METHODS.md 0.3): only the *last* stretch holds
+That is what CDPruner's released code does. Its trap: only the *last* stretch holds
 the EOS that open_clip pools at. The first stretch of a longer text is therefore pooled at its BOS,
 which under the causal mask is a constant independent of the question, and the stretches between at
 their largest id ("argmax") or first token ("eos"). We pool where open_clip pools and say so: the

@@ -136,7 +136,7 @@ def test_methods_without_text_run_and_the_others_say_why(
     assert {"spare-reconstruction", "cdpruner-diversity", "random", "uniform"} <= set(names)
     result = compare(tiny_qwen, photo, QUESTION, names, "20%", 3)
     assert result.budget == max(1, round(result.exploration.n / 5))
-    assert result.exploration.relevance is None
+    assert result.exploration.view.relevance is None
     for name in names:
         assert result.answers[name].visual_tokens == result.budget
 
