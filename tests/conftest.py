@@ -21,16 +21,39 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 QUICK = ("analysis", "comparison", "images", "pruners", "render")
-"""Folders of tests without a browser, a served page or a trained model: under a minute together."""
+"""Folders without a browser, a served page or a trained model."""
+SLOW = (
+    "built_in",
+    "wheel",
+    "benchmarks",
+    "notebook",
+    "devices",
+    "fused",
+    "one_more_method",
+    "methods",
+)
+"""Files there, or beside this one, that take long all the same."""
+
+
+def _is_quick(path: Path) -> bool:
+    folder = path.relative_to(Path(__file__).parent).parts[0]
+    if path.suffix == ".py" and path.stem.removeprefix("test_") in SLOW:
+        return False
+    return folder in QUICK or folder.endswith(".py")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m quick` the other files are not even imported."""
+    here = Path(__file__).parent
+    if config.option.markexpr != "quick" or here not in collection_path.parents:
+        return None
+    return None if _is_quick(collection_path) else True
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the quick lane, `pytest -m quick`: the folders above, and the files beside this one."""
-    here = Path(__file__).parent
+    """Mark the quick lane, `pytest -m quick`."""
     for item in items:
-        folder = item.path.relative_to(here).parent.as_posix().split("/")[0]
-        slow = item.path.name in ("test_built_in.py", "test_wheel.py", "test_benchmarks.py")
-        if folder in QUICK or (folder == "." and not slow):
+        if _is_quick(item.path):
             item.add_marker(pytest.mark.quick)
 
 

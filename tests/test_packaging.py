@@ -117,11 +117,14 @@ def test_the_readme_lists_every_method_with_its_file() -> None:
         assert path == module.replace(".", "/") + ".py"
 
 
-def test_every_path_of_the_readme_is_there() -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README)
-    named = re.findall(r"assets/[\w./-]+\w", README)
-    assert links
-    for path in {*links, *named}:
+@pytest.mark.parametrize(
+    "page", ["README.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+)
+def test_every_path_of_a_page_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for path in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (ROOT / page).parent.joinpath(path).exists(), path
+    for path in re.findall(r"assets/[\w./-]+\w", text):
         assert (ROOT / path).exists(), path
 
 
