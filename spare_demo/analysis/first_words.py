@@ -21,7 +21,7 @@ def first_words(
 ) -> list[Candidate]:
     """The `most` likeliest first tokens of each answer, likeliest under any of them first.
 
-    answers: those that were not stopped before their prefill count. decode: token ids -> text.
+    answers: those with the scores of a first token count. decode: token ids -> text.
     """
     shares = {
         label: answer.first_logits.double().softmax(dim=-1)

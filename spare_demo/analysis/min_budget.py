@@ -93,11 +93,9 @@ def find_sufficient(
         what is known after each answer; the last one has `done`.
 
     Raises:
-        ValueError: picks that are not all of the picture's tokens, or a stopped unpruned answer.
+        ValueError: picks that are not all of the picture's tokens.
     """
     n = view.tokens.n
-    if whole.stopped:
-        raise ValueError("The unpruned answer was stopped. Ask again and let it end.")
     if len(picks) != n:
         raise ValueError(
             "Only a method whose picks are nested can be searched. Choose SPARE or CDPruner."

@@ -124,17 +124,16 @@ class Answer:
         newline_tokens: how many are LLaVA-NeXT's row ends, kept whatever the budget.
         prefill_seconds: the pass over the prompt.
         prefill_operations: of that pass, with the tokens that each layer got (floor.py); what a
-            method itself computes between layers is not in it. 0 when stopped before the prefill.
+            method itself computes between layers is not in it.
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
         allocated_bytes: what its keys and values took on the device when decoding began, with room
             for the answer (joined.py) and the copy that a captured prefill keeps. 0 where that is
             not known.
         kept_per_layer: visual tokens in each layer of the language model, read from the cache.
-        first_logits: (vocab,) float32, CPU: the scores of the first new token. (0,) when stopped
-            before the prefill.
-        ended: "end" the model closed its answer, "length" it reached the limit, "stop" it was told
-            to stop.
+        first_logits: (vocab,) float32, CPU: the scores of the first new token; (0,) of an answer
+            read back from a file.
+        ended: "end" the model closed its answer, "length" it reached the limit.
         log_probabilities: of each new token after those before it, in nats; the model's own, also
             where it was sampled or given.
         layer_sets: which visual tokens each layer got, where they leave on the way (a LayerPlan):
@@ -150,17 +149,12 @@ class Answer:
     kv_cache_bytes: int
     kept_per_layer: tuple[int, ...]
     first_logits: Tensor
-    ended: Literal["end", "length", "stop"]
+    ended: Literal["end", "length"]
     newline_tokens: int = 0
     prefill_operations: float = 0.0
     allocated_bytes: int = 0
     log_probabilities: tuple[float, ...] = ()
     layer_sets: tuple[LayerSet, ...] = ()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was told to stop before it was done."""
-        return self.ended == "stop"
 
     @property
     def average_visual_tokens(self) -> float:

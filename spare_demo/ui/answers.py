@@ -128,7 +128,7 @@ def _refusal(visit: Visit, slot: str) -> str:
 
 def _figures(answer: Answer) -> str:
     prefill, cache = seconds_text(answer.prefill_seconds), bytes_text(answer.kv_cache_bytes)
-    cut = {"length": " · cut at the longest answer", "stop": " · stopped"}.get(answer.ended, "")
+    cut = " · cut at the longest answer" if answer.ended == "length" else ""
     return f"prefill {prefill} · cache {cache}{cut}"
 
 

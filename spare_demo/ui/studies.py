@@ -124,7 +124,7 @@ def _is_nested(visit: Visit, slot: str) -> bool:
 
 def _whole(visit: Visit) -> Answer:
     answer = visit.answers.get(UNPRUNED)
-    if answer is None or answer.stopped:
+    if answer is None:
         raise ValueError("There is no finished answer from all tokens yet. Ask first.")
     return answer
 

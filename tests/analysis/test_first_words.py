@@ -36,6 +36,6 @@ def test_a_token_of_blanks_keeps_its_blanks() -> None:
     assert found.text == " "
 
 
-def test_an_answer_stopped_before_its_prefill_has_none() -> None:
+def test_an_answer_read_back_from_a_file_has_none() -> None:
     none = dataclasses.replace(answer(1.0, 0, 0, 0), first_logits=torch.empty(0))
     assert first_words({"unpruned": none}, decode) == []

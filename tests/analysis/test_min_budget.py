@@ -30,7 +30,7 @@ class Oracle:
         return SimpleNamespace(text="seven" if self.same[k - 1] else str(k))
 
 
-WHOLE: Any = SimpleNamespace(text="seven", stopped=False)
+WHOLE: Any = SimpleNamespace(text="seven")
 
 
 def search(same: list[bool]) -> tuple[list[Sufficiency], list[int]]:
@@ -89,14 +89,11 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
     assert always.done
 
 
-def test_a_search_needs_all_picks_and_a_whole_answer() -> None:
+def test_a_search_needs_all_picks() -> None:
     view: Any = SimpleNamespace(tokens=SimpleNamespace(n=4))
     oracle: Any = Oracle([True] * 4)
     with pytest.raises(ValueError, match="nested"):
         next(find_sufficient(oracle, view, Selection(order=[1, 2]), WHOLE, 8))
-    stopped: Any = SimpleNamespace(text="se", stopped=True)
-    with pytest.raises(ValueError, match="let it end"):
-        next(find_sufficient(oracle, view, Selection(order=range(4)), stopped, 8))
 
 
 def test_on_a_real_model_every_trial_is_its_own_answer(

@@ -124,7 +124,6 @@ def test_no_pass_makes_float64(
             else:
                 kept = method.select(view.tokens, 3)
             assert model.answer(view, kept, max_new_tokens=2).token_ids, name
-        model.answer(view, None, 2, temperature=1.0)
         model.score(view, None, [5, 6])
         model.answer_many([(view, None)], 2)
         rows = kept_rows(view.picture, None)

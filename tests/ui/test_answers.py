@@ -83,9 +83,7 @@ def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
     assert "waits for its turn" in b
 
 
-@pytest.mark.parametrize(
-    ("ended", "words"), [("end", None), ("length", "cut at"), ("stop", "stopped")]
-)
+@pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut at")])
 def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> None:
     answers = {**visit.answers, "A": dataclasses.replace(visit.answers["A"], ended=ended)}
     card = cards(answers_html(dataclasses.replace(visit, answers=answers), 5))[1]

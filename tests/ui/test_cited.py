@@ -53,8 +53,6 @@ def test_a_method_twice_gets_two_names(guide: Guide, photo_file: str) -> None:
 
 def test_nothing_is_filed_before_every_answer_is_there(guide: Guide, photo_file: str) -> None:
     visit = visited(guide, photo_file, "spare", "cdpruner")
-    stopped = dataclasses.replace(visit.answers["B"], ended="stop")
-    for answers in ({"A": visit.answers["A"]}, {**visit.answers, "B": stopped}):
-        with pytest.raises(ValueError, match="Not every answer is there yet"):
-            unfinished = dataclasses.replace(visit, answers=answers)
-            result_of(unfinished, guide.model, guide.settings)
+    unfinished = dataclasses.replace(visit, answers={"A": visit.answers["A"]})
+    with pytest.raises(ValueError, match="Not every answer is there yet"):
+        result_of(unfinished, guide.model, guide.settings)

@@ -7,7 +7,6 @@ answer.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from typing import Any
@@ -40,30 +39,24 @@ class Answering(ABC):
         view: View,
         selection: Selection | LayerPlan | None = None,
         max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        seed: int = 0,
-        stop: threading.Event | None = None,
         given: Sequence[int] = (),
     ) -> Generator[str, None, Answer]:
-        """Answer piece by piece; the generator's return value is the `Answer`.
+        """Answer piece by piece, greedily; the generator's return value is the `Answer`.
+
+        Closing the generator ends the answer after the token being made.
 
         Args:
             view: from this model's `ask` or `encode`.
             selection: the tokens to keep, or the plan of a method inside the language model for
                 this view; None for all.
             max_new_tokens: at least 1.
-            temperature: 0 is greedy; above, samples with `seed`.
-            stop: set it to end the answer after the token being made.
             given: tokens to write first, whatever the model would have chosen (see `score`).
 
         Raises:
             ValueError: at once, not at the first piece: indices out of range, rows of another
-                width, a plan for another picture or model, `max_new_tokens` below 1, negative
-                temperature.
+                width, a plan for another picture or model, `max_new_tokens` below 1.
         """
         _check_length(max_new_tokens)
-        if not temperature >= 0:
-            raise ValueError("temperature must be 0 (greedy) or above.")
         plan = None
         if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
             plan, selection = selection.check(view.tokens.n, view.layers), None
@@ -76,9 +69,6 @@ class Answering(ABC):
             rows,
             self._positions(view, rows),
             max_new_tokens,
-            temperature,
-            seed,
-            stop,
             given,
             self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
             plan,
@@ -89,11 +79,9 @@ class Answering(ABC):
         view: View,
         selection: Selection | LayerPlan | None = None,
         max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        seed: int = 0,
     ) -> Answer:
         """`stream`, run to its end."""
-        return _drained(self.stream(view, selection, max_new_tokens, temperature, seed))
+        return _drained(self.stream(view, selection, max_new_tokens))
 
     def score(
         self,
@@ -120,7 +108,6 @@ class Answering(ABC):
         view: View,
         selections: Mapping[str, Selection | LayerPlan | None],
         max_new_tokens: int = 64,
-        stop: threading.Event | None = None,
     ) -> Generator[dict[str, str | Answer], None, None]:
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
@@ -128,7 +115,7 @@ class Answering(ABC):
         rows with positions of their own, and prompts longer than a sliding window never do.
 
         Args:
-            view, max_new_tokens, stop: as of `stream`.
+            view, max_new_tokens: as of `stream`.
             selections: what each label keeps.
 
         Yields:
@@ -147,8 +134,8 @@ class Answering(ABC):
                 if compact and self._within(view, rows, max(max_new_tokens, BUCKET)):
                     joint[label] = rows
                     continue
-            alone[label] = self.stream(view, selection, max_new_tokens, stop=stop)
-        return self._in_step(view, joint, alone, max_new_tokens, stop)
+            alone[label] = self.stream(view, selection, max_new_tokens)
+        return self._in_step(view, joint, alone, max_new_tokens)
 
     def _in_step(
         self,
@@ -156,7 +143,6 @@ class Answering(ABC):
         joint: Mapping[str, Rows],
         alone: Mapping[str, Generator[str, None, Answer]],
         max_new_tokens: int,
-        stop: threading.Event | None,
     ) -> Generator[dict[str, str | Answer], None, None]:
         yield from decode_together(
             self.hf,
@@ -165,7 +151,6 @@ class Answering(ABC):
             view.input_ids,
             joint,
             max_new_tokens,
-            stop,
             self._captured,
         )
         yield from in_step(alone)

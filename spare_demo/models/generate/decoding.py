@@ -7,7 +7,6 @@ tokens. Greedy decoding gives token for token what ``generate`` gives.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
@@ -32,9 +31,6 @@ def decode(
     rows: Rows,
     positions: Tensor | None,
     max_new_tokens: int,
-    temperature: float,
-    seed: int,
-    stop: threading.Event | None,
     given: Sequence[int] = (),
     captured: CapturedPrefill | None = None,
     plan: LayerPlan | None = None,
@@ -48,9 +44,6 @@ def decode(
         positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go on
             from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at once.
         max_new_tokens: at least 1.
-        temperature: 0 for the likeliest token, above that samples from softmax(logits / T).
-        seed: of the sampling.
-        stop: looked at before every pass.
         given: tokens to write first, whatever the model would have chosen.
         captured: what runs the prefill where positions are compact; None for a pass as usual.
         plan: which visual tokens of `rows` leave on the way, and where; None for none.
@@ -63,7 +56,6 @@ def decode(
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first, last = int(placeholders[0]), int(placeholders[-1])
     ends = end_ids(hf)
-    sampler = torch.Generator().manual_seed(seed)
     layerwise = None
     if plan is not None:
         tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
@@ -78,16 +70,14 @@ def decode(
         """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
         if layerwise is None:
             inputs: dict[str, Any] = {"inputs_embeds": embeds, "past_key_values": cache, **where}
-            return chosen(hf(**inputs, use_cache=True, logits_to_keep=1).logits[0, -1].float())
+            return with_likeliest(
+                hf(**inputs, use_cache=True, logits_to_keep=1).logits[0, -1].float()
+            )
         run = layerwise.step if layerwise.sets else layerwise.prefill
-        return chosen(hf.lm_head(run(embeds))[0, -1].float())
+        return with_likeliest(hf.lm_head(run(embeds))[0, -1].float())
 
-    def chosen(logits: Tensor) -> tuple[Tensor, int]:
-        if temperature == 0:
-            return logits, int(logits.argmax())
-        # On the CPU, so that a seed gives the same draw on every device.
-        shares = torch.softmax(logits.cpu() / temperature, dim=-1)
-        return logits, int(torch.multinomial(shares, 1, generator=sampler))
+    def with_likeliest(logits: Tensor) -> tuple[Tensor, int]:
+        return logits, int(logits.argmax())
 
     def prefill() -> tuple[Tensor, int]:
         ids = input_ids.to(device)
@@ -97,7 +87,7 @@ def decode(
             nonlocal cache, static
             done = captured(embeds)
             cache, static = done.cache, done.allocated_bytes
-            return chosen(done.logits)
+            return with_likeliest(done.logits)
         return forward(embeds, **placed(0, embeds.shape[1]))
 
     def placed(start: int, end: int) -> dict[str, Tensor]:
@@ -110,42 +100,37 @@ def decode(
         return {"position_ids": known[:, None].to(device)}
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
-    prefill_seconds = decode_seconds = 0.0
-    kv_bytes, operations = 0, 0.0
-    kept: tuple[int, ...] = (rows.visual,) * config.text_config.num_hidden_layers
-    first_logits = torch.empty(0)
-    ended: Literal["end", "length", "stop"] = "stop"
+    decode_seconds = 0.0
+    ended: Literal["end", "length"]
     log_probabilities: list[float] = []
 
-    if stop is None or not stop.is_set():
-        if captured is not None:
-            ready = captured
-            passes.run(lambda: ready.prepare(prompt_tokens, embed.weight))
-        (logits, token), prefill_seconds = passes.run(prefill)
-        first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
-        kv_bytes = cache_bytes(cache)
-        others = prompt_tokens - rows.visual  # text and newlines, which stay in every layer
-        kept = tuple(cache.get_seq_length(layer) - others for layer in range(len(kept)))
-        operations = prefill_operations(hf, [others + count for count in kept])
-        while True:
-            if len(text.ids) < len(given):
-                token = given[len(text.ids)]
-            log_probabilities.append(float(logits.cpu().double().log_softmax(dim=-1)[token]))
-            if piece := text.add(token):
-                yield piece
-            if token in ends or len(text.ids) >= max_new_tokens:
-                ended = "end" if token in ends else "length"
-                break
-            if stop is not None and stop.is_set():
-                break
-            step = torch.tensor([[token]], device=device)
-            at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
-            (logits, token), seconds = passes.run(
-                lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
-            )
-            decode_seconds += seconds
-        if piece := text.rest():
+    if captured is not None:
+        ready = captured
+        passes.run(lambda: ready.prepare(prompt_tokens, embed.weight))
+    (logits, token), prefill_seconds = passes.run(prefill)
+    first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
+    kv_bytes = cache_bytes(cache)
+    others = prompt_tokens - rows.visual  # text and newlines, which stay in every layer
+    layers = range(config.text_config.num_hidden_layers)
+    kept = tuple(cache.get_seq_length(layer) - others for layer in layers)
+    operations = prefill_operations(hf, [others + count for count in kept])
+    while True:
+        if len(text.ids) < len(given):
+            token = given[len(text.ids)]
+        log_probabilities.append(float(logits.cpu().double().log_softmax(dim=-1)[token]))
+        if piece := text.add(token):
             yield piece
+        if token in ends or len(text.ids) >= max_new_tokens:
+            ended = "end" if token in ends else "length"
+            break
+        step = torch.tensor([[token]], device=device)
+        at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
+        (logits, token), seconds = passes.run(
+            lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
+        )
+        decode_seconds += seconds
+    if piece := text.rest():
+        yield piece
 
     return Answer(
         text=text.sent,

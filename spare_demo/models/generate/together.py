@@ -11,7 +11,6 @@ What cannot be joined is decoded a token of each in turn (`in_step`).
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator, Hashable, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -38,7 +37,6 @@ def decode_together(
     input_ids: Tensor,
     rows: Mapping[Label, Rows],
     max_new_tokens: int,
-    stop: threading.Event | None = None,
     captured: CapturedPrefill | None = None,
 ) -> Generator[dict[Label, str | Answer], None, None]:
     """Answer one prompt with each of several sets of rows, greedily.
@@ -46,7 +44,7 @@ def decode_together(
     Answers whose caches would not fit as one are decoded each by itself.
 
     Args:
-        hf, tokenizer, passes, input_ids, stop, captured: as in `decoding.decode`.
+        hf, tokenizer, passes, input_ids, captured: as in `decoding.decode`.
         rows: what stands in the placeholders' place in each; positions are compact.
         max_new_tokens: of each answer, at least 1.
 
@@ -58,18 +56,16 @@ def decode_together(
         label: _Answering(hf, tokenizer, input_ids, each, max_new_tokens, captured)
         for label, each in rows.items()
     }
-    stopped = stop.is_set if stop is not None else lambda: False
     weight = hf.get_input_embeddings().weight
     for label, each in writing.items():
-        if not stopped():
-            if captured is not None:
-                passes.run(lambda e=each: captured.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
-            _, each.prefill_seconds = passes.run(each.prefill)
-            yield _said({label: each})
+        if captured is not None:
+            passes.run(lambda e=each: captured.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
+        _, each.prefill_seconds = passes.run(each.prefill)
+        yield _said({label: each})
     for batch, cache in _batches(
         hf, passes, {label: each for label, each in writing.items() if each.open}
     ):
-        while batch and not stopped():
+        while batch:
             tokens = [each.text.ids[-1] for each in batch.values()]
             logits, seconds = passes.run(lambda c=cache, t=tokens: c.step(t))  # type: ignore[misc]
             for each, each.logits in zip(batch.values(), logits, strict=True):
@@ -79,11 +75,6 @@ def decode_together(
             if 0 < len(still) < len(batch):  # who is done takes no part in the next step
                 passes.run(lambda c=cache, s=still: c.take(s))  # type: ignore[misc]
             batch = {label: each for label, each in batch.items() if each.open}
-    left: dict[Label, str | Answer] = {
-        label: each.answer() for label, each in writing.items() if not each.done
-    }
-    if left:
-        yield left
 
 
 def in_step(
@@ -149,8 +140,8 @@ class _Answering:
         self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
         self.text, self.ends, self.captured = Text(tokenizer), end_ids(hf), captured
         self.cache: Any = DynamicCache(config=hf.config)
-        self.ended: Literal["end", "length", "stop"] = "stop"
-        self.open = self.done = False
+        self.ended: Literal["end", "length"] = "length"
+        self.open = False
         self.prefill_seconds = self.decode_seconds = self.operations = 0.0
         self.kv_cache_bytes = self.static = self.allocated_bytes = 0
         self.logits = self.first_logits = torch.empty(0)
@@ -195,7 +186,6 @@ class _Answering:
 
     def answer(self) -> Answer:
         """What there is of it, when it is done."""
-        self.done = True
         self.text.rest()
         return Answer(
             text=self.text.sent,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import pytest
@@ -28,12 +27,11 @@ def answer(
     view: View,
     picks: Sequence[list[int] | None],
     longest: int,
-    stop: threading.Event | None = None,
 ) -> list[Answer]:
     """The answers; what was said of each on the way must lead to it."""
     asked = {str(i): p and Selection(p) for i, p in enumerate(picks)}
     texts, done = dict.fromkeys(asked, ""), dict[str, Answer]()
-    for step in model.stream_together(view, asked, longest, stop):
+    for step in model.stream_together(view, asked, longest):
         assert not done.keys() & step.keys(), "nothing is said after the end"
         for label, said in step.items():
             if isinstance(said, Answer):
@@ -173,13 +171,20 @@ def test_methods_inside_the_language_model_are_never_batched(
         assert together[label].token_ids == tiny_model.answer(view, kept, 4).token_ids
 
 
-def test_it_stops_between_steps(tiny_model: LlavaModel, photo: Image.Image) -> None:
+def test_nothing_runs_once_they_are_closed(tiny_model: LlavaModel, photo: Image.Image) -> None:
     view = tiny_model.encode(photo, "What colour is the circle?")
-    stop = threading.Event()
-    stop.set()
-    together = answer(tiny_model, view, PICKS, 12, stop)
-    assert all(each.stopped and each.token_ids == () for each in together)
-    assert all(each.text == "" and each.allocated_bytes == 0 for each in together)
+    asked = {str(i): p and Selection(p) for i, p in enumerate(PICKS)}
+    calls: list[int] = []
+    hook = tiny_model.hf.model.language_model.register_forward_hook(lambda *_: calls.append(1))
+    try:
+        steps = tiny_model.stream_together(view, asked, 12)
+        next(steps)
+        before = len(calls)
+        steps.close()
+        tiny_model.answer(view, None, 1)
+    finally:
+        hook.remove()
+    assert len(calls) == before + 1
 
 
 def test_what_cannot_be_answered_is_refused_at_once(
