@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
-from gradio.utils import get_function_description
 
 from spare_demo.analysis.answer_shift import change, word_maps
 from spare_demo.comparison.pipeline import finish
@@ -22,7 +21,7 @@ from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.record import read_pick_lists, record
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.gradio_compat import NumberAsSent, photo_input
+from spare_demo.ui.gradio_compat import NumberAsSent, describe, describe_endpoint, photo_input
 from spare_demo.ui.session import Guide
 
 
@@ -231,8 +230,7 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
 
     def budget() -> Any:
         component = number("budget", 64)
-        schema = {"anyOf": [{"type": "number"}, {"type": "string"}]}  # "10%"
-        component.api_info = lambda: schema
+        describe(component, anyOf=[{"type": "number"}, {"type": "string"}])  # "10%"
         return component
 
     def picture() -> gr.Image:
@@ -240,7 +238,7 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
         # Gradio's own example lies at an address, from which this page fetches nothing.
         file = {"path": "photo.png", "url": "photo.png", "orig_name": "photo.png"}
         example = file | {"meta": {"_type": "gradio.FileData"}}
-        component.example_inputs = lambda: example  # type: ignore[method-assign]
+        describe(component, example)
         return component
 
     inputs: dict[str, list[Any]] = {
@@ -269,14 +267,5 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
     for name, components in inputs.items():
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
-        _, words, returns = get_function_description(getattr(api, name))
-        for component in components:
-            _describe(component, additional_description=words[component.label])
-        _describe(result, description=", ".join(returns))
+        describe_endpoint(getattr(api, name), components, result)
         button.click(getattr(api, name), components, result, api_name=name, **answering)
-
-
-def _describe(component: Any, **words: str) -> None:
-    """Puts words of the docstring into what the API page and `view_api` say of a component."""
-    schema = component.api_info() | words
-    component.api_info = lambda: schema

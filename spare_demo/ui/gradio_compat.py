@@ -1,15 +1,21 @@
-"""Gradio's own parts, handing over what visitors send as they sent it."""
+"""Every touch of Gradio's inside, each with its reason. Nothing else on the page needs one.
+
+When Gradio is updated, this file is what to read and to try.
+"""
 
 from __future__ import annotations
 
+import json
 from abc import ABCMeta
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import gradio as gr
 from gradio.data_classes import ImageData
-from gradio.utils import get_upload_folder, is_in_or_equal
+from gradio.processing_utils import save_bytes_to_cache
+from gradio.utils import get_function_description, get_upload_folder, is_in_or_equal
 
 PartT = TypeVar("PartT")
 
@@ -93,3 +99,83 @@ def photo_input(**options: Any) -> gr.Image:
 # They hand over what was typed: the handlers' refusals say what to do next.
 NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
 SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
+
+
+def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
+    """A handler of `unload` that drops a visitor's state; Gradio would keep it for an hour."""
+
+    def forget(request: gr.Request) -> None:
+        holder = demo.state_holder
+        if request.session_hash:
+            holder.session_data.pop(request.session_hash, None)
+            holder.time_last_used.pop(request.session_hash, None)
+
+    return forget
+
+
+def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callable[..., dict]:
+    """The handler with what the page's script sent as its first input.
+
+    Gradio offers the fields of an event as attributes, and no way to ask which there are.
+    """
+
+    def run(visit: Any, event: gr.EventData) -> dict:
+        return handler(event._data or {}, visit)
+
+    return run
+
+
+def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
+    """The path of a new file in Gradio's cache, which the page may read for some hours.
+
+    part: of the page itself; files of a visitor's copy of a part are never cleared.
+    """
+    path = save_bytes_to_cache(data, name, part.GRADIO_CACHE)
+    part.temp_files.add(path)
+    return path
+
+
+def keep_in_cache(part: gr.HTML, path: str) -> None:
+    """Keep a file of `write_to_cache` for as long as the page is served."""
+    part.keep_in_cache.add(path)
+
+
+def describe(component: Any, example: Any = None, **schema: Any) -> None:
+    """Change what the API page and `view_api` say of a component, for which it has no parameter.
+
+    schema: words of JSON Schema, laid over the component's own. example: what may be sent.
+    """
+    whole = component.api_info() | schema
+    if "anyOf" in schema:
+        del whole["type"]  # else both would have to hold
+    component.api_info = lambda: whole
+    if example is not None:
+        component.example_inputs = lambda: example
+
+
+def describe_endpoint(handler: Callable, inputs: list[Any], result: Any) -> None:
+    """Put the words of a handler's docstring beside its inputs and its result.
+
+    Gradio reads the docstring for MCP only. It puts a comma between the lines of "Returns".
+    """
+    _, words, returns = get_function_description(handler)
+    for component in inputs:
+        describe(component, additional_description=words[component.label])
+    describe(result, description=", ".join(returns))
+
+
+def send_json_over_mcp(demo: gr.Blocks) -> bool:
+    """Let MCP tools answer in JSON; Gradio itself sends what Python prints of a result.
+
+    demo: launched with `mcp_server`. Returns whether it has an MCP server.
+    """
+    server = demo.mcp_server_obj
+    if not demo.mcp_server or server is None:
+        return False
+    postprocess = server.postprocess_output_data
+
+    def as_json(data: Any, root_url: str) -> list:
+        return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
+
+    server.postprocess_output_data = as_json  # type: ignore[method-assign]
+    return True

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from importlib.util import find_spec
-from typing import Any
 
 import gradio as gr
+
+from spare_demo.ui.gradio_compat import send_json_over_mcp
 
 MISSING = (
     "The MCP server needs a package that is not here, or here in a version that Gradio does not "
@@ -25,12 +25,5 @@ def speak_json(demo: gr.Blocks) -> None:
 
     demo: launched with `mcp_server`. Raises ValueError where Gradio went on without it.
     """
-    server = demo.mcp_server_obj
-    if not demo.mcp_server or server is None:
+    if not send_json_over_mcp(demo):
         raise ValueError(MISSING)
-    told = server.postprocess_output_data
-
-    def as_json(data: Any, root_url: str) -> list:
-        return told([json.dumps(value, ensure_ascii=False) for value in data], root_url)
-
-    server.postprocess_output_data = as_json  # type: ignore[method-assign]

@@ -17,6 +17,7 @@ from spare_demo.models.generate.passes import Closed
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
+from spare_demo.ui.gradio_compat import forget_session, with_event_data
 from spare_demo.ui.handlers import Handlers, Shown, guarded
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
@@ -87,7 +88,7 @@ def build(
         opened = wire_lab(lab, lab_parts, opening, tabs)
         _wire(demo, parts, handlers, opened)
         offer(Api(model, settings), _ANSWERING)
-        demo.unload(_forget(demo))
+        demo.unload(forget_session(demo))
     if serving is not None:
         threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
     return demo.queue(max_size=settings.queue_size)
@@ -212,14 +213,14 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
         answering(event, studies.second, [p.other, p.budget, p.visit], place="second")
     # js/core.js asks them one after the other.
     mailed: dict[str, Any] = moving | {"trigger_mode": "multiple"}
-    words = _of_event(once(studies.words))
+    words = with_event_data(once(studies.words))
     p.stage.words(words, p.visit, [p.mail, p.message], **mailed)
     for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
-        told = _of_event(once(getattr(handlers, name)))
+        told = with_event_data(once(getattr(handlers, name)))
         getattr(part, name)(told, p.visit, [p.mail, p.message], **mailed)
     controls = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer]
     controls += [p.text, p.views, p.budget, p.notice]
-    linked = p.stage.reopen(_of_event(once(handlers.reopen)), p.visit, controls, **_QUIET)
+    linked = p.stage.reopen(with_event_data(once(handlers.reopen)), p.visit, controls, **_QUIET)
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
     answering(p.own.ask_own, handlers.ask_own, [p.own, p.visit], place="own_answer")
@@ -248,24 +249,3 @@ def _once_serving(serving: threading.Event, handlers: Handlers) -> None:
     serving.wait()
     with contextlib.suppress(Closed):  # another model came meanwhile
         handlers.prepare()
-
-
-def _forget(demo: gr.Blocks) -> Callable[[gr.Request], None]:
-    """Who leaves takes along what was kept of them; Gradio itself would keep it for an hour."""
-
-    def forget(request: gr.Request) -> None:
-        holder = demo.state_holder
-        if request.session_hash:
-            holder.session_data.pop(request.session_hash, None)
-            holder.time_last_used.pop(request.session_hash, None)
-
-    return forget
-
-
-def _of_event(handler: Callable[..., dict]) -> Callable[..., dict]:
-    """The handler with what the event itself says as its first input."""
-
-    def run(visit: Any, event: gr.EventData) -> dict:
-        return handler(event._data or {}, visit)
-
-    return run

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache
 
 from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.ui.bundle import bundled
-from spare_demo.ui.gradio_compat import kind_of
+from spare_demo.ui.gradio_compat import keep_in_cache, kind_of, write_to_cache
 
 _HERE = Path(__file__).parent
 # In the order they build on each other.
@@ -91,13 +90,11 @@ def viewer(comparison: dict[str, Any]) -> gr.HTML:
             return None
         # Asked again the same is sent again: it may not have arrived.
         name = f"comparison-{next(numbers)}.bin"
-        path = save_bytes_to_cache(bundled(value), name, part.GRADIO_CACHE)
-        part.temp_files.add(path)  # the page's own part's: those of a visitor's are never cleared
-        return path
+        return write_to_cache(part, bundled(value), name)
 
     part = scripted("viewer", "stage", kind_of(gr.HTML, postprocess=filed))
     part.value = filed(part, comparison)
-    part.keep_in_cache.add(part.value)
+    keep_in_cache(part, part.value)
     return part
 
 
