@@ -38,8 +38,6 @@ class CostRow:
     """What the cache took on the device, with room for the answer; 0 where that is not known."""
     prefill_share: float
     """Prefill time over the unpruned model's."""
-    operations_share: float
-    """Operations over the unpruned model's."""
     kv_cache_share: float
     """Cache bytes over the unpruned model's."""
 
@@ -64,7 +62,6 @@ def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
             kv_cache_bytes=answer.kv_cache_bytes,
             allocated_bytes=answer.allocated_bytes,
             prefill_share=_share(answer.prefill_seconds, whole.prefill_seconds),
-            operations_share=_share(answer.prefill_operations, whole.prefill_operations),
             kv_cache_share=_share(answer.kv_cache_bytes, whole.kv_cache_bytes),
         )
         for label, answer in answers.items()

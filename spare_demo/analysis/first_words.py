@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from spare_demo.models import Answer
 
+MOST = 3
+"""First words of each answer."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -17,9 +20,9 @@ class Candidate:
 
 
 def first_words(
-    answers: Mapping[str, Answer], decode: Callable[[Sequence[int]], str], most: int = 3
+    answers: Mapping[str, Answer], decode: Callable[[Sequence[int]], str]
 ) -> list[Candidate]:
-    """The `most` likeliest first tokens of each answer, likeliest under any of them first.
+    """The `MOST` likeliest first tokens of each answer, likeliest under any of them first.
 
     answers: those with the scores of a first token count. decode: token ids -> text.
     """
@@ -30,7 +33,7 @@ def first_words(
     }
     chosen: list[int] = []
     for share in shares.values():
-        for token in share.topk(min(most, len(share))).indices.tolist():
+        for token in share.topk(min(MOST, len(share))).indices.tolist():
             if token not in chosen:
                 chosen.append(token)
     found = [

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 import torch
 
+import spare_demo.analysis.first_words
 from spare_demo.analysis.first_words import first_words
 from spare_demo.models import Answer
 
@@ -17,22 +18,29 @@ def decode(tokens) -> str:
     return "".join(WORDS[token] for token in tokens)
 
 
+@pytest.fixture
+def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare_demo.analysis.first_words, "MOST", 1)
+
+
 def answer(*probabilities: float) -> Answer:
     logits = torch.tensor(probabilities, dtype=torch.float64).log().float()
     return Answer("x", (0,), 5, 4, 0.1, 0.1, 100, (4,), logits, "end")
 
 
+@pytest.mark.usefixtures("one_each")
 def test_every_answer_has_its_best_on_the_list_with_the_probability_under_all() -> None:
     found = first_words(
-        {"unpruned": answer(0.7, 0.1, 0.15, 0.05), "A": answer(0.2, 0.6, 0.1, 0.1)}, decode, most=1
+        {"unpruned": answer(0.7, 0.1, 0.15, 0.05), "A": answer(0.2, 0.6, 0.1, 0.1)}, decode
     )
     assert [word.text for word in found] == ["red", "green"]
     assert found[0].probabilities == pytest.approx({"unpruned": 0.7, "A": 0.2})
     assert found[1].probabilities == pytest.approx({"unpruned": 0.1, "A": 0.6})
 
 
+@pytest.mark.usefixtures("one_each")
 def test_a_token_of_blanks_keeps_its_blanks() -> None:
-    (found,) = first_words({"unpruned": answer(0.1, 0.1, 0.1, 0.7)}, decode, most=1)
+    (found,) = first_words({"unpruned": answer(0.1, 0.1, 0.1, 0.7)}, decode)
     assert found.text == " "
 
 
