@@ -112,9 +112,8 @@ def served() -> Iterator[Served]:
     demo.close(verbose=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One for all tests of a worker; each opens a context of its own."""
     from browsing import CHROMIUM, sync_api
 
     with sync_api.sync_playwright() as playwright:
