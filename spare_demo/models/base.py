@@ -39,7 +39,7 @@ class Picture:
         hidden: {layer: (n, w)} tower states that relevance can use, class token dropped: -2 is the
             output of the last block but one, -1 that of the last, both before the final norm.
         encode_seconds: wall time of tower and projector; on a GPU also of the question's text,
-            where that was read beside them.
+            which `Model.encode` reads at the same time.
         reads: further fields of `VisualTokens`, by name, that this tower can fill.
         newline: (d,) the row that closes each row of LLaVA-NeXT's tiles, None where there is none.
         breaks: (m,) LongTensor, CPU: how many tokens come before each of the m newline rows.

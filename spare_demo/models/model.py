@@ -22,11 +22,11 @@ from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.families.clip_tower import remembered
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.answering import Answering
-from spare_demo.models.generate.passes import Beside, Passes, handed_out
+from spare_demo.models.generate.passes import ConcurrentPass, Passes, handed_out
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.models.loading.text_tower import TextTower
-from spare_demo.models.text_prefetch import Ahead, Reading
+from spare_demo.models.text_pass import TextEmbedding, TextPass
 from spare_demo.pruners.base import Pruner
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
 from spare_demo.tokens import VisualTokens
@@ -87,7 +87,6 @@ class Model(Answering):
         self._check()
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
-        self._ahead = None if text_tower is None else Ahead(text_tower)
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
@@ -133,14 +132,14 @@ class Model(Answering):
         self,
         image: Source,
         aspect: Aspect | None = None,
-        beside: Beside | None = None,
+        concurrent: ConcurrentPass | None = None,
     ) -> Picture:
         """One vision pass: all that a picture gives, whatever will be asked about it.
 
         Args:
             image: anything `open_picture` takes.
             aspect: one of `aspects`; None is the first of them.
-            beside: from `reading`: on a GPU the question is read while the picture is seen.
+            concurrent: what `encode` runs during the vision pass on a GPU.
 
         Raises:
             PictureError: the picture cannot be used.
@@ -163,6 +162,7 @@ class Model(Answering):
         question: str,
         relevance: RelevanceOptions = AS_RELEASED,
         together: bool = False,
+        text_pass: TextPass | None = None,
     ) -> View:
         """One text pass: the prompt, and what the pruning methods need to choose.
 
@@ -172,6 +172,7 @@ class Model(Answering):
             relevance: which tower layer and which text embeddings relevance comes from.
             together: methods spend a budget over all views of the picture at once; else each view
                 gets an equal share, as CDPruner released it.
+            text_pass: the question's, where `encode` has begun it.
 
         Raises:
             ValueError: a question longer than the language model's memory, or another layer.
@@ -185,23 +186,25 @@ class Model(Answering):
                 f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
                 f"and this model has room for {room}. Shorten it."
             )
-        tower, ahead, layers = self.text_tower, self._ahead, self.layers
-        if tower is None or ahead is None:
+        tower, layers = self.text_tower, self.layers
+        if tower is None:
             tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
             return View(picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers)
 
         # With the model spread over several GPUs the tower may lie on another one.
         states = picture.hidden[relevance.layer].to(self.device)
 
-        def relate() -> tuple[Tensor, Reading]:
+        reading = text_pass or TextPass(tower, question, relevance.text)
+
+        def relate() -> tuple[Tensor, TextEmbedding]:
             image = patch_embeddings(states, tower.ln_post, tower.proj)
-            return image, ahead.take(question, relevance.text)
+            return image, reading.embedding()
 
         def sentence() -> Tensor:
             return handed_out(self._passes.run(lambda: tower.encode_sentence(question))[0])
 
-        (image, read), seconds = self._passes.run(relate)
-        text = read.text
+        (image, embedding), seconds = self._passes.run(relate)
+        text = embedding.text
         tokens = VisualTokens(
             features=picture.features,
             clip_image=handed_out(image),
@@ -217,8 +220,8 @@ class Model(Answering):
             input_ids,
             tokens,
             seconds,
-            read.stretches,
-            read.words,
+            embedding.stretches,
+            embedding.words,
             layers,
         )
 
@@ -230,14 +233,11 @@ class Model(Answering):
         relevance: RelevanceOptions = AS_RELEASED,
         together: bool = False,
     ) -> View:
-        """`look`, then `ask`."""
-        picture = self.look(image, aspect, self.reading(question, relevance))
-        return self.ask(picture, question, relevance, together)
-
-    def reading(self, question: str, relevance: RelevanceOptions = AS_RELEASED) -> Beside | None:
-        """What `look` can do beside the vision pass where this will be asked next."""
-        ahead = self._ahead
-        return None if ahead is None else lambda: ahead.read(question, relevance.text)
+        """`look`, then `ask`; on a GPU the question is read during the vision pass."""
+        tower = self.text_tower
+        text_pass = None if tower is None else TextPass(tower, question, relevance.text)
+        picture = self.look(image, aspect, None if text_pass is None else text_pass.run)
+        return self.ask(picture, question, relevance, together, text_pass)
 
     @property
     def closed(self) -> bool:

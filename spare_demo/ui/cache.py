@@ -1,7 +1,4 @@
-"""Pictures that came with the program, encoded once for all visitors.
-
-A visitor's own picture never gets in here: it lives in their visit and goes with it.
-"""
+"""What is kept for every visitor: of public pictures only, never of a visitor's own."""
 
 from __future__ import annotations
 
@@ -14,30 +11,33 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Seen(Generic[K, V]):
-    """The latest few of what may be shared, made when first asked for."""
+class SharedCache(Generic[K, V]):
+    """The latest few values that may be shared."""
 
-    def __init__(self, shared: Callable[[K], bool], most: int) -> None:
-        """shared: whether a key's value may be kept for everyone. most: how many are kept."""
-        self._shared, self._most = shared, most
-        self._kept: OrderedDict[K, V] = OrderedDict()
+    def __init__(self, is_public: Callable[[K], bool], size: int) -> None:
+        """is_public: whether a key's value may be kept for everyone. size: how many are kept."""
+        self._is_public, self._size = is_public, size
+        self._values: OrderedDict[K, V] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: K, make: Callable[[], V]) -> V:
-        """What is kept under the key, or what `make` gives; an error it raises passes through."""
+    def get(self, key: K) -> V | None:
+        """The value under a key, None where there is none."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        value = make()  # outside the lock: a slow picture keeps nobody waiting
-        if self._shared(key):
-            with self._lock:
-                self._kept[key] = value
-                while len(self._kept) > self._most:
-                    self._kept.popitem(last=False)
-        return value
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        """Keep a value if its key is public; the least lately used one goes."""
+        if not self._is_public(key):
+            return
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self._size:
+                self._values.popitem(last=False)
 
     def keys(self) -> Collection[K]:
-        """What is kept, oldest use first."""
+        """The keys, the least lately used first."""
         with self._lock:
-            return list(self._kept)
+            return list(self._values)

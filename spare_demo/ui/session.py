@@ -17,14 +17,13 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Answer, Model, Picture
-from spare_demo.models.generate.passes import Beside
 from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
 from spare_demo.pruners.options import title_of
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
-from spare_demo.ui.cache import Seen
+from spare_demo.ui.cache import SharedCache
 
 SLOTS = ("A", "B")
 
@@ -107,8 +106,8 @@ class Guide:
     def __init__(self, model: Model, settings: Settings, public: Collection[str] = ()) -> None:
         """public: digests of files that are no visitor's own; what they hold is kept for all."""
         self.model, self.settings = model, settings
-        self._seen: Seen[tuple[str, Aspect], tuple[Picture, Canvas]] = Seen(
-            lambda key: key[0] in public, most=_KEPT_FOR_ALL
+        self._pictures: SharedCache[tuple[str, Aspect], tuple[Picture, Canvas]] = SharedCache(
+            lambda key: key[0] in public, _KEPT_FOR_ALL
         )
 
     def look(
@@ -128,17 +127,18 @@ class Guide:
         self.check_size(path)
         key = (digest(path), self.model.aspect(choices.aspect))
         if before is not None and before.key == key:
-            picture, canvas = before.picture, before.canvas
+            looked: tuple[Picture, Canvas] | None = before.picture, before.canvas
         else:
-            reading = self.model.reading(question, choices.relevance)
-            picture, canvas = self._seen.get(key, lambda: self._see(path, key[1], reading))
-        view = self.model.ask(picture, question, choices.relevance, choices.together)
+            looked = self._pictures.get(key)
+        if looked is not None:
+            picture, canvas = looked
+            view = self.model.ask(picture, question, choices.relevance, choices.together)
+        else:
+            photo = open_picture(path, max_pixels=self.settings.max_pixels)
+            view = self.model.encode(photo, question, key[1], choices.relevance, choices.together)
+            picture, canvas = view.picture, Canvas(view.photo, view.grid)
+            self._pictures.put(key, (picture, canvas))
         return Visit(key, picture, canvas, explore(view, self._methods(choices)), choices)
-
-    def _see(self, path: str, aspect: Aspect, beside: Beside | None) -> tuple[Picture, Canvas]:
-        photo = open_picture(path, max_pixels=self.settings.max_pixels)
-        picture = self.model.look(photo, aspect, beside)
-        return picture, Canvas(picture.photo, picture.grid)
 
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""

@@ -2,37 +2,21 @@
 
 from __future__ import annotations
 
-import pytest
-
-from spare_demo.ui.cache import Seen
+from spare_demo.ui.cache import SharedCache
 
 
-def test_what_may_be_shared_is_made_once_and_the_rest_each_time() -> None:
-    seen: Seen[str, int] = Seen(lambda key: key != "private", most=4)
-    made: list[str] = []
-
-    def make(key: str) -> int:
-        made.append(key)
-        return len(made)
-
-    got = [seen.get(key, lambda key=key: make(key)) for key in ("a", "private", "a", "private")]
-    assert got == [1, 2, 1, 3]
-    assert list(seen.keys()) == ["a"]
+def test_only_what_is_public_is_kept() -> None:
+    cache: SharedCache[str, int] = SharedCache(lambda key: key != "private", size=4)
+    cache.put("a", 1)
+    cache.put("private", 2)
+    assert (cache.get("a"), cache.get("private"), cache.get("b")) == (1, None, None)
+    assert list(cache.keys()) == ["a"]
 
 
 def test_the_least_lately_used_goes_first() -> None:
-    seen: Seen[int, int] = Seen(lambda key: True, most=2)
-    for key in (1, 2, 1, 3):
-        seen.get(key, lambda key=key: key)
-    assert list(seen.keys()) == [1, 3]
-
-
-def test_what_could_not_be_made_is_asked_for_again() -> None:
-    seen: Seen[int, int] = Seen(lambda key: True, most=2)
-
-    def fail() -> int:
-        raise ValueError("unreadable")
-
-    with pytest.raises(ValueError, match="unreadable"):
-        seen.get(1, fail)
-    assert seen.get(1, lambda: 5) == 5
+    cache: SharedCache[int, int] = SharedCache(lambda key: True, size=2)
+    cache.put(1, 10)
+    cache.put(2, 20)
+    assert cache.get(1) == 10
+    cache.put(3, 30)
+    assert list(cache.keys()) == [1, 3]

@@ -13,7 +13,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source, open_picture
 from spare_demo.images.preprocess import fit
 from spare_demo.models.base import Picture
-from spare_demo.models.generate.passes import Beside
+from spare_demo.models.generate.passes import ConcurrentPass
 from spare_demo.models.loading.clip_model import ClipModel
 from spare_demo.models.loading.text_tower import TextTower
 
@@ -44,12 +44,12 @@ class LlavaModel(ClipModel):
         self,
         image: Source,
         aspect: Aspect | None = None,
-        beside: Beside | None = None,
+        concurrent: ConcurrentPass | None = None,
     ) -> Picture:
         """As `Model.look`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
         photo = open_picture(image)
         fitted, grid = fit(photo, self.size, self.patch, self.aspect(aspect), self._fill)  # type: ignore[arg-type]
-        return self._see(photo, self._normalise(fitted), grid, beside)
+        return self._see(photo, self._normalise(fitted), grid, concurrent)
 
     def _normalise(self, fitted: Image.Image) -> Tensor:
         """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""

@@ -18,7 +18,7 @@ from transformers.image_processing_utils import select_best_resolution
 from spare_demo.images.geometry import Aspect, tiled
 from spare_demo.images.load import Source, open_picture
 from spare_demo.models.base import ModelError, Picture
-from spare_demo.models.generate.passes import Beside
+from spare_demo.models.generate.passes import ConcurrentPass
 from spare_demo.models.loading.clip_model import ClipModel
 
 
@@ -43,7 +43,7 @@ class LlavaNextModel(ClipModel):
         self,
         image: Source,
         aspect: Aspect | None = None,
-        beside: Beside | None = None,
+        concurrent: ConcurrentPass | None = None,
     ) -> Picture:
         """As `Model.look`: "fixed" or "any", see the module's note."""
         photo = open_picture(image)
@@ -58,12 +58,12 @@ class LlavaNextModel(ClipModel):
             photo, image_grid_pinpoints=targets, return_tensors="pt"
         ).pixel_values
         if fixed:
-            return self._see(photo, pixels, grid, beside)
+            return self._see(photo, pixels, grid, concurrent)
         base, *fine = grid.parts
         breaks = [base.n + (row + 1) * part.cols for part in fine for row in range(part.rows)]
         newline = self.hf.model.image_newline.detach().clone()
         return self._see(
-            photo, pixels, grid, beside, newline=newline, breaks=torch.tensor(breaks).long()
+            photo, pixels, grid, concurrent, newline=newline, breaks=torch.tensor(breaks).long()
         )
 
     def _check(self) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from spare_demo.images.geometry import Aspect, Grid
 from spare_demo.images.load import PictureError, Source, open_picture
 from spare_demo.models.base import ModelError, Picture, View
-from spare_demo.models.generate.passes import Beside, handed_out
+from spare_demo.models.generate.passes import ConcurrentPass, handed_out
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.model import Model
 
@@ -56,7 +56,7 @@ class QwenModel(Model):
         self,
         image: Source,
         aspect: Aspect | None = None,
-        beside: Beside | None = None,
+        concurrent: ConcurrentPass | None = None,
     ) -> Picture:
         """As `Model.look`; only "native".
 
@@ -81,7 +81,7 @@ class QwenModel(Model):
             seen = self.hf.get_image_features(pixels.to(self.device), thw.to(self.device))
             return seen.pooler_output[0]
 
-        features, seconds = self._passes.run(see, beside)
+        features, seconds = self._passes.run(see, concurrent)
         merge, patch = images.merge_size, images.patch_size
         rows, cols = (int(side) for side in thw[0, 1:])
         scale = (cols * patch / width, rows * patch / height)

@@ -17,8 +17,8 @@ from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
 
-Beside = Callable[[], Sequence[Tensor]]
-"""Work for `Passes.run` to do beside a pass; gives the tensors that it left on the device."""
+ConcurrentPass = Callable[[], Sequence[Tensor]]
+"""A second pass for `Passes.run`; returns the tensors that it left on the device."""
 
 # Allocators other than CUDA's raise a plain RuntimeError with one of these.
 _OUT = ("out of memory", "can't allocate memory", "not enough memory")
@@ -70,13 +70,15 @@ class Passes:
         self._second: torch.cuda.Stream | None = None
         self._closed = ""
 
-    def run(self, step: Callable[[], T], beside: Beside | None = None) -> tuple[T, float]:
+    def run(
+        self, step: Callable[[], T], concurrent: ConcurrentPass | None = None
+    ) -> tuple[T, float]:
         """Run one pass without gradients.
 
         Args:
             step: the pass.
-            beside: work that needs nothing of it, run at the same time on a CUDA device and not at
-                all elsewhere, where nothing is gained.
+            concurrent: a pass that needs nothing of it, run at the same time on a CUDA device and
+                not at all elsewhere, where nothing is gained.
 
         Returns:
             its result and its seconds, the device synchronised, waiting for the turn not counted.
@@ -91,7 +93,7 @@ class Passes:
             try:
                 synchronise(self._device)
                 started = time.perf_counter()
-                result = step() if beside is None else self._both(step, beside)
+                result = step() if concurrent is None else self._both(step, concurrent)
                 synchronise(self._device)
                 return result, time.perf_counter() - started
             except Exception as error:
@@ -105,7 +107,7 @@ class Passes:
             "goes on."
         )
 
-    def _both(self, step: Callable[[], T], beside: Beside) -> T:
+    def _both(self, step: Callable[[], T], concurrent: ConcurrentPass) -> T:
         if self._device.type != "cuda":
             return step()
         main = torch.cuda.current_stream(self._device)
@@ -114,7 +116,7 @@ class Passes:
         second.wait_stream(main)
         result = step()  # the longer one first, so that the GPU has work while the other is told
         with torch.cuda.stream(second):
-            left = beside()
+            left = concurrent()
         main.wait_stream(second)
         for tensor in left:  # made on one stream, read on the other
             tensor.record_stream(main)

@@ -11,7 +11,7 @@ from torch import Tensor
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models.base import ModelError, Picture
 from spare_demo.models.families.clip_tower import CLIP_READS, INPUTS, clip_reads
-from spare_demo.models.generate.passes import Beside, handed_out
+from spare_demo.models.generate.passes import ConcurrentPass, handed_out
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
@@ -40,14 +40,14 @@ class ClipModel(Model):
         photo: Image.Image,
         pixel_values: Tensor,
         grid: Grid | MultiGrid,
-        beside: Beside | None = None,
+        concurrent: ConcurrentPass | None = None,
         **further: Any,
     ) -> Picture:
         """One pass over v views of p patches, as the `Picture` of its n visual tokens.
 
         Args:
             pixel_values: (v, 3, S, S) or (1, v, 3, S, S), float32, CPU.
-            beside: as of `Model.look`.
+            concurrent: as of `Model.look`.
             further: other fields of `Picture`.
         """
         layer = self._config.vision_feature_layer
@@ -70,7 +70,7 @@ class ClipModel(Model):
             states = torch.cat([hidden[i] for i in chosen], dim=-1)  # (v, 1 + p, w)
             return in_order(projector(states[:, 1:])), {i: hidden[i] for i in layers}
 
-        (features, hidden), seconds = self._passes.run(see, beside)
+        (features, hidden), seconds = self._passes.run(see, concurrent)
         # Outside the pass: plain tensors, which others may do any arithmetic with.
         hidden = {i: states.clone() for i, states in hidden.items()}
         states = torch.cat([hidden[i] for i in chosen], dim=-1)

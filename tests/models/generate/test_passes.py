@@ -66,5 +66,5 @@ def test_nobody_captures_a_graph_beside_a_pass(
 def test_the_second_stream_is_always_the_same(streams: list[Stream]) -> None:
     passes = Passes(torch.device("cuda", 0))
     for _ in range(3):
-        assert passes.run(lambda: 1, beside=list)[0] == 1
+        assert passes.run(lambda: 1, concurrent=list)[0] == 1
     assert len(streams) == 1

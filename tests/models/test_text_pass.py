@@ -1,4 +1,4 @@
-"""The question's text read beside the vision pass is the one read by itself."""
+"""The question read during the vision pass is the same as read in a pass of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from spare_demo.models import LlavaModel
+from spare_demo.models.text_pass import TextPass
 from spare_demo.relevance import RelevanceOptions, TextPieces
 
 QUESTION = "What colour is the circle?"
@@ -30,43 +31,28 @@ class Texts(list[None]):
 
 @pytest.mark.parametrize("question", [QUESTION, "", "far " * 90])
 @pytest.mark.parametrize("pieces", get_args(TextPieces))
-def test_what_was_read_ahead_is_taken_once(
+def test_a_pass_that_ran_during_the_vision_pass_is_not_run_again(
     tiny_model: LlavaModel, photo: Image.Image, question: str, pieces: TextPieces
 ) -> None:
+    assert tiny_model.text_tower is not None
     options = RelevanceOptions(text=pieces)
     picture = tiny_model.look(photo)
     usual = tiny_model.ask(picture, question, options)
-    reading = tiny_model.reading(question, options)
-    assert reading is not None
-    with torch.inference_mode():
-        reading()
+    text_pass = TextPass(tiny_model.text_tower, question, pieces)
+    with Texts(tiny_model) as texts, torch.inference_mode():
+        assert len(text_pass.run()) == len(texts) == bool(question)
     with Texts(tiny_model) as texts:
-        taken = tiny_model.ask(picture, question, options)
+        view = tiny_model.ask(picture, question, options, text_pass=text_pass)
         assert texts == []
-        again = tiny_model.ask(picture, question, options)
-        assert len(texts) == bool(question)
-    for view in (taken, again):
-        assert (view.text_stretches, view.text_words) == (usual.text_stretches, usual.text_words)
-        if usual.tokens.clip_text is None:
-            assert view.tokens.clip_text is None
-        else:
-            assert torch.equal(view.tokens.clip_text, usual.tokens.clip_text)
+    assert (view.text_stretches, view.text_words) == (usual.text_stretches, usual.text_words)
+    if usual.tokens.clip_text is None:
+        assert view.tokens.clip_text is None
+    else:
+        assert torch.equal(view.tokens.clip_text, usual.tokens.clip_text)
 
 
-def test_readings_that_nobody_takes_do_not_pile_up(tiny_model: LlavaModel) -> None:
-    for number in range(20):
-        reading = tiny_model.reading(f"Is it {number}?")
-        assert reading is not None
-        with torch.inference_mode():
-            reading()
-    assert tiny_model._ahead is not None and len(tiny_model._ahead._read) == 4
-    tiny_model._ahead._read.clear()
-
-
-def test_without_a_gpu_nothing_is_read_ahead(tiny_model: LlavaModel, photo: Image.Image) -> None:
+def test_a_question_is_encoded_once(tiny_model: LlavaModel, photo: Image.Image) -> None:
     with Texts(tiny_model) as texts:
-        tiny_model.look(photo, beside=tiny_model.reading(QUESTION))
-        assert texts == []
         tiny_model.encode(photo, QUESTION)
         assert len(texts) == 1
 
@@ -77,12 +63,14 @@ def test_on_a_gpu_both_towers_run_in_one_pass(tiny_folder: Any, photo: Image.Ima
     from spare_demo.models import load_model
 
     model = load_model(str(tiny_folder), device="cuda")
+    assert model.text_tower is not None
     usual = model.ask(model.look(photo), QUESTION)
     for _ in range(20):  # a missing wait would show sooner or later
+        text_pass = TextPass(model.text_tower, QUESTION, "stretches")
         with Texts(model) as texts:
-            picture = model.look(photo, beside=model.reading(QUESTION))
+            picture = model.look(photo, concurrent=text_pass.run)
             assert len(texts) == 1
-            view = model.ask(picture, QUESTION)
+            view = model.ask(picture, QUESTION, text_pass=text_pass)
             assert len(texts) == 1
         assert torch.equal(view.tokens.clip_text, usual.tokens.clip_text)
         torch.testing.assert_close(view.tokens.features, usual.tokens.features)
