@@ -152,12 +152,21 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
 
     model.hf.model.vision_tower.register_forward_hook(count)
     first, n = handlers.offered[0], handlers.tokens
-    aspect = model.aspect(None)
-    chosen = ("spare", "cdpruner", 0, aspect, -2, "stretches", min(64, n), None)
     visit, sent, picture = None, 0, 0
     for question in (first.question, "Another question?"):
-        given: tuple[Any, ...] = (first.path, question, *chosen, visit)
-        for shown in handlers.ask(*given):
+        for shown in handlers.ask(
+            image=first.path,
+            question=question,
+            method_a="spare",
+            method_b="cdpruner",
+            seed=0,
+            aspect=model.aspect(None),
+            relevance_layer=-2,
+            relevance_text="stretches",
+            together=False,
+            budget=min(64, n),
+            visit=visit,
+        ):
             visit = shown.get("visit", visit)
             if "stage" in shown:
                 stage = shown["stage"]

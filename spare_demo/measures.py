@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.tokens import as_indices
+from spare_demo.tokens.arrays import FloatArray
 
 Indices = Tensor | Sequence[int]
 
@@ -112,9 +113,9 @@ def svd_bound(features: Tensor, budgets: Sequence[int], *, relative: bool = Fals
 class Spread:
     """A measure over several seeds: mean, lowest and highest, each (len(budgets),) float64."""
 
-    mean: Tensor
-    low: Tensor
-    high: Tensor
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
 
 
 def random_spread(

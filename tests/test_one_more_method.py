@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from visits import controls
 
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
@@ -134,16 +135,16 @@ def test_on_the_page_and_in_the_api(picture: str, tiny_model: LlavaModel) -> Non
 @pytest.mark.usefixtures("_added")
 def test_its_picks_and_answer_are_on_the_page(picture: str, tiny_model: LlavaModel) -> None:
     handlers = Handlers(tiny_model, Settings(max_new_tokens=1))
-    asked = (picture, "Why?", "every-other:start=2", "last-ones:layer=2")
+    methods = {"method_a": "every-other:start=2", "method_b": "last-ones:layer=2"}
     shown: dict[str, Any] = {}
-    for step in handlers.ask(*asked, 0, "pad", -2, "stretches", 4, None, None):
+    for step in handlers.ask(**controls(picture, "Why?", budget=4, **methods)):
         shown |= step
     labels = {slot: told["label"] for slot, told in shown["stage"]["methods"].items()}
     assert labels == {"A": "A Every other (start=2)", "B": "B Last ones (layer=2)"}
     assert "A Every other (start=2) · 4" in shown["answers"]
     layers = json.loads(shown["mail"])["slots"]["B"]
     assert layers["counts"] == [16, 16, 4]
-    assert shown["visit"].answers["B"].set_at(2).kept.tolist() == [12, 13, 14, 15]
+    assert shown["visit"].result.answers["B"].set_at(2).kept.tolist() == [12, 13, 14, 15]
 
 
 @pytest.mark.usefixtures("_added")
@@ -155,10 +156,11 @@ def test_one_inside_the_language_model_is_everywhere_too(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
-    plan = compared(picture, "Why?", "last-ones", "layer=2")["plans"]["last-ones"]
+    whole = compared(picture, "Why?", "last-ones", "layer=2")
+    plan = whole["plans"]["last-ones"]
     assert "Last ones (layer=2)" in capsys.readouterr().out
     assert plan["per_layer"] == [16, 16, 3]
-    assert plan["kept"][-1]["patches"] == [13, 14, 15]
+    assert whole["answers"]["last-ones"]["layer_sets"][-1]["kept"] == [13, 14, 15]
     assert ("Last ones", "last-ones") in menu(tiny_model.reason_against)
     assert "`last-ones.layer` | 1 | 1 to 2" in markdown()
     sent = (picture, "Why?", "last-ones", "random", 4, 0)

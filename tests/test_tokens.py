@@ -114,8 +114,6 @@ def test_selection_refuses_what_is_no_set_of_patches(order: object, sentence: st
 def test_selection_refuses_fields_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="one gain per pick"):
         Selection([0, 1], gain=torch.ones(3))
-    with pytest.raises(ValueError, match="merged rows"):
-        Selection([0, 1], sources=torch.ones(2, 4))
     with pytest.raises(ValueError, match="one row of sources"):
         Selection([0, 1], features=torch.ones(2, 3), sources=torch.ones(3, 4))
     with pytest.raises(ValueError, match="merged features"):

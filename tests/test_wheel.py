@@ -76,7 +76,7 @@ def test_the_installed_program_compares(installed: Path, tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "out" / "result.json").read_text())
     assert result["answers"]["unpruned"]["text"] == example["answer"]
-    assert result["model"]["name"] == "built-in"
+    assert result["model"] == "built-in"
 
 
 def test_the_installed_program_serves(installed: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -142,8 +142,6 @@ def kl_curves(
     model: Model,
     exploration: Exploration,
     whole: Answer,
-    budgets: Sequence[int] = KL_BUDGETS,
-    seeds: Sequence[int] = KL_SEEDS,
 ) -> Iterator[KlCurves]:
     """Measure the KL of every label and of random picks, a prefill each, budget after budget.
 
@@ -151,8 +149,8 @@ def kl_curves(
     Yields what there is after every budget, ascending, so that a page can draw it.
     """
     view, n = exploration.view, exploration.n
-    ks = [*sorted({k for k in budgets if 1 <= k < n}), n]
-    randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in seeds}
+    ks = [*sorted({k for k in KL_BUDGETS if k < n}), n]
+    randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in KL_SEEDS}
     methods = {label: m for label, m in exploration.methods.items() if isinstance(m, Pruner)}
     by_hand = {
         label: kept for label, kept in exploration.methods.items() if not isinstance(kept, Pruner)
@@ -170,7 +168,7 @@ def kl_curves(
         # All tokens are the unpruned prompt.
         row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)
         if k < n:
-            chosen = exploration.selections(k) | exploration.plans_within(k)
+            chosen = exploration.selections(k) | exploration.plans(k)[0]
             chosen |= {label: picks.prefix(k) for label, picks in randoms.items()}
             row |= {label: measured(chosen[label]) for label in series if label in chosen}
         for label, kl in row.items():

@@ -31,7 +31,7 @@ class CostRow:
     new_tokens: int
     prefill_seconds: float
     decode_seconds: float
-    prefill_operations: float
+    prefill_operations: int
     """Floating-point operations of the prefill, by arithmetic; 0 where that is not known."""
     kv_cache_bytes: int
     allocated_bytes: int

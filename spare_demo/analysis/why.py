@@ -25,6 +25,9 @@ from spare_demo.pruners import Pruner
 from spare_demo.pruners.views import view_members
 from spare_demo.tokens import Selection, VisualTokens, as_indices
 
+STAND_INS = 8
+"""How many kept tokens are named as standing in for a lost one."""
+
 
 @dataclass(frozen=True, eq=False)
 class Weighing:
@@ -124,10 +127,10 @@ def weigh(method: Pruner, tokens: VisualTokens, order: Indices, step: int) -> We
     return Weighing(step, _novelty(tokens, picks[:step]), magnitude, text, picked)
 
 
-def stand_ins(features: Tensor, kept: Indices, patch: int, most: int = 8) -> StandIns:
+def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
     """The projection of one token onto the span of the kept ones, by its largest coefficients.
 
-    features: (n, d). kept: (k,) indices, k >= 1, any order. most: how many tokens to name.
+    features: (n, d). kept: (k,) indices, k >= 1, any order.
     Where kept tokens depend on each other there are many ways to write the projection; this is
     the one with the smallest coefficients (least squares of least norm). Coefficients that are
     rounding alone are left out.
@@ -145,7 +148,7 @@ def stand_ins(features: Tensor, kept: Indices, patch: int, most: int = 8) -> Sta
     coefficients = along / length
     rest = float(((target - along @ unit) / norms[patch]).square().sum())
     first = coefficients.abs().sort(descending=True, stable=True).indices
-    named = [int(i) for i in first if float(shares[i]) > 1e-9][:most]
+    named = [int(i) for i in first if float(shares[i]) > 1e-9][:STAND_INS]
     return StandIns(
         tuple(int(rows[i]) for i in named),
         tuple(float(coefficients[i]) for i in named),
@@ -159,7 +162,7 @@ def leftover(tokens: VisualTokens, selection: Selection) -> Tensor | None:
 
     Over all views jointly, as the language model gets them, while novelty is view by view.
     """
-    if selection.features is not None:
+    if selection.merged:
         return None
     return measures.leftover_share(tokens.features, selection.order).cpu()
 
@@ -181,8 +184,8 @@ def why(
         raise ValueError(f"There is no patch {patch}. Choose one from 0 to {tokens.n - 1}.")
     if label in exploration.inside:
         raise ValueError(
-            f"{exploration.titles[label]} keeps other patches in each layer of the language model, "
-            "from attention and states there. Look at its layers, or at another method."
+            f"{getattr(method, 'title', label)} keeps other patches in each layer of the language "
+            "model, from attention and states there. Look at its layers, or at another method."
         )
     selection = exploration.selections(budget)[label]
     order = selection.order.tolist()
@@ -195,7 +198,7 @@ def why(
     winner = weighed.picked if weighed else None
     relevance = exploration.view.relevance
     left, ins = None, None
-    if selection.features is None:
+    if not selection.merged:
         left = 0.0
         if rank is None:
             ins = stand_ins(tokens.features, selection.order, patch)

@@ -31,8 +31,7 @@ from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.citation import cite
 from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import write
-from spare_demo.results.record import read_pick_lists
-from spare_demo.results.reopen import reopen
+from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.settings import Settings
 
 
@@ -164,49 +163,49 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.image is not None:
         photo = open_picture(arguments.image, settings.max_pixels)
     text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
-    opened = reopen(text, photo)
-    for note in opened.notes:
+    saved = read_result(text, photo)
+    for note in saved.notes:
         print(textwrap.fill(note, 96))
-    found = opened.comparison
+    first = saved.result
     if not arguments.again:
-        _write(found, arguments, text)
+        _write(first, arguments, text)
         return
-    if not opened.pictured:
+    if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
-    bits = bits_of(found.revision) if arguments.bits is None else arguments.bits
-    model = _load(arguments.model or found.model, bits, arguments)
-    again = finish(model, found.request)
+    bits = bits_of(first.revision) if arguments.bits is None else arguments.bits
+    model = _load(arguments.model or first.model, bits, arguments)
+    again = finish(model, first.request)
     _write(again, arguments)
-    print(textwrap.fill(_repeated(found, again), 96))
+    print(textwrap.fill(_repeated(first, again), 96))
 
 
-def _repeated(found: Result, again: Result) -> str:
+def _repeated(first: Result, again: Result) -> str:
     """Whether the model came to the same as the file says."""
-    titles = {UNPRUNED: "All tokens", **again.exploration.titles}
+    titles = {UNPRUNED: "All tokens", **again.titles}
     other = [
         f"{titles[label]} keeps other tokens"
         for label, selection in again.selections.items()
-        if selection.order.tolist() != found.selections[label].order.tolist()
+        if selection.order.tolist() != first.selections[label].order.tolist()
     ]
     other += [
         f"{titles[label]} keeps other tokens in some layers"
         for label in again.plans
-        if _by_layer(again.answers[label]) != _by_layer(found.answers[label])
+        if _by_layer(again.answers[label]) != _by_layer(first.answers[label])
     ]
     other += [
         f"{titles[label]} answers otherwise"
         for label, answer in again.answers.items()
-        if answer.token_ids != found.answers[label].token_ids
+        if answer.token_ids != first.answers[label].token_ids
     ]
-    if (again.model, again.revision) != (found.model, found.revision):
-        other.append(f"the file is of {found.model} {found.revision}")
+    if (again.model, again.revision) != (first.model, first.revision):
+        other.append(f"the file is of {first.model} {first.revision}")
     if not other:
         return "The same tokens and answers as in the file."
     return f"Not as in the file: {'; '.join(other)}."
 
 
 def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
-    return [(found.layer, found.kept.tolist()) for found in answer.layer_sets]
+    return [(layer.layer, layer.kept.tolist()) for layer in answer.layer_sets]
 
 
 def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
@@ -227,8 +226,8 @@ def _write(result: Result, arguments: argparse.Namespace, text: str | None = Non
 
 
 def _report(result: Result) -> None:
-    titles = {UNPRUNED: "All tokens", **result.exploration.titles}
-    print(f"\n{result.view.question or '(no question)'}\n")
+    titles = {UNPRUNED: "All tokens", **result.titles}
+    print(f"\n{result.question or '(no question)'}\n")
     rows = cost_rows(result.answers)
     print_table(
         ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
@@ -251,5 +250,5 @@ def _report(result: Result) -> None:
         newline_sentence(result.answers),
         allocated_sentence(rows),
     )
-    for sentence in (*result.exploration.notes, *filter(None, said)):
+    for sentence in (*result.notes, *filter(None, said)):
         print(textwrap.fill(sentence, 96))

@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 
 from spare_demo.comparison.request import UNPRUNED, Request
-from spare_demo.comparison.result import Result
-from spare_demo.comparison.selections import explore
+from spare_demo.comparison.result import Result, add_measures, start_result
+from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models import Answer, Model
@@ -32,25 +32,37 @@ def run(model: Model, request: Request) -> Iterator[Result]:
     view = model.encode(
         request.image, request.question, aspect, request.relevance, request.together
     )
-    budget = request.budget_of(view.tokens.n)
-    exploration = explore(view, request.labelled)
-    result = Result(
-        request=dataclasses.replace(request, image=view.photo, aspect=aspect),
-        exploration=exploration,
-        selections=exploration.selections(budget),
-        plans=exploration.plans(budget),
-        answers={},
-        model=model.name,
-        revision=model.revision,
+    settings = request.options(budget=request.budget_of(view.tokens.n), aspect=aspect)
+    exploration = explore(view, request.labelled, settings.budget_of(view.tokens.n))
+    start = start_result(exploration, settings, model.name, model.revision)
+    if start.refused:
+        raise ValueError(" ".join(start.refused.values()))
+    for result in answer_steps(model, exploration, start):
+        if not result.finished:
+            yield result
+    yield add_measures(result, exploration)
+
+
+def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iterator[Result]:
+    """Ask for the answers that a result lacks and that can be had at its budget, word by word.
+
+    Yields the result with the answers so far: first with those that it had, then after each step.
+    """
+    kept: dict[str, Selection | LayerPlan | None] = {
+        UNPRUNED: None,
+        **exploration.plans(result.budget)[0],
+        **result.selections,
+    }
+    labels = [label for label in (UNPRUNED, *result.methods) if label in kept]
+    answers = dict(result.answers)
+    partial_text = {label: "" for label in labels if label not in answers}
+    steps = model.stream_together(
+        exploration.view,
+        {label: kept[label] for label in partial_text},
+        result.settings.max_new_tokens,
     )
-    kept = {UNPRUNED: None, **result.plans, **result.selections}
-    labels = (UNPRUNED, *exploration.methods)
-    answers: dict[str, Answer] = {}
-    partial_text = dict.fromkeys(labels, "")
     yield dataclasses.replace(result, partial_text=dict(partial_text))
-    for step in model.stream_together(
-        view, {label: kept[label] for label in labels}, request.max_new_tokens
-    ):
+    for step in steps:
         for label, piece in step.items():
             if isinstance(piece, Answer):
                 answers[label] = piece
@@ -84,6 +96,14 @@ def compare(
     Raises as `Request` and `run` do.
     """
     request = Request(
-        image, question, pruners, budget, max_new_tokens, seed, aspect, relevance, together
+        image,
+        question,
+        pruners,
+        budget=budget,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        aspect=aspect,
+        relevance=relevance,
+        together=together,
     )
     return finish(model, request)

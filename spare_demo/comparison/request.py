@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
@@ -22,16 +23,11 @@ Chosen = dict[str, Pruner | Selection | LayerPlan]
 """What is compared, by the label it carries on the page and in result.json."""
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
-    """One question about one picture, for every method.
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions:
+    """How a question is asked, whatever the picture and the methods.
 
     Attributes:
-        image: anything `open_picture` takes.
-        question: blank for none; methods that need text then run in their text-free form.
-        methods: names of the table, or {label: Pruner | Selection | LayerPlan} for settings, for
-            one method twice, or for hand-made sets.
-        labelled: the same as methods and sets by label; see `choose`.
         budget: visual tokens kept, or a share of them such as "10%"; of methods inside the
             language model the average over its layers.
         max_new_tokens: longest answer.
@@ -41,28 +37,53 @@ class Request:
         together: spend the budget over all views of the picture, instead of equal shares.
 
     Raises:
-        ValueError: with a sentence to show: an unknown method, or a seed that is no whole number.
+        ValueError: with a sentence to show, for a seed that is no whole number.
     """
 
-    image: Source
-    question: str = ""
-    methods: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner")
-    budget: float | str = 64
+    budget: int | float | str = 64
     max_new_tokens: int = 64
     seed: int = 0
     aspect: Aspect | None = None
     relevance: RelevanceOptions = RelevanceOptions()
     together: bool = False
-    labelled: Chosen = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "question", self.question.strip())
         object.__setattr__(self, "seed", read_seed(self.seed))
-        object.__setattr__(self, "labelled", choose(self.methods, self.seed))
 
     def budget_of(self, n: int) -> int:
         """The budget as a number of a picture's n tokens, 1..n; ValueError for any other."""
         return read_budget(self.budget, n)
+
+    def options(self, **changes: Any) -> RequestOptions:
+        """The options alone, some of them changed."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(RequestOptions)}
+        return RequestOptions(**(values | changes))
+
+
+@dataclass(frozen=True, eq=False)
+class Request(RequestOptions):
+    """One question about one picture, for every method.
+
+    Attributes, beside those of `RequestOptions`:
+        image: anything `open_picture` takes.
+        question: blank for none; methods that need text then run in their text-free form.
+        methods: names of the table, or {label: Pruner | Selection | LayerPlan} for settings, for
+            one method twice, or for hand-made sets.
+        labelled: the same as methods and sets by label; see `choose`.
+
+    Raises:
+        ValueError: also for an unknown method.
+    """
+
+    image: Source
+    question: str = ""
+    methods: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner")
+    labelled: Chosen = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "question", self.question.strip())
+        object.__setattr__(self, "labelled", choose(self.methods, self.seed))
 
 
 def choose(

@@ -6,6 +6,7 @@ budget is then a prefix, so that moving the budget costs next to nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from spare_demo.models import View
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.pruners.options import title_of
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens.arrays import FloatArray
 
 Curve = Sequence[float | None]
 """One value for each budget, None where there is none."""
@@ -46,7 +47,7 @@ class Curves:
     errors: dict[str, tuple[float, ...]]
     points: dict[str, tuple[int, float]]
     random: measures.Spread
-    bound: Tensor
+    bound: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,10 @@ class Exploration:
     that needs a set.
 
     methods: what was run under each label, text-free stand-ins included.
-    full: the picks of all n tokens of the nested methods, and the hand-made sets as they are.
-    select_seconds: wall time of each entry of `full` that a method made (all n picks at once).
-        Greedy methods run together on one matrix of cosines: each carries the time of all.
+    full: the picks of the nested methods, in the order picked, as many as were asked for; and the
+        hand-made sets as they are.
+    select_seconds: wall time of each entry of `full` that a method made. Greedy methods run
+        together on one matrix of cosines: each carries the time of all.
     notes: sentences for the visitor, such as that the text part is off.
     """
 
@@ -76,26 +78,10 @@ class Exploration:
         """Number of visual tokens, the largest budget."""
         return self.view.tokens.n
 
-    @property
-    def titles(self) -> dict[str, str]:
-        """What to call each label on a picture: what ran by its title, or a label of one's own."""
-        return {
-            label: title_of(method, PRUNERS)
-            if isinstance(method, Pruner) and label.partition(":")[0] in PRUNERS
-            else label
-            for label, method in self.methods.items()
-        }
-
-    def renamed(self, names: Mapping[str, str]) -> Exploration:
-        """The same with a new label for each label; nothing is run again."""
-        return Exploration(
-            view=self.view,
-            methods={names[label]: method for label, method in self.methods.items()},
-            full={names[label]: picks for label, picks in self.full.items()},
-            select_seconds={names[label]: t for label, t in self.select_seconds.items()},
-            notes=self.notes,
-            _made={(names[label], k): made for (label, k), made in self._made.items()},
-        )
+    def with_set(self, label: str, picks: Selection) -> Exploration:
+        """The same with a set made by hand beside it; nothing is run again."""
+        methods, full = {**self.methods, label: picks}, {**self.full, label: picks}
+        return dataclasses.replace(self, methods=methods, full=full)
 
     def selections(self, budget: int) -> dict[str, Selection]:
         """What each label keeps at this budget; a set made by hand is itself at every budget.
@@ -109,9 +95,11 @@ class Exploration:
         }
 
     def seconds_to_select(self, label: str, budget: int) -> float | None:
-        """Wall time of what a label keeps; of a nested method that of all n picks, which serve
-        every budget. None for sets made by hand, methods inside the language model, and a budget
-        that nothing was kept at yet."""
+        """Wall time of what a label keeps; of a nested method that of all its picks in `full`.
+
+        None for sets made by hand, methods inside the language model, and a budget that nothing was
+        kept at yet.
+        """
         if label in self.select_seconds:
             return self.select_seconds[label]
         return self._made[label, budget][1] if (label, budget) in self._made else None
@@ -125,63 +113,32 @@ class Exploration:
             if isinstance(method, LayerPruner | LayerPlan)
         )
 
-    def plans(self, budget: int) -> dict[str, LayerPlan]:
-        """The schedule of each label of `inside`; a ready-made plan is itself at every budget.
+    def plans(self, budget: int) -> tuple[dict[str, LayerPlan], dict[str, str]]:
+        """The schedule of each label of `inside` at a budget, and why a label has none at it.
 
-        Raises ValueError if one of them cannot meet the budget; the message says which it can.
+        A ready-made plan is itself at every budget.
         """
-        return {label: self.plan(label, budget) for label in self.inside}
-
-    def plans_within(self, budget: int) -> dict[str, LayerPlan]:
-        """As `plans`, without the methods that cannot meet the budget."""
-        n, layers = self.n, self.view.layers
-        return {
-            label: self.plan(label, budget)
-            for label in self.inside
-            if not isinstance(method := self.methods[label], LayerPruner)
-            or budget >= min(n, method.lowest(n, layers))
-        }
-
-    def plan(self, label: str, budget: int) -> LayerPlan:
-        """The schedule of one label of `inside`; raises as `plans`."""
-        method = self.methods[label]
-        if isinstance(method, LayerPlan):
-            return method
-        assert isinstance(method, LayerPruner)
-        return method.plan(self.view, budget)
-
-    def with_gaps(self, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
-        """Curves by label, with an empty one for each label of `inside` that has none.
-
-        So that what is drawn of a label has the colour of its place among the methods.
-        """
-        empty = (None,) * points
-        return {
-            label: curves.get(label, empty)
-            for label in self.methods
-            if label in curves or label in self.inside
-        }
-
-    def said_of_inside(self, names: Mapping[str, str], error: bool) -> str:
-        """What a curve against k means for the labels of `inside`: a sentence each, or "".
-
-        names: what to call each label. error: whether the curve is the reconstruction error.
-        """
-        said = []
+        plans, refused = {}, {}
         for label in self.inside:
             method = self.methods[label]
-            if not isinstance(method, LayerPruner):
-                continue
-            if error:
-                said.append(
-                    f"{names[label]} has no error of one set: it keeps other tokens in each layer."
-                )
-                continue
-            counted = " as its paper counts it" if method.counting_note else ""
-            least = method.lowest(self.n, self.view.layers)
-            below = f"; below {least} it has no schedule" if least > 1 else ""
-            said.append(f"k of {names[label]} is the average over layers{counted}{below}.")
-        return " ".join(said)
+            try:
+                if isinstance(method, LayerPruner):
+                    method = method.plan(self.view, budget)
+                assert isinstance(method, LayerPlan)
+                plans[label] = method
+            except ValueError as error:
+                refused[label] = str(error)
+        return plans, refused
+
+    @cached_property
+    def complete(self) -> dict[str, Selection]:
+        """The picks of all n tokens of the nested methods; made when they are first needed."""
+        short = {
+            label: method
+            for label, method in self.methods.items()
+            if isinstance(method, Pruner) and label in self.full and len(self.full[label]) < self.n
+        }
+        return self.full | _select(short, self.view.tokens, self.n)[0]
 
     @cached_property
     def weights(self) -> dict[str, Tensor | None]:
@@ -205,7 +162,7 @@ class Exploration:
             if isinstance(method, Selection):
                 points[label] = (method.size, self._error(x, method))
             elif method.nested:
-                order = self.full[label].order
+                order = self.complete[label].order
                 curve = measures.reconstruction_curve(x, order, budgets, relative=True)
                 errors[label] = tuple(curve.tolist())
             else:
@@ -224,7 +181,8 @@ class Exploration:
             return method
         assert isinstance(method, Pruner)
         if method.nested:
-            return self.full[label].prefix(k)
+            picks = self.full[label]
+            return (picks if k <= len(picks) else self.complete[label]).prefix(k)
         if (label, k) not in self._made:
             start = time.perf_counter()
             picks = method.select(self.view.tokens, k)
@@ -233,14 +191,17 @@ class Exploration:
 
     def _error(self, x: Tensor, selection: Selection) -> float:
         """Relative reconstruction error; x: `measures.compact` of the features."""
-        if selection.features is None:
+        if not selection.merged:
             return measures.reconstruction_error(x, selection.order, relative=True)
+        assert selection.features is not None  # it was made here
         features = self.view.tokens.features
         return measures.merged_error(features, selection.features, relative=True)
 
 
-def explore(view: View, chosen: Chosen) -> Exploration:
-    """Run every nested method once, for all n tokens, so that each budget is a prefix.
+def explore(view: View, chosen: Chosen, budget: int | None = None) -> Exploration:
+    """Run every nested method once, so that each budget up to the given one is a prefix.
+
+    budget: the largest that will be asked for; None for all n tokens.
 
     Without a question a method that needs one is replaced by its text-free form, and a note says
     so. Raises ValueError where there is no such form, a model has too few layers for a schedule, or
@@ -249,7 +210,6 @@ def explore(view: View, chosen: Chosen) -> Exploration:
     tokens = view.tokens
     methods: Chosen = {}
     full: dict[str, Selection] = {}
-    seconds: dict[str, float] = {}
     notes: list[str] = []
     for label, method in chosen.items():
         if isinstance(method, Selection):
@@ -279,15 +239,30 @@ def explore(view: View, chosen: Chosen) -> Exploration:
                 "order and overlap are of the patches that the rows grew from."
             )
         methods[label] = method
-        if method.nested and not isinstance(method, Greedy):
+    nested = {
+        label: method
+        for label, method in methods.items()
+        if isinstance(method, Pruner) and method.nested
+    }
+    picks, seconds = _select(nested, tokens, tokens.n if budget is None else budget)
+    return Exploration(view, methods, full | picks, seconds, tuple(notes))
+
+
+def _select(
+    methods: Mapping[str, Pruner], tokens: VisualTokens, k: int
+) -> tuple[dict[str, Selection], dict[str, float]]:
+    """What each method keeps, and its seconds; greedy methods run together."""
+    picks: dict[str, Selection] = {}
+    seconds: dict[str, float] = {}
+    for label, method in methods.items():
+        if not isinstance(method, Greedy):
             start = time.perf_counter()
-            full[label] = method.select(tokens, tokens.n)
+            picks[label] = method.select(tokens, k)
             seconds[label] = time.perf_counter() - start
     start = time.perf_counter()
     greedy = {label: method for label, method in methods.items() if isinstance(method, Greedy)}
-    full |= select_together(greedy, tokens, tokens.n)
-    seconds |= dict.fromkeys(greedy, time.perf_counter() - start)
-    return Exploration(view, methods, full, seconds, tuple(notes))
+    picks |= select_together(greedy, tokens, k)
+    return picks, seconds | dict.fromkeys(greedy, time.perf_counter() - start)
 
 
 def curve_budgets(n: int) -> tuple[int, ...]:

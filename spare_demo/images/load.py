@@ -7,8 +7,10 @@ a `PictureError` whose message can be shown as it stands: no path, no traceback,
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
+from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -36,6 +38,16 @@ _DAMAGED = (
 
 class PictureError(ValueError):
     """A picture that cannot be used; the message says what to do next and may be shown as is."""
+
+
+def file_digest(path: str | Path) -> str:
+    """sha256 of a file's bytes: uploads are told apart by what they hold, not by name."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def photo_digest(photo: Image.Image) -> str:
+    """sha256 of the upright RGB pixels: the same for one picture in any lossless format."""
+    return hashlib.sha256(photo.tobytes()).hexdigest()
 
 
 def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from PIL import Image
@@ -20,6 +20,7 @@ from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import VisualTokens
+from spare_demo.tokens.arrays import NOT_STORED
 
 
 class ModelError(RuntimeError):
@@ -131,13 +132,13 @@ class Answer:
             for the answer (joined.py) and the copy that a captured prefill keeps. 0 where that is
             not known.
         kept_per_layer: visual tokens in each layer of the language model, read from the cache.
-        first_logits: (vocab,) float32, CPU: the scores of the first new token; (0,) of an answer
-            read back from a file.
         ended: "end" the model closed its answer, "length" it reached the limit.
         log_probabilities: of each new token after those before it, in nats; the model's own, also
             where it was sampled or given.
         layer_sets: which visual tokens each layer got, where they leave on the way (a LayerPlan):
             one set for layer 0 and one for each stop. Empty where all layers get the same.
+        first_logits: (vocab,) float32, CPU: the scores of the first new token; (0,) of an answer
+            read back from a file.
     """
 
     text: str
@@ -148,13 +149,13 @@ class Answer:
     decode_seconds: float
     kv_cache_bytes: int
     kept_per_layer: tuple[int, ...]
-    first_logits: Tensor
     ended: Literal["end", "length"]
     newline_tokens: int = 0
-    prefill_operations: float = 0.0
+    prefill_operations: int = 0
     allocated_bytes: int = 0
     log_probabilities: tuple[float, ...] = ()
     layer_sets: tuple[LayerSet, ...] = ()
+    first_logits: Annotated[Tensor, NOT_STORED] = field(default_factory=lambda: torch.empty(0))
 
     @property
     def average_visual_tokens(self) -> float:

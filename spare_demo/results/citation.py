@@ -1,4 +1,4 @@
-"""One file to cite a comparison by: all that was found, its pictures, and how to repeat it."""
+"""One file to cite a result by: all that was found, its pictures, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import zipfile
 from collections.abc import Collection
 
 from spare_demo.comparison.request import UNPRUNED, choose, name_of
-from spare_demo.comparison.result import Result
+from spare_demo.comparison.result import MethodRecord, Result
 from spare_demo.models import CATALOGUE, bits_of
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS
 from spare_demo.render.png import png_bytes
 from spare_demo.results.drawings import PANELS, USUAL, drawings
-from spare_demo.results.export import png, result_text
-from spare_demo.results.record import versions
+from spare_demo.results.export import png
+from spare_demo.results.io import versions, write_result
 
-_THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same comparison gives the same bytes
+_THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same result gives the same bytes
 
 
-def cite(comparison: Result, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
+def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
     """A zip: result.json, each panel as PNG and SVG, the picture, and README.txt with the commands.
 
     Args:
-        panels: names of `drawings.PANELS`; one that this comparison lacks is left out.
+        panels: names of `drawings.PANELS`; one that this result lacks is left out.
         link: an address that reopens the settings, to stand in the README.
 
     Raises:
@@ -31,14 +31,14 @@ def cite(comparison: Result, panels: Collection[str] = USUAL, link: str | None =
     """
     if not panels:
         raise ValueError(f"Choose at least one picture: {', '.join(PANELS)}.")
-    files: dict[str, bytes] = {"result.json": result_text(comparison).encode()}
+    files: dict[str, bytes] = {"result.json": write_result(result).encode()}
     sentences: dict[str, str] = {}
-    for drawing in drawings(comparison, panels):
+    for drawing in drawings(result, panels):
         files[f"{drawing.name}.png"] = png(drawing.drawn.image)
         sentences[drawing.name] = drawing.drawn.sentence
         files[f"{drawing.name}.svg"] = drawing.svg.encode()
-    files["picture.png"] = png_bytes(comparison.view.photo)
-    files["README.txt"] = _readme(comparison, sentences, link).encode()
+    files["picture.png"] = png_bytes(result.photo)
+    files["README.txt"] = _readme(result, sentences, link).encode()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
         for name, data in files.items():
@@ -46,63 +46,64 @@ def cite(comparison: Result, panels: Collection[str] = USUAL, link: str | None =
     return archive.getvalue()
 
 
-def command_line(comparison: Result) -> str:
+def command_line(result: Result) -> str:
     """The command that asks the model again and comes to the same.
 
     Where a method was given settings that have no flag, or a set was made by hand, the command
     takes them from result.json.
     """
-    methods, request = comparison.exploration.methods, comparison.request
-    named = [_name(label, method, request.seed) for label, method in methods.items()]
+    settings = result.settings
+    named = [_name(label, record, settings.seed) for label, record in result.methods.items()]
     start = ["python", "-m", "spare_demo", "compare"]
     if None in named:
         return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
     flags = {
-        "--model": comparison.model,
-        "--bits": bits_of(comparison.revision),
-        "--budget": comparison.budget,
-        "--seed": request.seed,
-        "--max-new-tokens": request.max_new_tokens,
-        "--aspect": request.aspect,
-        "--relevance-layer": request.relevance.layer,
-        "--relevance-text": request.relevance.text,
+        "--model": result.model,
+        "--bits": bits_of(result.revision),
+        "--budget": result.budget,
+        "--seed": settings.seed,
+        "--max-new-tokens": settings.max_new_tokens,
+        "--aspect": settings.aspect,
+        "--relevance-layer": settings.relevance.layer,
+        "--relevance-text": settings.relevance.text,
         "--out": "again",
     }
     words = [f"{flag}={value}" for flag, value in flags.items()]
-    words += ["--together"] if request.together else []
-    asked = ["picture.png", comparison.view.question]
+    words += ["--together"] if settings.together else []
+    asked = ["picture.png", result.question]
     names = [name for name in named if name is not None]
     # After "--", so that a question may begin with a dash.
     return shlex.join([*start, *words, "--methods", *names, "--", *asked])
 
 
-def _name(label: str, method: object, seed: int) -> str | None:
+def _name(label: str, record: MethodRecord, seed: int) -> str | None:
     """What --methods calls this one, or None if that would make another method or label."""
-    if not isinstance(method, Pruner) or method.name not in PRUNERS:
+    if record.name not in PRUNERS:
         return None
+    method = record.method()
     name = name_of(method)
     same = list(choose((name,), seed).values()) == [method]
     return name if same and (label == name or label.startswith(f"{name} (")) else None
 
 
-def _readme(comparison: Result, sentences: dict[str, str], link: str | None) -> str:
-    found = comparison.answers
-    titles = {UNPRUNED: "All tokens", **comparison.exploration.titles}
+def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
+    found = result.answers
+    titles = {UNPRUNED: "All tokens", **result.titles}
     answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in found.items())
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     opened = f"\nThe same settings on the page:\n  {link}\n" if link else ""
-    model = comparison.model
+    model = result.model
     local = model not in CATALOGUE and "/" not in model  # its path is nobody else's business
     where = f"There --model needs the path of the folder {model}.\n" if local else ""
     return (
-        f"Question: {comparison.view.question or '(none)'}\n"
-        f"Model: {comparison.model} {comparison.revision}\n"
+        f"Question: {result.question or '(none)'}\n"
+        f"Model: {result.model} {result.revision}\n"
         f"Answers:\n{answers}\n\n"
         f"Draw this again, without a model, from result.json (it holds the picture):\n"
         f"  python -m spare_demo compare --from result.json --out again\n"
         f"Ask the model again:\n"
-        f"  {command_line(comparison)}\n{where}{opened}\n"
+        f"  {command_line(result)}\n{where}{opened}\n"
         f"Made with {packages}.\n\n"
         f"{captions}\n"
     )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.comparison.result import Result
+from spare_demo.comparison.result import MethodRecord, Result, add_gaps, inside_note
 from spare_demo.comparison.selections import Curve
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.render import (
@@ -68,8 +68,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
     """
     if unknown := [name for name in panels if name not in PANELS]:
         raise ValueError(f"There is no panel {unknown[0]!r}. Choose from: {', '.join(PANELS)}.")
-    exploration = comparison.exploration
-    titles, canvas = exploration.titles, Canvas(comparison.view.photo, comparison.view.grid)
+    titles, canvas = comparison.titles, Canvas(comparison.photo, comparison.grid)
     colours = _coloured(comparison)
     slugs = dict(zip(colours, _slugs(list(colours)), strict=True))
     # One scale for all methods; nothing left over at all still needs one.
@@ -89,7 +88,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
             drawn = pick_order(canvas, selection.order, colour, title)
             words = order_svg(canvas, selection.order, colour, title, drawn.sentence)
             yield Drawing(f"order-{named}", drawn, words)
-        weight = exploration.weights[label]
+        weight = comparison.weights[label]
         if "weight" in panels and weight is not None:
             drawn = weight_map(canvas, weight, title)
             words = map_svg(canvas, weight, f"Text weight, {title}", None, drawn.sentence)
@@ -113,7 +112,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
                 drawn.sentence,
             )
             yield Drawing(f"kept-{slugs[label]}-from-layer-{found.layer + 1}", drawn, words)
-    relevance = exploration.view.relevance
+    relevance = comparison.relevance
     if "relevance" in panels and relevance is not None:
         drawn = relevance_map(canvas, relevance)
         about = "Raw cosine between each patch and the question"
@@ -122,18 +121,18 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
     if "difference" in panels and len(comparison.selections) >= 2:
         yield _difference(comparison, canvas)
     if "comparison" in panels:
-        told = (comparison.view.question, _panels(comparison, canvas), _footer(comparison))
+        told = (comparison.question, _panels(comparison, canvas), _footer(comparison))
         yield Drawing("comparison", card(*told), card_svg(*told))
     yield from _curves(comparison, panels)
 
 
 def _difference(comparison: Result, canvas: Canvas) -> Drawing:
-    n = comparison.exploration.n
+    n = comparison.visual_tokens
     (a, kept_a), (b, kept_b) = list(comparison.selections.items())[:2]
     # Merged rows cannot be compared patch by patch; the patches that they grew from can.
-    titles = comparison.exploration.titles
+    titles = comparison.titles
     title_a, title_b = (
-        titles[label] if selection.features is None else f"{titles[label]} (picks)"
+        titles[label] if not selection.merged else f"{titles[label]} (picks)"
         for label, selection in ((a, kept_a), (b, kept_b))
     )
     shared = measures.jaccard(kept_a.kept, kept_b.kept, n)
@@ -144,7 +143,7 @@ def _difference(comparison: Result, canvas: Canvas) -> Drawing:
 
 
 def _coloured(comparison: Result) -> dict[str, Colour]:
-    labels = list(comparison.exploration.methods)
+    labels = list(comparison.methods)
     # As the curves have them.
     return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(labels)}
 
@@ -163,12 +162,12 @@ def _slugs(labels: list[str]) -> list[str]:
 
 
 def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
-    n, answers = comparison.exploration.n, comparison.answers
+    n, answers = comparison.visual_tokens, comparison.answers
     rows = {row.label: row for row in cost_rows(answers)}
     whole = answers[UNPRUNED]
     panels = [Panel(f"All {n} tokens", None, canvas.image, whole.text, [_cost(rows[UNPRUNED])])]
     for label, colour in _coloured(comparison).items():
-        title = comparison.exploration.titles[label]
+        title = comparison.titles[label]
         if label in comparison.plans:
             last = answers[label].layer_sets[-1]
             overlay = _layer_picture(comparison, canvas, label, last).image
@@ -176,7 +175,7 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
         else:
             kept = comparison.selections[label]
             overlay = selection_overlay(canvas, kept, colour, title).image
-            merged = "" if kept.features is None else "merged "
+            merged = "merged " if kept.merged else ""
             heading = f"{title}, {kept.size} {merged}of {n} tokens"
         same = answers[label].text == whole.text
         panels.append(
@@ -203,7 +202,7 @@ def _layer_picture(comparison: Result, canvas: Canvas, label: str, found: LayerS
         found.layer,
         comparison.plans[label].depth,
         _coloured(comparison)[label],
-        comparison.exploration.titles[label],
+        comparison.titles[label],
     )
 
 
@@ -220,7 +219,8 @@ def _footer(comparison: Result) -> str:
 
 def curve(comparison: Result) -> Rendered:
     """The error of every label against the number of tokens kept, as a figure."""
-    curves = comparison.exploration.curves
+    curves = comparison.reconstruction
+    assert curves is not None  # every finished result has them
     drawn = reconstruction_figure(
         curves.budgets,
         _series(comparison, curves.errors, len(curves.budgets)),
@@ -228,21 +228,22 @@ def curve(comparison: Result) -> Rendered:
         curves.bound.tolist(),
         comparison.budget,
     )
-    exploration = comparison.exploration
-    said = exploration.said_of_inside(exploration.titles, error=True)
+    said = inside_note(_by_title(comparison), error=True)
     return Rendered(drawn.image, f"{drawn.sentence} {said}".strip())
 
 
+def _by_title(comparison: Result) -> dict[str, MethodRecord]:
+    return {comparison.titles[label]: record for label, record in comparison.methods.items()}
+
+
 def _series(comparison: Result, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
-    exploration = comparison.exploration
-    every = exploration.with_gaps(curves, points)
-    return {exploration.titles[label]: curve for label, curve in every.items()}
+    every = add_gaps(curves, comparison.methods, points)
+    return {comparison.titles[label]: curve for label, curve in every.items()}
 
 
 def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
-    exploration, budget = comparison.exploration, comparison.budget
-    if "reconstruction" in panels:
-        curves = comparison.exploration.curves
+    budget = comparison.budget
+    if "reconstruction" in panels and (curves := comparison.reconstruction) is not None:
         random = curves.random
         sheet = curve_sheet(
             curves.budgets,
@@ -257,7 +258,7 @@ def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
     if "kl" in panels and (kl := comparison.kl) is not None:
         series = _series(comparison, kl.series, len(kl.budgets))
         sentence = kl_figure(kl.budgets, series, kl.random, budget).sentence
-        said = exploration.said_of_inside(exploration.titles, error=False)
+        said = inside_note(_by_title(comparison), error=False)
         sentence = f"{sentence} {said}".strip()
         y_title = "KL to the unpruned model (nats)"
         sheet = curve_sheet(kl.budgets, series, kl.random, budget, y_title, sentence)

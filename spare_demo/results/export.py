@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection
 from pathlib import Path
 
@@ -11,18 +10,18 @@ from PIL import Image
 from spare_demo.comparison.result import Result
 from spare_demo.render.png import png_bytes
 from spare_demo.results.drawings import USUAL, curve, drawings
-from spare_demo.results.record import record
+from spare_demo.results.io import write_result
 
 
 def write(
-    comparison: Result,
+    result: Result,
     folder: Path,
     panels: Collection[str] = USUAL,
-    result: str | None = None,
+    text: str | None = None,
 ) -> list[str]:
     """Write everything into `folder`, which is made if need be.
 
-    result: the text of result.json where the comparison was read from one; None makes it.
+    text: of result.json where the result was read from one; None makes it.
 
     Returns the names of the files; with the usual panels comparison.png, kept-….png per label (of
     a method inside the language model one for each layer where tokens leave), difference.png (of
@@ -30,20 +29,14 @@ def write(
     same to hover over in reconstruction.html, and result.json. Raises OSError if the folder cannot
     be written, ValueError for a panel that is not one of `drawings.PANELS`.
     """
-    made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(comparison, panels)}
+    made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(result, panels)}
     if "reconstruction" in panels:
-        made["reconstruction.html"] = _curve_page(comparison).encode()
-    made["result.json"] = (result or result_text(comparison)).encode()
+        made["reconstruction.html"] = _curve_page(result).encode()
+    made["result.json"] = (text or write_result(result)).encode()
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in made.items():
         (folder / name).write_bytes(data)
     return list(made)
-
-
-def result_text(comparison: Result) -> str:
-    """result.json, the picture included: `reopen` draws the same from it again."""
-    told = record(comparison, with_picture=True)
-    return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def png(image: Image.Image) -> bytes:
@@ -51,8 +44,8 @@ def png(image: Image.Image) -> bytes:
     return png_bytes(image, optimize=True, dpi=(300, 300))
 
 
-def _curve_page(comparison: Result) -> str:
-    drawn = curve(comparison)
+def _curve_page(result: Result) -> str:
+    drawn = curve(result)
     # The whole of plotly.js goes into the page, so that it opens without a network; its button
     # that uploads the chart does not.
     chart = drawn.image.to_html(

@@ -10,9 +10,8 @@ from spare_demo.analysis.cost import bytes_text, seconds_text
 from spare_demo.analysis.first_words import Candidate
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
-from spare_demo.pruners import LayerPruner
 from spare_demo.ui.panels import code_html
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.session import Visit
 
 
 def answers_html(
@@ -27,18 +26,18 @@ def answers_html(
         candidates: the likeliest first words, drawn once an answer is there.
     """
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
-    shown = visit.answered_budget or budget
-    for slot in SLOTS:
+    result = visit.result
+    asked = bool(result.answers or result.partial_text)
+    shown = result.budget if asked else budget
+    for slot, record in result.methods.items():
         kept = visit.exploration.selections(shown).get(slot)
-        method = visit.exploration.methods[slot]
-        count = f"{shown} on average"
-        if isinstance(method, LayerPruner) and method.counting_note:
-            count = f"{shown} as its paper counts"
         if kept is not None:
-            count = f"{kept.size}{'' if kept.features is None else ' merged'}"
-        names[slot] = f"{slot} {visit.titles[slot]} · {count}"
+            count = f"{kept.size}{' merged' if kept.merged else ''}"
+        else:
+            count = f"{shown} {'as its paper counts' if record.counting_note else 'on average'}"
+        names[slot] = f"{visit.titles[slot]} · {count}"
     cards = "".join(_card(label, name, visit) for label, name in names.items())
-    old = bool(visit.answers) and visit.answered_budget != budget
+    old = bool(visit.result.answers) and visit.result.budget != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.
     stale = (
         f'<p class="note stale-note"{"" if old else " hidden"}>'
@@ -89,19 +88,20 @@ def _share_text(share: float) -> str:
 
 
 def _card(label: str, name: str, visit: Visit) -> str:
-    answer = visit.answers.get(label)
-    kind = _kind(label)
-    if label in visit.refused:
+    result, kind = visit.result, _kind(label)
+    answer = result.answers.get(label)
+    if label in result.refused:
         said = _refusal(visit, label)
         return f'<section class="card {kind}"><h3>{escape(name)}</h3>{said}</section>'
     if answer is not None:
         words, figures = answer.text, _figures(answer)
-    elif label in visit.writing:
-        words, figures = visit.writing[label], "stopped" if visit.stopped else "answering …"
+    elif label in result.partial_text:
+        words = result.partial_text[label]
+        figures = "stopped" if visit.stopped else "answering …"
     else:
         words, figures = "", "not asked" if visit.stopped else "waits for its turn"
     verdict = ""
-    whole = visit.answers.get(UNPRUNED)
+    whole = result.answers.get(UNPRUNED)
     if answer is not None and whole is not None and label != UNPRUNED:
         verdict = f'<span class="verdict">{escape(_verdict(answer.text, whole.text))}</span>'
     said = _marked(words, whole.text if verdict and whole else words) or _no_words(answer)
@@ -118,12 +118,9 @@ def _no_words(answer: Answer | None) -> str:
 
 def _refusal(visit: Visit, slot: str) -> str:
     """Why a schedule cannot meet the budget, and a button to the least that it can."""
-    view, method = visit.exploration.view, visit.exploration.methods[slot]
-    least = ""
-    if isinstance(method, LayerPruner):
-        k = method.lowest(view.tokens.n, view.layers)
-        least = f'<button type="button" class="reach" data-k="{k}">Set the budget to {k}</button>'
-    return f'<p class="note">{escape(visit.refused[slot])} {least}</p>'
+    k = visit.result.methods[slot].least_budget
+    least = f'<button type="button" class="reach" data-k="{k}">Set the budget to {k}</button>'
+    return f'<p class="note">{escape(visit.result.refused[slot])} {least}</p>'
 
 
 def _figures(answer: Answer) -> str:

@@ -18,7 +18,7 @@ from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Model, Picture, View
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.results.record import read_pick_lists, record
+from spare_demo.results.io import read_pick_lists, to_json
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat import NumberAsSent, describe, describe_endpoint, photo_input
@@ -75,7 +75,7 @@ class Api:
                 max_new_tokens=self.settings.max_new_tokens,
                 seed=seed,  # type: ignore[arg-type]  # a number as it was sent
             )
-            return record(finish(self.model, request))
+            return to_json(finish(self.model, request))
 
         return _refusing(run)
 
@@ -105,10 +105,11 @@ class Api:
         def run() -> dict[str, Any]:
             view = self._view(image, question)
             k = read_budget(budget, view.tokens.n)
-            explored = explore(view, choose((method,), read_seed(seed)))
+            explored = explore(view, choose((method,), read_seed(seed)), k)
             if explored.inside:
+                title = getattr(explored.methods[method], "title", method)
                 raise ValueError(
-                    f"{explored.titles[method]} has no single token set: it chooses inside the "
+                    f"{title} has no single token set: it chooses inside the "
                     "language model, layer by layer. Ask /compare, which tells what they kept."
                 )
             selection, weight = explored.selections(k)[method], explored.weights[method]

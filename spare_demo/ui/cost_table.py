@@ -28,11 +28,11 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
 
     floor: the least time this device could take for an answer's prefill, where that is known.
     """
-    if {*visit.answers, *visit.refused} != {UNPRUNED, *SLOTS}:
+    if {*visit.result.answers, *visit.result.refused} != {UNPRUNED, *SLOTS}:
         return '<p class="note">Measured once all three answers are there.</p>'
-    names = {UNPRUNED: "All tokens", **{s: f"{s} {visit.titles[s]}" for s in SLOTS}}
-    rows = cost_rows(visit.answers)
-    floors = [floor(answer) for answer in visit.answers.values()]
+    names = {UNPRUNED: "All tokens", **visit.titles}
+    rows = cost_rows(visit.result.answers)
+    floors = [floor(answer) for answer in visit.result.answers.values()]
     lines = [
         _line("tokens in", [str(row.prompt_tokens) for row in rows]),
         _line("of them visual", [tokens_text(row) for row in rows]),
@@ -52,7 +52,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         f"<th scope='col' class='{row.label.lower()}'>{escape(names[row.label])}</th>"
         for row in rows
     )
-    notes = [newline_sentence(visit.answers), *_about_selecting(visit)]
+    notes = [newline_sentence(visit.result.answers), *_about_selecting(visit)]
     if visit.exploration.inside:
         notes.append(
             "Operations and cache are those of every layer with the tokens it got; the operations "
@@ -89,13 +89,13 @@ def _spanning(name: str, cells: Sequence[tuple[str, int]]) -> str:
 def _stages_before(visit: Visit, answers: int) -> Iterator[str]:
     """The lines of what comes before the language model."""
     view = visit.exploration.view
-    once = seconds_text(visit.picture.encode_seconds)
+    once = seconds_text(visit.exploration.view.picture.encode_seconds)
     yield _spanning("encode", [(f"{once}, once for this picture", answers)])
     once = seconds_text(view.relevance_seconds)
     yield _spanning("relevance", [(f"{once}, once for this question", answers)])
-    cells = [(_NONE, 1)]
+    cells, times = [(_NONE, 1)], visit.result.select_seconds
     # Methods that ran as one carry one time.
-    for seconds, run in groupby(filter(visit.answers.__contains__, SLOTS), _selecting(visit)):
+    for seconds, run in groupby(filter(visit.result.answers.__contains__, SLOTS), key=times.get):
         together = len(list(run))
         if seconds is None:
             cells += [(_NONE, 1)] * together
@@ -103,10 +103,6 @@ def _stages_before(visit: Visit, answers: int) -> Iterator[str]:
             said = seconds_text(seconds)
             cells.append((f"{said} together" if together > 1 else said, together))
     yield _spanning("select", cells)
-
-
-def _selecting(visit: Visit) -> Callable[[str], float | None]:
-    return lambda slot: visit.exploration.seconds_to_select(slot, visit.answered_budget)
 
 
 def _about_selecting(visit: Visit) -> Iterator[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, questions, world
-from spare_demo.ui.session import digest
 
 FOLDER = ASSETS / "examples"
 _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
@@ -34,7 +34,7 @@ def shipped() -> list[Example]:
 
 
 def _example(path: Path, question: str, answer: str) -> Example:
-    return Example(str(path), question, answer, digest(path))
+    return Example(str(path), question, answer, file_digest(path))
 
 
 def new_scene(folder: Path) -> Example:

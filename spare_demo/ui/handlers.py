@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,18 @@ import gradio as gr
 
 from spare_demo.analysis.answer_shift import change
 from spare_demo.analysis.first_words import first_words
-from spare_demo.comparison.request import UNPRUNED, read_budget, read_seed
+from spare_demo.comparison.request import UNPRUNED, Request, read_budget, read_seed
+from spare_demo.comparison.result import add_gaps, inside_note
 from spare_demo.images.geometry import Aspect
+from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
-from spare_demo.results.record import read_pick_lists
+from spare_demo.results.io import read_pick_lists
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
-from spare_demo.ui.cited import result_of
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.link_controls import link_of, opened
@@ -36,11 +37,9 @@ from spare_demo.ui.payload import (
     zip_mail,
 )
 from spare_demo.ui.per_layer import per_layer_mail
-from spare_demo.ui.permalink import MOST_CHARACTERS, Views
-from spare_demo.ui.session import SLOTS, Choices, Guide, Visit, digest
+from spare_demo.ui.permalink import MOST_CHARACTERS
+from spare_demo.ui.session import OWN, SLOTS, Guide, Visit, methods_by_slot
 from spare_demo.ui.studies import Studies
-
-LABELS = (UNPRUNED, *SLOTS)
 
 # Moving the slider asks again by itself where all answers take less than this.
 _QUICK = 2.0
@@ -55,9 +54,9 @@ def guarded(
 ) -> Callable[..., Iterator[Shown]]:
     """What goes wrong becomes a sentence in a place on the page; the rest stays as it is."""
 
-    def run(*inputs: Any) -> Iterator[Shown]:
+    def run(*inputs: Any, **controls: Any) -> Iterator[Shown]:
         try:
-            yield from handler(*inputs)
+            yield from handler(*inputs, **controls)
         except Exception as error:
             yield {place: panels.message_html(sentence(error))}
 
@@ -76,20 +75,26 @@ class Handlers:
         self.offered = examples.shipped()
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
-        self._finished: dict[tuple[str, str, Choices, int], Visit] = {}
+        self._finished: dict[Hashable, Visit] = {}
 
     def prepare(self) -> None:
         """Finish each example at the start's settings, so that choosing one shows its results."""
         settings, against = self.settings, self.model.reason_against
         first, last = (tuning.able(settings.methods[i], against) for i in (0, -1))
-        choices = Choices(first, last, settings.seed, self.model.aspect(None))
-        wanted = min(settings.budget, self.tokens)
         for example in self.offered:
-            visit = self._look(example.path, example.question, choices, None, None)
-            k = min(wanted, visit.exploration.n)
-            for now in self.guide.answer(visit, k):
+            request = Request(
+                image=example.path,
+                question=example.question,
+                methods=methods_by_slot(first, last, settings.seed),
+                budget=min(settings.budget, self.tokens),
+                max_new_tokens=settings.max_new_tokens,
+                seed=settings.seed,
+                aspect=self.model.aspect(None),
+            )
+            visit = self._look(request, None, None)
+            for now in self.guide.answer(visit, visit.result.budget):
                 visit = now
-            self._finished[example.key, example.question, choices, wanted] = visit
+            self._finished[_key(example.key, request)] = visit
 
     # What each step shows.
 
@@ -123,81 +128,88 @@ class Handlers:
         # The built-in model's own warning, where the picture is not of the world it knows.
         strange = self.model.name == "built-in" and not visit.drawn
         about = self.model.description if strange else ""
-        ordered = {label: visit.answers[label] for label in LABELS if label in visit.answers}
         tokenizer = self.model.tokenizer
 
         def word(tokens: Sequence[int]) -> str:
             return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
 
-        return answers_html(visit, budget, about, first_words(ordered, word))
+        return answers_html(visit, budget, about, first_words(visit.result.answers, word))
 
     def curve(self, visit: Visit, budget: int) -> Shown:
-        exploration, curves = visit.exploration, visit.exploration.curves
-        names = {slot: f"{slot} {visit.titles[slot]}" for slot in SLOTS}
-        errors = exploration.with_gaps(curves.errors, len(curves.budgets))
-        series = {names[slot]: curve for slot, curve in errors.items()}
+        curves, methods = visit.exploration.curves, visit.result.methods
+        errors = add_gaps(curves.errors, methods, len(curves.budgets))
+        series = {visit.titles[slot]: curve for slot, curve in errors.items()}
         band = (
             curves.random.mean.tolist(),
             curves.random.low.tolist(),
             curves.random.high.tolist(),
         )
         figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
-        said = exploration.said_of_inside(names, error=True)
-        words = panels.words_html(f"{figure.sentence} {said}".strip())
+        note = inside_note({visit.titles[slot]: methods[slot] for slot in SLOTS}, error=True)
+        words = panels.words_html(f"{figure.sentence} {note}".strip())
         return {"curve": figure.image, "curve_words": words}
 
     # Events.
 
     def ask(
         self,
-        path: str | None,
+        *,
+        image: str | None,
         question: str,
         method_a: str,
         method_b: str,
         seed: object,
         aspect: Aspect,
-        tower_layer: int,
-        text: TextPieces,
+        relevance_layer: int,
+        relevance_text: TextPieces,
+        together: bool,
         budget: object,
-        example: examples.Example | None,
-        before: Visit | None,
-        views: Views = "shares",
+        example: examples.Example | None = None,
+        visit: Visit | None = None,
     ) -> Iterator[Shown]:
-        """Look, show the pictures, answer word by word."""
-        k = read_budget(budget, self.tokens)
-        relevance = RelevanceOptions(tower_layer, text)
-        together = views == "together"
-        choices = Choices(method_a, method_b, read_seed(seed), aspect, relevance, together)
-        ready = self._ready(path, question, choices, k)
-        visit = ready or self._look(path, question, choices, example, before)
-        k = min(k, visit.exploration.n)
+        """Look, show the pictures, answer word by word.
+
+        The first ten are what the controls say; example: the new scene on the page; visit: what was
+        looked at before.
+        """
+        k, start = read_budget(budget, self.tokens), read_seed(seed)
+        request = Request(
+            image=image,  # type: ignore[arg-type]  # None is refused with a sentence
+            question=question,
+            methods=methods_by_slot(method_a, method_b, start),
+            budget=k,
+            max_new_tokens=self.settings.max_new_tokens,
+            seed=start,
+            aspect=aspect,
+            relevance=RelevanceOptions(relevance_layer, relevance_text),
+            together=together,
+        )
+        ready = self._ready(request)
+        now = ready or self._look(request, example, visit)
+        k = min(k, now.exploration.n)
         # From here on all of the page is about this picture and question.
         looked = f'<i data-look="{next(_looks)}"></i>'
-        yield self.pictures(visit, k) | {"looked": looked, "own_answer": ""}
+        yield self.pictures(now, k) | {"looked": looked, "own_answer": ""}
         if ready:
             yield self.finished(ready, k)
         else:
-            yield from self._answer(visit, k)
+            yield from self._answer(now, k)
 
-    def _ready(self, path: str | None, question: str, choices: Choices, k: int) -> Visit | None:
+    def _ready(self, request: Request) -> Visit | None:
         """An example's finished comparison, where exactly that is asked for."""
-        if not path or not self._finished or not Path(path).is_file():
+        path = request.image
+        if not isinstance(path, str) or not self._finished or not Path(path).is_file():
             return None
         if Path(path).stat().st_size > self.settings.max_upload_bytes:
             return None
-        return self._finished.get((digest(path), question.strip(), choices, k))
+        return self._finished.get(_key(file_digest(path), request))
 
     def _look(
-        self,
-        path: str | None,
-        question: str,
-        choices: Choices,
-        example: examples.Example | None,
-        before: Visit | None,
+        self, request: Request, example: examples.Example | None, before: Visit | None
     ) -> Visit:
-        visit = self.guide.look(path, question, choices, before)
+        visit = self.guide.look(request, before)
         known = [*self.offered, *([example] if example else [])]
-        drawn, truth = examples.find(known, visit.key[0], question)
+        drawn, truth = examples.find(known, visit.key[0], request.question)
         number = examples.number(self.offered, visit.key[0])
         return dataclasses.replace(visit, drawn=drawn, truth=truth, example=number)
 
@@ -205,12 +217,11 @@ class Handlers:
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit
     ) -> Iterator[Shown]:
         """Other methods on the same picture and question."""
-        k = self._budget(budget, visit)
-        choices = Choices(method_a, method_b, read_seed(seed))
-        had = visit.choices
-        if choices == Choices(had.method_a, had.method_b, had.seed):
+        k, start = self._budget(budget, visit), read_seed(seed)
+        methods = methods_by_slot(method_a, method_b, start)
+        if methods == visit.request.labelled:
             return  # who passes a menu with the Tab key has chosen nothing
-        visit = self.guide.change_methods(visit, choices)
+        visit = self.guide.change_methods(visit, methods, start)
         yield self.pictures(visit, k)
         yield from self._answer(visit, k)
 
@@ -234,7 +245,7 @@ class Handlers:
             k = self._budget(budget, visit)
         except ValueError:  # the page says so by now
             return
-        if visit.answered_budget != k and visit.answer_seconds < _QUICK:
+        if visit.result.budget != k and visit.answer_seconds < _QUICK:
             yield from self._answer(visit, k)
 
     def answer_now(self, budget: object, visit: Visit) -> Iterator[Shown]:
@@ -258,15 +269,15 @@ class Handlers:
             raise ValueError("Choose a patch on the picture.")
         yield {"mail": why_mail(visit, patch, k, str(asked.get("step")))}
 
-    def ask_own(self, picks: str | None, visit: Visit) -> Iterator[Shown]:
+    def ask_own(self, own: str | None, visit: Visit) -> Iterator[Shown]:
         """Answer from a set made by hand, and compare with the unpruned answer."""
         try:
-            (selection,) = read_pick_lists(picks or "[]", "mine").values()
+            (selection,) = read_pick_lists(own or "[]", OWN).values()
             selection.check(visit.exploration.n)
         except ValueError as error:
             yield {"own_answer": panels.message_html(str(error))}
             return
-        whole, view = visit.answers.get(UNPRUNED), visit.exploration.view
+        whole, view = visit.result.answers.get(UNPRUNED), visit.exploration.view
         kept, text = len(selection), ""
         pieces = self.model.stream(view, selection, self.settings.max_new_tokens)
         while True:
@@ -287,7 +298,7 @@ class Handlers:
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
         try:
-            data = cite(result_of(visit, self.model, self.settings), chosen, link)
+            data = cite(visit.result_to_cite(), chosen, link)
         except Exception as error:  # beside its button, which waits for a word
             yield {"mail": refusal_mail(sentence(error))}
             return
@@ -326,6 +337,11 @@ class Handlers:
     def tokens(self) -> int:
         """The most visual tokens a picture can have, the slider's end."""
         return self.model.most_tokens
+
+
+def _key(digest: str, request: Request) -> Hashable:
+    """What makes two requests about one file the same."""
+    return digest, request.question, tuple(request.labelled.values()), request.options()
 
 
 def _read_slot(asked: Mapping[str, Any]) -> str:

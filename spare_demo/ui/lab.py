@@ -20,6 +20,7 @@ from spare_demo.evaluation.run import Plan, picture_seed, run
 from spare_demo.evaluation.sheets import Sheet, drawn
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.evaluation.tables import title_of
+from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS, Pruner
@@ -27,7 +28,6 @@ from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
-from spare_demo.ui.session import digest
 
 BUDGETS = (16, 32, 64, 128, 192)
 METHODS = ("spare", "cdpruner", "random", "uniform")
@@ -188,7 +188,7 @@ class Lab:
         """A case as the comparison takes it, and the seed that draws there what was drawn here."""
         path = self._picture(bench, row)
         seed = picture_seed(bench.seed, row.set, row.picture)
-        return Example(path, row.question, row.truth, digest(path)), seed
+        return Example(path, row.question, row.truth, file_digest(path)), seed
 
     def _picture(self, bench: Bench, row: Row) -> str:
         path = self.folder / f"{row.set}-{row.picture}.png"

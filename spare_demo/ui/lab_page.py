@@ -25,7 +25,7 @@ _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 OPENED = (
     *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "tower_layer", "text", "views"),
+    *("seed", "aspect", "relevance_layer", "relevance_text", "together"),
 )
 """The parts of the comparison that a case sets, by their names there."""
 
@@ -226,9 +226,9 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             # As the run had them, whatever the visitor tried there before.
             "seed": seed,
             "aspect": bench.plan.aspect,
-            "tower_layer": bench.plan.relevance.layer,
-            "text": bench.plan.relevance.text,
-            "views": "together" if bench.plan.together else "shares",
+            "relevance_layer": bench.plan.relevance.layer,
+            "relevance_text": bench.plan.relevance.text,
+            "together": bench.plan.together,
         }
         found: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return found | {tabs: gr.Tabs(selected="compare")}

@@ -15,7 +15,7 @@ from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, scripted, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
-_VIEWS = [("in equal shares to each view", "shares"), ("over all views together", "together")]
+_VIEWS = [("in equal shares to each view", False), ("over all views together", True)]
 PERCENTS = (5, 10, 20, 50)
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
@@ -41,9 +41,9 @@ class Parts:
     tuned_a: gr.State
     tuned_b: gr.State
     aspect: gr.Radio
-    tower_layer: gr.Radio
-    text: gr.Radio
-    views: gr.Radio
+    relevance_layer: gr.Radio
+    relevance_text: gr.Radio
+    together: gr.Radio
     seed: gr.Number
     stage: gr.HTML
     mail: gr.HTML
@@ -186,13 +186,13 @@ def _asked(
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
         parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
-        parts["tower_layer"] = gr.Radio(
+        parts["relevance_layer"] = gr.Radio(
             _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
         )
-        parts["text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
-        parts["views"] = gr.Radio(
+        parts["relevance_text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
+        parts["together"] = gr.Radio(
             _VIEWS,
-            value="shares",
+            value=False,
             label="The budget goes",
             visible=model.several_views,
             elem_id="views",

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +101,17 @@ def _opening(handlers: Handlers, names: tuple[str, str]) -> Shown:
     aspect = handlers.model.aspect(None)
     shown: Shown = {}
     for values in handlers.ask(
-        first.path, first.question, *names, settings.seed, aspect, -2, "stretches",
-        budget, None, None,
-    ):  # fmt: skip
+        image=first.path,
+        question=first.question,
+        method_a=names[0],
+        method_b=names[1],
+        seed=settings.seed,
+        aspect=aspect,
+        relevance_layer=-2,
+        relevance_text="stretches",
+        together=False,
+        budget=budget,
+    ):
         shown |= values
     if shown["visit"].exploration.inside:  # what each layer kept came with the answers
         shown["stage"] = handlers.pictures(shown["visit"], budget)["stage"]
@@ -143,11 +151,16 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     def put(values: Shown) -> dict:
         return {getattr(parts, name): value for name, value in values.items()}
 
-    def stream(handler: Callable[..., Iterator[Shown]], place: str) -> Callable:
-        """The handler as Gradio calls it for a run that Stop can end."""
+    def of(names: Sequence[str]) -> list[Any]:
+        return [getattr(parts, name) for name in names]
 
-        def run(*inputs: Any) -> Iterator[dict]:
-            steps = guarded(handler, place)(*inputs)
+    def stream(
+        handler: Callable[..., Iterator[Shown]], names: Sequence[str], place: str
+    ) -> Callable:
+        """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
+
+        def run(*values: Any) -> Iterator[dict]:
+            steps = guarded(handler, place)(**dict(zip(names, values, strict=True)))
             yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl")))
 
         return run
@@ -167,20 +180,27 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     p = parts
 
     def answering(
-        event: Any, handler: Callable, inputs: list, mode: str = "once", place: str = "message"
+        event: Any,
+        handler: Callable,
+        names: Sequence[str],
+        mode: str = "once",
+        place: str = "message",
     ) -> None:
         """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
 
+        names: the handler's inputs, which are parts of the page.
         place: where a visitor who pressed something far from Ask reads what went wrong.
         """
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
         begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
         shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
-        run = begun.then(stream(handler, place), inputs, outputs, **_ANSWERING, **(options | shown))
+        answer = stream(handler, names, place)
+        run = begun.then(answer, of(names), outputs, **_ANSWERING, **(options | shown))
         running.append(run)
 
-    asked = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer, p.text]
-    asked += [p.budget, p.example, p.visit, p.views]
+    controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
+    controls += ["relevance_text", "together", "budget"]
+    asked = [*controls, "example", "visit"]
 
     def load(index: int) -> tuple[str, str]:
         return handlers.offered[index].path, handlers.offered[index].question
@@ -192,25 +212,28 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     # What is chosen while an answer runs is asked next: the controls show it already.
     for event in (chosen.then, drawn.then, opened.then):
         answering(event, handlers.ask, asked, "always_last")
-    chosen_anew = (p.aspect.input, p.tower_layer.input, p.text.input, p.views.input, p.seed.submit)
+    chosen_anew = (
+        *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
+        p.seed.submit,
+    )
     for event in chosen_anew:
         answering(event, handlers.ask, asked, "always_last")
 
-    others = [p.method_a, p.method_b, p.seed, p.budget, p.visit]
+    others = ["method_a", "method_b", "seed", "budget", "visit"]
     for event in (p.method_a.input, p.method_b.input):
         answering(event, handlers.change_methods, others, "always_last")
 
-    redrawn = [p.budget, p.visit]
+    redrawn = ["budget", "visit"]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
     p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
     # Plotly is larger than all else together, and draws anew at every question.
     p.lost.near(None, None, p.curve, js=_SHOW, **_QUIET)
     p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
     studies = handlers.studies
-    answering(p.find_enough.click, studies.enough, [p.visit], place="enough")
+    answering(p.find_enough.click, studies.enough, ["visit"], place="enough")
     answering(p.measure.click, studies.measure, redrawn, place="kl_words")
     for event in (p.compare_questions.click, p.other.submit):
-        answering(event, studies.second, [p.other, p.budget, p.visit], place="second")
+        answering(event, studies.second, ["other", "budget", "visit"], place="second")
     # js/core.js asks them one after the other.
     mailed: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = with_event_data(once(studies.words))
@@ -218,17 +241,17 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
         told = with_event_data(once(getattr(handlers, name)))
         getattr(part, name)(told, p.visit, [p.mail, p.message], **mailed)
-    controls = [p.image, p.question, p.method_a, p.method_b, p.seed, p.aspect, p.tower_layer]
-    controls += [p.text, p.views, p.budget, p.notice]
-    linked = p.stage.reopen(with_event_data(once(handlers.reopen)), p.visit, controls, **_QUIET)
+    linked = p.stage.reopen(
+        with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET
+    )
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
-    answering(p.own.ask_own, handlers.ask_own, [p.own, p.visit], place="own_answer")
+    answering(p.own.ask_own, handlers.ask_own, ["own", "visit"], place="own_answer")
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         to = functools.partial(handlers.marked, mark)
         moved = button.click(to, p.visit, p.budget, queue=False, **_QUIET)
-        redraw = moved.then(once(handlers.redraw), redrawn, outputs, **moving)
+        redraw = moved.then(once(handlers.redraw), of(redrawn), outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
 
     for event in (p.tuned_a.change, p.tuned_b.change):

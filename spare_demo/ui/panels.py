@@ -82,7 +82,7 @@ def enough_html(visit: Visit, found: Mapping[str, Sufficiency]) -> str:
     """How few tokens are enough: the answer at each budget tried, per method."""
     parts = []
     for slot, known in found.items():
-        title = f"{slot} {visit.titles[slot]}"
+        title = visit.titles[slot]
         rows = "".join(
             f"<tr><th scope='row'>{trial.budget}</th><td>{escape(trial.text)}</td>"
             f"<td>{'same' if trial.same else 'another'}</td></tr>"

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from spare_demo.analysis.why import Factors, Reason, leftover, why
-from spare_demo.pruners import LayerPruner, Pruner
+from spare_demo.pruners import Pruner
 from spare_demo.render.png import png_bytes
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
@@ -30,13 +30,13 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
     chosen = exploration.selections(budget)
     mixed = {slot: packed_sources(chosen[slot].sources) for slot in SLOTS if slot in chosen}
     told = compact(exploration, MOST_BYTES - size_of(mixed))
-    for slot in SLOTS:
+    for slot, record in visit.result.methods.items():
         method, sent = exploration.methods[slot], told["methods"][slot]
         assert isinstance(method, Pruner)
-        sent["label"] = f"{slot} {visit.titles[slot]}"
+        sent["label"] = visit.titles[slot]
         sent["merges"] = method.merges
-        if isinstance(method, LayerPruner):
-            sent["lowest"] = method.lowest(exploration.n, exploration.view.layers)
+        if record.inside:
+            sent["lowest"] = record.least_budget
             sent["per_layer"] = per_layer(visit, slot)
         elif not method.nested:
             sent["budget"] = budget
@@ -77,7 +77,7 @@ def picks_mail(visit: Visit, slot: str, budget: int) -> str:
 def _selection(visit: Visit, slot: str, budget: int) -> Selection:
     if slot in visit.exploration.inside:
         raise ValueError(
-            f"{slot} {visit.titles[slot]} has no single token set: it chooses inside the language "
+            f"{visit.titles[slot]} has no single token set: it chooses inside the language "
             "model, layer by layer."
         )
     return visit.exploration.selections(budget)[slot]

@@ -23,7 +23,8 @@ _numbers = itertools.count()  # mail that says the same again must arrive again
 
 def identity(visit: Visit) -> str:
     """The same for visits that look at one picture with one question and the same methods."""
-    told = (visit.key, visit.choices, visit.exploration.view.question)
+    request = visit.request
+    told = (visit.key, request.labelled, request.options(budget=0), request.question)
     return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
 
 
@@ -36,11 +37,11 @@ def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
                  a byte), rows: how many merged rows there are, sources: what is in each of them
     sentence     what the visitor reads about them
     """
-    answer = visit.answers.get(slot)
+    answer = visit.result.answers.get(slot)
     if slot not in visit.exploration.inside or answer is None or not answer.layer_sets:
         return None
     return {
-        "budget": visit.answered_budget,
+        "budget": visit.result.budget,
         "counts": list(answer.kept_per_layer),
         "sets": [_set(found, visit.exploration.n) for found in answer.layer_sets],
         "sentence": sentence(visit, slot),
@@ -58,14 +59,15 @@ def per_layer_mail(visit: Visit) -> str | None:
 
 def sentence(visit: Visit, slot: str) -> str:
     """That there is no single set, and how many tokens there were on average and at the end."""
-    answer, plan = visit.answers[slot], visit.exploration.plan(slot, visit.answered_budget)
+    answer, plan = visit.result.answers[slot], visit.result.plans[slot]
+    note = visit.result.methods[slot].counting_note
     told = (
-        f"{slot} {visit.titles[slot]} has no single token set: it chooses inside the language "
+        f"{visit.titles[slot]} has no single token set: it chooses inside the language "
         f"model. Its layers got {answer.average_visual_tokens:.1f} visual tokens on average, the "
         f"last one {answer.kept_per_layer[-1]}."
     )
-    if plan.method.counting_note:
-        told += f" Its paper counts {plan.counted:.1f}: {plan.method.counting_note}."
+    if note:
+        told += f" Its paper counts {plan.counted:.1f}: {note}."
     return told
 
 

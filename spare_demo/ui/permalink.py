@@ -9,54 +9,18 @@ every part is judged by itself: what holds is used, and what does not is named i
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from urllib.parse import urlencode
 
+from spare_demo.comparison.request import Request, name_of
 from spare_demo.images.geometry import Aspect
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.pruners.options import read_method
 from spare_demo.relevance import RelevanceOptions, TextPieces
 
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
-
-Views = Literal["shares", "together"]
-"""Whether each view of a picture gets an equal share of the budget, or it is spent over all."""
-
-
-@dataclass(frozen=True)
-class State:
-    """What a link holds; None for what it leaves to the page.
-
-    Attributes:
-        method_a, method_b: names of the table, with their settings as `read_method` reads them.
-        budget: tokens kept, >= 1.
-        question: as asked, not blank.
-        example: name of a shipped example's picture.
-        seed: of methods that draw at random.
-        aspect: how the picture was fitted.
-        relevance_layer, relevance_text: see `RelevanceOptions`.
-        views: how several views of a picture get the budget, "shares" or "together".
-        depth: the layer of the language model looked at, from 1; the page's script sets it.
-        model: "name@revision" of the model that ran.
-    """
-
-    method_a: str | None = None
-    method_b: str | None = None
-    budget: int | None = None
-    question: str | None = None
-    example: str | None = None
-    seed: int | None = None
-    aspect: Aspect | None = None
-    relevance_layer: int | None = None
-    relevance_text: TextPieces | None = None
-    views: Views | None = None
-    depth: int | None = None
-    model: str | None = None
-
 
 _KEYS = {
     "a": "method_a",
@@ -68,17 +32,43 @@ _KEYS = {
     "fit": "aspect",
     "layer": "relevance_layer",
     "text": "relevance_text",
-    "views": "views",
+    "views": "together",
     "depth": "depth",
     "model": "model",
 }
+_TOGETHER = {"shares": False, "together": True}
 
 
-def encode(state: State) -> str:
-    """The query part, without "?". What is None is left out."""
-    values = dataclasses.asdict(state)
-    told = {key: values[name] for key, name in _KEYS.items() if values[name] is not None}
-    return urlencode(told)
+def encode(
+    request: Request,
+    *,
+    model: str,
+    example: str | None = None,
+    several_views: bool = False,
+) -> str:
+    """The query part, without "?", of an address that asks the same; the page adds the budget.
+
+    Args:
+        request: its methods by slot.
+        model: "name@revision" of the model that runs.
+        example: file name of the shipped example that is looked at.
+        several_views: whether pictures are seen in several views here.
+    """
+    a, b = (name_of(method) for method in request.labelled.values() if isinstance(method, Pruner))
+    views = next(word for word, value in _TOGETHER.items() if value == request.together)
+    values = {
+        "a": a,
+        "b": b,
+        "q": request.question or None,
+        "scene": example,
+        "seed": request.seed,
+        "fit": request.aspect,
+        "layer": request.relevance.layer,
+        "text": request.relevance.text,
+        "views": views if several_views else None,
+        "model": model,
+    }
+    return urlencode({key: value for key, value in values.items() if value is not None})
 
 
 def decode(
@@ -89,10 +79,13 @@ def decode(
     question: Callable[[str], str] = str.strip,
     examples: Collection[str] = (),
     aspects: Collection[str] = get_args(Aspect),
-    views: Collection[str] = get_args(Views),
+    several_views: bool = True,
     model: str | None = None,
-) -> tuple[State, list[str]]:
+) -> tuple[dict[str, Any], list[str]]:
     """A query's keys and values -> what holds here, and what is stale, in sentences.
+
+    What holds is named as the page's controls are, beside "example", "depth" (the layer of the
+    language model looked at, from 1; the page's script sets it) and "model".
 
     Args:
         query: keys that are not a link's (a Space adds some) and empty values do not count.
@@ -100,18 +93,19 @@ def decode(
         layers: of the language model; None to take any.
         question: makes a question fit or raises ValueError with a sentence, as
             `Settings.check_question`.
-        examples, aspects, views: the names there are here.
+        examples, aspects: the names there are here.
+        several_views: whether a budget can be shared among views here.
         model: "name@revision" of the model that runs; None to say nothing of another one.
     """
     given = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     stale: list[str] = []
 
     def take(name: str, read: Callable[[str], Any], sentence: str) -> None:
         if name not in given:
             return
         try:
-            found[name] = read(given[name])
+            values[name] = read(given[name])
         except ValueError:
             stale.append(sentence.format(_shown(given[name])))
 
@@ -130,7 +124,12 @@ def decode(
     take("aspect", _one_of(aspects), "This model cannot fit a picture by {}.")
     take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
     take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")
-    take("views", _one_of(views), "A budget cannot be shared by {} among this model's views.")
+    views = _TOGETHER if several_views else {}
+    take(
+        "together",
+        lambda text: views[_one_of(views)(text)],
+        "A budget cannot be shared by {} among this model's views.",
+    )
     take(
         "depth",
         _whole(1, 10**6 if layers is None else layers),
@@ -138,17 +137,18 @@ def decode(
     )
     if "question" in given:
         try:
-            found["question"] = question(given["question"]) or None
+            if text := question(given["question"]):
+                values["question"] = text
         except ValueError as error:
             stale.append(str(error))
     if "model" in given:
-        found["model"] = given["model"]
+        values["model"] = given["model"]
         if model is not None and given["model"] != model:
             stale.append(
                 f"The link was made with the model {_shown(given['model'])}; this is {model}, so "
                 "picks and answers may differ."
             )
-    return State(**found), stale
+    return values, stale
 
 
 def _method(text: str) -> str:

@@ -6,40 +6,27 @@ A `Visit` is never changed, only replaced: two visitors share nothing but the mo
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from spare_demo.comparison.request import UNPRUNED, choose
-from spare_demo.comparison.result import KlCurves
+from spare_demo.comparison.pipeline import answer_steps
+from spare_demo.comparison.request import UNPRUNED, Chosen, Request, choose, name_of
+from spare_demo.comparison.result import Result, add_measures, start_result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
-from spare_demo.images.load import PictureError, open_picture
+from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Answer, Model, Picture
-from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
-from spare_demo.pruners.options import title_of
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
 from spare_demo.ui.cache import SharedCache
 
 SLOTS = ("A", "B")
+OWN = "mine"
+"""What the visitor's own set is called in files."""
 
 _KEPT_FOR_ALL = 12  # encoded pictures; there are about half as many examples
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the controls say, beside picture and question."""
-
-    method_a: str
-    method_b: str
-    seed: int = 0
-    aspect: Aspect | None = None
-    relevance: RelevanceOptions = RelevanceOptions()
-    together: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,32 +35,25 @@ class Visit:
 
     Attributes:
         key: what was looked at: the file's digest and the way it was fitted.
+        canvas: the picture to draw on.
         exploration: the picks of slots "A" and "B" at every budget.
-        choices: what the controls said.
+        request: what the controls said, with methods by slot; its image is the photo.
+        result: what came of it so far, at the budget last asked for.
         example: its number among the shipped examples, None for any other picture.
         drawn: whether this is one of the scenes drawn here; `truth` the answer to its own question.
-        answers: by "unpruned", "A", "B"; those that are finished, all at `answered_budget`.
-        refused: why a slot has no answer at `answered_budget`: its schedule cannot meet it.
-        writing: the labels being answered, each with its text so far.
         stopped: whether the visitor ended the answering.
-        kl: how far the first word moves with the budget, where that was measured.
         own: the set made by hand that was asked with last, and its answer.
     """
 
     key: tuple[str, Aspect]
-    picture: Picture
     canvas: Canvas
     exploration: Exploration
-    choices: Choices
+    request: Request
+    result: Result
     drawn: bool = False
     example: int | None = None
     truth: str | None = None
-    answers: Mapping[str, Answer] = field(default_factory=dict)
-    answered_budget: int = 0
-    refused: Mapping[str, str] = field(default_factory=dict)
-    writing: Mapping[str, str] = field(default_factory=dict)
     stopped: bool = False
-    kl: KlCurves | None = None
     own: tuple[Selection, Answer] | None = None
 
     def __deepcopy__(self, memo: dict) -> Visit:
@@ -81,23 +61,41 @@ class Visit:
 
     @property
     def titles(self) -> dict[str, str]:
-        """The name of the method in each slot."""
-        return {slot: _title(self.exploration.methods[slot]) for slot in SLOTS}
+        """The name of the method in each slot, beside its letter."""
+        return {slot: f"{slot} {self.result.methods[slot].title}" for slot in SLOTS}
 
     @property
     def answer_seconds(self) -> float:
         """How long the finished answers took the model, all together."""
-        return sum(a.prefill_seconds + a.decode_seconds for a in self.answers.values())
+        return sum(a.prefill_seconds + a.decode_seconds for a in self.result.answers.values())
+
+    def result_to_cite(self) -> Result:
+        """The result with the methods under their own names, and the own set if it was asked with.
+
+        Raises ValueError, with a sentence to show, while an answer is missing.
+        """
+        result, exploration = self.result, self.exploration
+        if result.refused:
+            raise ValueError(" ".join(result.refused.values()))
+        if not result.finished:
+            raise ValueError("Not every answer is there yet. Ask, and let all of them end.")
+        if self.own is not None:
+            picks, answer = self.own
+            exploration = exploration.with_set(OWN, picks)
+            start = start_result(exploration, result.settings, result.model, result.revision)
+            answers = {**result.answers, OWN: answer}
+            result = dataclasses.replace(start, answers=answers, kl=result.kl)
+        names: dict[str, str] = {}
+        for label, record in result.methods.items():
+            name = label if record.name is None else name_of(record.method())
+            count = sum(other.split(" (")[0] == name for other in names.values()) + 1
+            names[label] = name if count == 1 else f"{name} ({count})"
+        return add_measures(result, exploration).relabelled(names)
 
 
-def _title(method: object) -> str:
-    assert isinstance(method, Pruner)
-    return title_of(method, PRUNERS)
-
-
-def digest(path: str | Path) -> str:
-    """sha256 of a file's bytes: pictures are told apart by what they hold, not by name."""
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def methods_by_slot(method_a: str, method_b: str, seed: int) -> Chosen:
+    """The methods that two menus name, as a request takes them; raises as `choose`."""
+    return dict(zip(SLOTS, choose((method_a, method_b), seed).values(), strict=True))
 
 
 class Guide:
@@ -110,35 +108,41 @@ class Guide:
             lambda key: key[0] in public, _KEPT_FOR_ALL
         )
 
-    def look(
-        self, path: str | None, question: str, choices: Choices, before: Visit | None
-    ) -> Visit:
+    def look(self, request: Request, before: Visit | None = None) -> Visit:
         """Picture and question as the model sees them, and what is kept. No answer yet.
 
-        The picture is not encoded again where `before` holds it already, nor a public one that
-        somebody has asked about.
+        request: its image the path of an upload or None, its methods by slot. A budget larger than
+        the picture's number of tokens keeps all. The picture is not encoded again where `before`
+        holds it already, nor a public one that somebody has asked about.
 
         Raises:
             PictureError, ValueError: with a sentence for the visitor.
         """
-        question = self.settings.check_question(question)
-        if not path:
+        question, path = self.settings.check_question(request.question), request.image
+        if not isinstance(path, str) or not path:
             raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
         self.check_size(path)
-        key = (digest(path), self.model.aspect(choices.aspect))
+        model, relevance, together = self.model, request.relevance, request.together
+        key = (file_digest(path), model.aspect(request.aspect))
         if before is not None and before.key == key:
-            looked: tuple[Picture, Canvas] | None = before.picture, before.canvas
+            looked: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
         else:
             looked = self._pictures.get(key)
         if looked is not None:
             picture, canvas = looked
-            view = self.model.ask(picture, question, choices.relevance, choices.together)
+            view = model.ask(picture, question, relevance, together)
         else:
             photo = open_picture(path, max_pixels=self.settings.max_pixels)
-            view = self.model.encode(photo, question, key[1], choices.relevance, choices.together)
-            picture, canvas = view.picture, Canvas(view.photo, view.grid)
-            self._pictures.put(key, (picture, canvas))
-        return Visit(key, picture, canvas, explore(view, self._methods(choices)), choices)
+            view = model.encode(photo, question, key[1], relevance, together)
+            canvas = Canvas(view.photo, view.grid)
+            self._pictures.put(key, (view.picture, canvas))
+        budget = min(request.budget_of(model.most_tokens), view.tokens.n)
+        request = dataclasses.replace(
+            request, image=view.photo, question=question, aspect=key[1], budget=budget
+        )
+        exploration = explore(view, request.labelled)
+        result = start_result(exploration, request.options(), model.name, model.revision)
+        return Visit(key, canvas, exploration, request, result)
 
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""
@@ -150,78 +154,39 @@ class Guide:
             most = self.settings.max_upload_bytes / 1_000_000
             raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")
 
-    def change_methods(self, visit: Visit, choices: Choices) -> Visit:
+    def change_methods(self, visit: Visit, methods: Chosen, seed: int) -> Visit:
         """The same picture and question with other methods; answers of what stays are kept."""
-        methods = self._methods(choices)
-        kept = {
+        request = dataclasses.replace(visit.request, methods=methods, seed=seed)
+        before, exploration = visit.result, explore(visit.exploration.view, methods)
+        settings = request.options(budget=before.budget)
+        answers = {
             label: answer
-            for label, answer in visit.answers.items()
-            if label == UNPRUNED or visit.exploration.methods[label] == methods[label]
+            for label, answer in before.answers.items()
+            if label == UNPRUNED or visit.request.labelled[label] == methods[label]
         }
-        again = explore(visit.exploration.view, methods)
-        now = dataclasses.replace(
-            visit.choices,
-            method_a=choices.method_a,
-            method_b=choices.method_b,
-            seed=choices.seed,
-        )
+        start = start_result(exploration, settings, before.model, before.revision)
+        result = dataclasses.replace(start, answers=answers)
         return dataclasses.replace(
-            visit,
-            exploration=again,
-            choices=now,
-            answers=kept,
-            refused={},
-            writing={},
-            stopped=False,
-            kl=None,
+            visit, exploration=exploration, request=request, result=result, stopped=False
         )
 
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:
         """Answers with all tokens, with A's and with B's, word by word in step.
 
         Answers that are already there for this budget are not asked for again. A method inside the
-        language model whose schedule cannot meet it is passed over, and the visit says why.
+        language model whose schedule cannot meet it is passed over, and the result says why.
 
         Yields:
             the visit with the answers so far, at first and after each word and each answer.
         """
-        chosen: dict[str, Selection | LayerPlan] = {**visit.exploration.selections(budget)}
-        refused = {}
-        for slot in visit.exploration.inside:
-            try:
-                chosen[slot] = visit.exploration.plan(slot, budget)
-            except ValueError as error:
-                refused[slot] = str(error)
-        kept = visit.answers
-        if visit.answered_budget != budget:
-            kept = {label: answer for label, answer in kept.items() if label == UNPRUNED}
-        visit = dataclasses.replace(
-            visit,
-            answers=kept,
-            answered_budget=budget,
-            refused=refused,
-            writing={},
-            stopped=False,
-        )
-        every = {UNPRUNED: None, **{slot: chosen[slot] for slot in SLOTS if slot in chosen}}
-        asked = {label: kept for label, kept in every.items() if label not in visit.answers}
-        answers, writing = dict(visit.answers), dict.fromkeys(asked, "")
-        pieces = self.model.stream_together(
-            visit.exploration.view, asked, self.settings.max_new_tokens
-        )
-        visit = dataclasses.replace(visit, writing=dict(writing))
-        yield visit
-        for step in pieces:
-            for label, said in step.items():
-                if isinstance(said, Answer):
-                    answers[label] = said
-                    del writing[label]
-                else:
-                    writing[label] += said
-            there = {label: answers[label] for label in every if label in answers}
-            visit = dataclasses.replace(visit, answers=there, writing=dict(writing))
-            yield visit
-
-    def _methods(self, choices: Choices) -> dict:
-        chosen = choose((choices.method_a, choices.method_b), choices.seed)
-        return dict(zip(SLOTS, chosen.values(), strict=True))
+        before, settings = visit.result, visit.request.options(budget=budget)
+        answers = {
+            label: answer
+            for label, answer in before.answers.items()
+            if label == UNPRUNED or before.budget == budget
+        }
+        start = start_result(visit.exploration, settings, before.model, before.revision)
+        start = dataclasses.replace(start, answers=answers, kl=before.kl)
+        visit = dataclasses.replace(visit, stopped=False)
+        for result in answer_steps(self.model, visit.exploration, start):
+            yield dataclasses.replace(visit, result=result)

@@ -58,7 +58,7 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
         chosen = visit.exploration.selections(read_budget(budget, visit.exploration.n))
         figures = []
         for slot, colour in zip(SLOTS, (BLUE, VERMILION), strict=True):
-            label = f"{slot} {visit.titles[slot]}"
+            label = visit.titles[slot]
             if slot not in chosen:  # inside the language model, where the layers have their own
                 if drawn := _in_layer(visit, slot, token, layer, colour, label):
                     figures.append(_figure(drawn))
@@ -87,7 +87,7 @@ def _in_layer(
     label: str,
 ) -> Rendered | None:
     """What is merged in a layer of the language model; None where no layer merges, or unknown."""
-    answer = visit.answers.get(slot)
+    answer = visit.result.answers.get(slot)
     if answer is None or not any(found.merged_rows for found in answer.layer_sets):
         return None
     depth = len(answer.kept_per_layer)

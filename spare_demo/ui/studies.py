@@ -15,7 +15,7 @@ import gradio as gr
 from spare_demo.analysis.answer_shift import against, kl_curves, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.request import UNPRUNED, read_budget
-from spare_demo.comparison.result import KlCurves
+from spare_demo.comparison.result import KlCurves, inside_note
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
@@ -56,45 +56,46 @@ class Studies:
         for curves in kl_curves(self.model, visit.exploration, _whole(visit)):
             if curves.done < 1 and len(curves.budgets) < 2:
                 continue  # one point is no curve
-            visit = dataclasses.replace(visit, kl=curves)
+            visit = dataclasses.replace(visit, result=dataclasses.replace(visit.result, kl=curves))
             yield self.kl(curves, k, visit) | {"visit": visit}
 
     def kl(self, curves: KlCurves, budget: int, visit: Visit) -> Shown:
         """The curves so far, as the page shows them."""
-        names = {slot: f"{slot} {visit.titles[slot]}" for slot in SLOTS}
-        series = {names[slot]: curves.series[slot] for slot in SLOTS}
+        series = {visit.titles[slot]: curves.series[slot] for slot in SLOTS}
         figure = kl_figure(curves.budgets, series, curves.random, budget)
-        said = visit.exploration.said_of_inside(names, error=False)
+        methods = {visit.titles[slot]: visit.result.methods[slot] for slot in SLOTS}
+        said = inside_note(methods, error=False)
         shown = gr.update(value=figure.image, visible=True)
         return {"kl": shown, "kl_words": panels.words_html(f"{figure.sentence} {said}".strip())}
 
     def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """Each word of the question with a relevance map of its own."""
         view = visit.exploration.view
-        options = dataclasses.replace(visit.choices.relevance, text="tokens")
-        words, maps = word_maps(self.model.ask(visit.picture, view.question, options))
+        options = dataclasses.replace(visit.request.relevance, text="tokens")
+        words, maps = word_maps(self.model.ask(view.picture, view.question, options))
         yield {
             "mail": json.dumps(
                 {"kind": "words", "words": list(words), "values": packed(maps.T, "f4")}
             )
         }
 
-    def second(self, question: str, budget: object, visit: Visit) -> Iterator[Shown]:
+    def second(self, other: str, budget: object, visit: Visit) -> Iterator[Shown]:
         """Another question on the same picture: how far relevance and picks moved."""
-        asked = self.settings.check_question(question)
-        if not asked or not visit.exploration.view.question.strip():
+        question, request = self.settings.check_question(other), visit.request
+        if not question or not request.question:
             raise ValueError("Two questions are compared. Ask one above and type the other here.")
-        k = read_budget(budget, visit.exploration.n)
-        view = self.model.ask(visit.picture, asked, visit.choices.relevance, visit.choices.together)
-        other = explore(view, visit.exploration.methods)
-        moved = against(visit.exploration, other, k)
+        k, first = read_budget(budget, visit.exploration.n), visit.exploration
+        picture = first.view.picture
+        view = self.model.ask(picture, question, request.relevance, request.together)
+        second = explore(view, first.methods)
+        moved = against(first, second, k)
         drawn, keys = [], []
         if moved.relevance is not None:
             drawn.append(relevance_change_map(visit.canvas, moved.relevance))
             keys.append(panels.change_key_html(float(moved.relevance.abs().max())))
-        one, two = (e.selections(k) for e in (visit.exploration, other))
+        one, two = (e.selections(k) for e in (first, second))
         for slot in [slot for slot in SLOTS if slot in moved.picks]:
-            picks, title = moved.picks[slot], f"{slot} {visit.titles[slot]}"
+            picks, title = moved.picks[slot], visit.titles[slot]
             drawn.append(
                 question_difference(
                     visit.canvas,
@@ -123,7 +124,7 @@ def _is_nested(visit: Visit, slot: str) -> bool:
 
 
 def _whole(visit: Visit) -> Answer:
-    answer = visit.answers.get(UNPRUNED)
+    answer = visit.result.answers.get(UNPRUNED)
     if answer is None:
         raise ValueError("There is no finished answer from all tokens yet. Ask first.")
     return answer

@@ -170,7 +170,7 @@ def _method(exploration: Exploration, label: str) -> dict[str, Any]:
     method, full = exploration.methods[label], exploration.full.get(label)
     told: dict[str, Any] = {
         "name": None,
-        "title": exploration.titles[label],
+        "title": label,
         "nested": False,
         "inside": label in exploration.inside,
         "order": None if full is None else packed(full.order, "u2"),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from spare_demo.analysis.answer_shift import (
+    KL_SEEDS,
     against,
     change,
     first_difference,
@@ -132,11 +133,12 @@ def test_an_answer_without_a_token_has_no_change(
 
 def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: Answer) -> None:
     view, steps = exploration.view, []
-    for curves in kl_curves(tiny_model, exploration, whole, (4, 1, 9, 99), (0, 5)):
+    for curves in kl_curves(tiny_model, exploration, whole):
         steps.append(curves)
-    assert [step.budgets for step in steps] == [(1,), (1, 4), (1, 4, 9), (1, 4, 9, 16)]
-    assert [step.done for step in steps] == [0.25, 0.5, 0.75, 1]
-    last = steps[-1]
+    last, budgets = steps[-1], (1, 2, 4, 8)
+    assert last.budgets == (*budgets, 16)
+    assert [step.budgets for step in steps] == [last.budgets[:m] for m in range(1, 6)]
+    assert [step.done for step in steps] == [0.2, 0.4, 0.6, 0.8, 1]
     assert set(last.series) == {"spare", "uniform"}
     for label, curve in last.series.items():
         assert curve[-1] == 0
@@ -151,16 +153,16 @@ def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: A
         [
             [
                 first_token_kl(whole, tiny_model.answer(view, Random(s).select(view.tokens, k), 1))
-                for k in (1, 4, 9)
+                for k in budgets
             ]
-            for s in (0, 5)
+            for s in KL_SEEDS
         ]
     )
     mean, low, high = (np.array(part) for part in last.random)
-    np.testing.assert_allclose(mean[:3], draws.mean(axis=0))
-    np.testing.assert_array_equal(low[:3], draws.min(axis=0))
-    np.testing.assert_array_equal(high[:3], draws.max(axis=0))
-    assert (mean[3], low[3], high[3]) == (0, 0, 0)
+    np.testing.assert_allclose(mean[:4], draws.mean(axis=0))
+    np.testing.assert_array_equal(low[:4], draws.min(axis=0))
+    np.testing.assert_array_equal(high[:4], draws.max(axis=0))
+    assert (mean[4], low[4], high[4]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def one_each(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answer(*probabilities: float) -> Answer:
     logits = torch.tensor(probabilities, dtype=torch.float64).log().float()
-    return Answer("x", (0,), 5, 4, 0.1, 0.1, 100, (4,), logits, "end")
+    return Answer("x", (0,), 5, 4, 0.1, 0.1, 100, (4,), "end", first_logits=logits)
 
 
 @pytest.mark.usefixtures("one_each")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from spare_demo.analysis.why import leftover, stand_ins, weigh, why
+from spare_demo.analysis.why import STAND_INS, leftover, stand_ins, weigh, why
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.models import LlavaModel
@@ -114,7 +114,7 @@ def test_stand_ins_are_the_projection_largest_first(
 ) -> None:
     x = picture(n, d, seed).features
     kept = data.draw(st.permutations(range(1, n)))[: data.draw(st.integers(1, min(n - 1, d)))]
-    found = stand_ins(x, kept, 0, most=n)
+    found = stand_ins(x, kept, 0)
     rows = references.as_array(x)
     expected = np.linalg.lstsq(rows[kept].T, rows[0], rcond=None)[0]
     ranked = sorted(range(len(kept)), key=lambda i: -abs(expected[i]))
@@ -157,7 +157,7 @@ def test_zero_tokens_stand_for_nothing_and_need_nobody() -> None:
 
 def test_no_more_stand_ins_than_asked_for() -> None:
     x = picture(20, 30, 5).features
-    assert len(stand_ins(x, range(1, 20), 0, most=3).tokens) == 3
+    assert len(stand_ins(x, range(1, 20), 0).tokens) == STAND_INS
 
 
 def test_leftover_of_a_merging_selection_is_not_defined() -> None:

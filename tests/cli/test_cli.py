@@ -96,8 +96,8 @@ def test_methods_that_merge_are_drawn_and_recorded_as_merged(
         "SPARE, 5 of 16 tokens",
     ]
     data = json.loads((out / "result.json").read_text())["selections"]
-    assert len(data["visionzip"]["sources"]) == 5
-    assert data["visionzip"]["sources"][0] == []  # the class token
+    assert len(data["visionzip"]["sources"]["rows"]) == 5
+    assert data["visionzip"]["sources"]["rows"][0] == []  # the class token
     assert data["spare"]["sources"] is None
     status, out = run("--methods", "spare", "--picks", str(out / "result.json"))
     assert status == 0
@@ -114,7 +114,7 @@ def test_settings_reach_the_methods(run: Run, capsys: pytest.CaptureFixture[str]
     status, out = run("--methods", "divprune", "--set", "divprune.metric=euclidean")
     assert status == 0
     data = json.loads((out / "result.json").read_text())
-    assert data["selections"]["divprune"]["settings"] == {"metric": "euclidean"}
+    assert data["methods"]["divprune"]["settings"] == {"metric": "euclidean"}
     assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
 
 
@@ -167,11 +167,10 @@ def test_the_flags_arrive_in_the_record(run: Run) -> None:
         "seed": 4,
         "aspect": "crop",
         "together": False,
-        "relevance_layer": -1,
-        "relevance_text": "tokens",
+        "relevance": {"layer": -1, "text": "tokens"},
     }
     assert list(data["selections"]) == ["random", "random (2)"]
-    assert data["selections"]["random (2)"]["settings"] == {"seed": 4}
+    assert data["methods"]["random (2)"]["settings"] == {"seed": 4}
     assert (out / "kept-random-2.png").is_file()
 
 
@@ -190,7 +189,7 @@ def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path
     assert status == 0
     again = json.loads((out / "result.json").read_text())
     assert again["answers"]["spare"]["token_ids"] == data["answers"]["spare"]["token_ids"]
-    assert again["selections"]["spare"]["method"] is None
+    assert again["methods"]["spare"]["name"] is None
 
 
 def test_without_a_question_the_note_is_printed(
@@ -326,9 +325,9 @@ def test_again_compares_what_each_layer_kept(
     assert main(argv) == 0
     assert "The same tokens and answers as in the file." in capsys.readouterr().out
     told = json.loads(file.read_text())
-    kept = told["plans"]["fastv"]["kept"][-1]["patches"]
-    others = [patch for patch in range(16) if patch not in kept]
-    told["plans"]["fastv"]["kept"][-1]["patches"] = [*kept[1:], others[0]]
+    last = told["answers"]["fastv"]["layer_sets"][-1]
+    others = [patch for patch in range(16) if patch not in last["kept"]]
+    last["kept"] = [*last["kept"][1:], others[0]]
     file.write_text(json.dumps(told))
     assert main(argv) == 0
     said = " ".join(capsys.readouterr().out.split())
@@ -344,7 +343,7 @@ def test_again_holds_the_weights_as_the_file_says(
 ) -> None:
     _, out = run()
     data = json.loads((out / "result.json").read_text())
-    data["model"]["revision"] = revision
+    data["revision"] = revision
     file = tmp_path / "quantised.json"
     file.write_text(json.dumps(data))
     asked: list[int] = []
@@ -441,14 +440,14 @@ def test_a_picture_seen_in_several_views(
     data = json.loads((out / "result.json").read_text())
     n = data["visual_tokens"]
     assert n == (80 if aspect == "fixed" else 64)
-    assert [view["first_token"] for view in data["views"]] == [0, 16]
-    assert sum(view["rows"] * view["columns"] for view in data["views"]) == n
+    assert data["grid"]["parts"][0]["rows"] == 4
+    assert sum(part["rows"] * part["cols"] for part in data["grid"]["parts"]) == n
     assert data["settings"]["budget"] == len(data["selections"]["spare"]["order"]) == round(n / 10)
     assert data["settings"]["together"] is True
     whole = data["answers"]["unpruned"]
     told = " ".join(capsys.readouterr().out.split())
     assert (f"{whole['newline_tokens']} newline tokens go in as well" in told) == (aspect == "any")
-    assert whole["newline_tokens"] == (0 if aspect == "fixed" else data["views"][1]["rows"])
+    assert whole["newline_tokens"] == (0 if aspect == "fixed" else data["grid"]["parts"][1]["rows"])
     with Image.open(out / "kept-spare.png") as image:
         assert image.width > 300
 
@@ -459,7 +458,7 @@ def test_a_model_without_class_token_or_clip(
     status, out = run("--model", str(tiny_qwen_folder), "--budget", "50%")
     assert status == 0, capsys.readouterr().err
     data = json.loads((out / "result.json").read_text())
-    assert data["selections"]["spare"]["method"] == "spare-reconstruction"
+    assert data["methods"]["spare"]["name"] == "spare-reconstruction"
     assert data["visual_tokens"] == 6 and data["settings"]["budget"] == 3
     assert data["settings"]["aspect"] == "native" and data["relevance"] is None
     assert "vision tower is not CLIP's" in capsys.readouterr().out.replace("\n", " ")

@@ -81,7 +81,7 @@ def test_methods_that_merge_answer_from_their_rows(
 ) -> None:
     result = compare(tiny_model, photo, QUESTION, MERGING, budget=7, max_new_tokens=3)
     features = result.view.tokens.features
-    assert [note.split(" merges")[0] for note in result.exploration.notes] == [
+    assert [note.split(" merges")[0] for note in result.notes] == [
         PRUNERS[label].title for label in MERGING
     ]
     for label in MERGING:
@@ -94,7 +94,7 @@ def test_methods_that_merge_answer_from_their_rows(
             result.view, Selection([0], features=rows.clone()), max_new_tokens=3
         )
         assert result.answers[label].token_ids == by_hand.token_ids
-        curves = result.exploration.curves
+        curves = result.reconstruction
         for k, error in zip(curves.budgets, curves.errors[label], strict=True):
             merged = PRUNERS[label].select(result.view.tokens, k).features
             assert merged is not None
@@ -107,3 +107,33 @@ def test_compare_refuses_a_budget_before_any_answer(
     monkeypatch.setattr(tiny_model, "stream_together", lambda *_: pytest.fail("it answers"))
     with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
         compare(tiny_model, photo, QUESTION, budget=N + 1)
+
+
+def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    changed = "divprune:metric=euclidean"
+    first = compare(tiny_model, photo, QUESTION, (changed, "spare"), 5, 1)
+    assert first.titles == {changed: "DivPrune (metric=euclidean)", "spare": "SPARE"}
+    by_hand = {"mine": PRUNERS["spare"], "set": Selection([1, 2])}
+    second = compare(tiny_model, photo, QUESTION, by_hand, 5, 1)
+    assert second.titles == {"mine": "mine", "set": "set"}
+    assert second.methods["mine"].title == "SPARE"
+
+
+def test_only_the_budgets_picks_are_made_before_the_answers(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    first, *_, last = run(tiny_model, Request(photo, QUESTION, budget=4, max_new_tokens=2))
+    assert first.reconstruction is None and not first.leftover
+    assert set(first.select_seconds) == {"spare", "cdpruner"}
+    assert last.reconstruction is not None and set(last.leftover) == {"spare", "cdpruner"}
+
+
+def test_a_new_label_changes_nothing_else(result: Result) -> None:
+    again = result.relabelled({"spare": "A", "cdpruner": "B"}).relabelled(
+        {"A": "spare", "B": "cdpruner"}
+    )
+    assert list(again.answers) == list(result.answers)
+    named = result.relabelled({"spare": "A"})
+    assert list(named.answers) == ["unpruned", "A", "cdpruner"]
+    assert named.reconstruction is not None and result.reconstruction is not None
+    assert named.reconstruction.errors["A"] == result.reconstruction.errors["spare"]

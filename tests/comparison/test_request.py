@@ -80,7 +80,7 @@ def test_a_budget_that_cannot_be_gets_a_sentence(value: object) -> None:
 
 
 def test_a_request_is_checked_once_and_knows_its_methods_by_label() -> None:
-    request = Request("photo.png", "  What is it? ", ("random", "random"), "10%", seed=7.0)  # type: ignore[arg-type]
+    request = Request("photo.png", "  What is it? ", ("random",) * 2, budget="10%", seed=7.0)  # type: ignore[arg-type]
     assert (request.question, request.seed, request.budget_of(576)) == ("What is it?", 7, 58)
     assert list(request.labelled) == ["random", "random (2)"]
     assert {method.seed for method in request.labelled.values()} == {7}  # type: ignore[union-attr]

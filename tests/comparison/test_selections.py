@@ -64,37 +64,30 @@ def test_a_method_that_is_not_nested_runs_once_per_budget(view: View) -> None:
     assert calls == [3, 5]
 
 
-def test_new_labels_run_nothing_again(view: View) -> None:
-    calls = []
+def test_a_set_by_hand_beside_the_methods_runs_nothing_again(view: View) -> None:
+    before = explore(view, {"spare": PRUNERS["spare"]})
+    after = before.with_set("mine", Selection(order=[2, 7]))
+    assert after.full["spare"] is before.full["spare"]
+    assert after.selections(5)["mine"].order.tolist() == [2, 7]
+    assert list(before.methods) == ["spare"] and list(after.methods) == ["spare", "mine"]
 
-    class Often(Uniform):
-        def select(self, tokens: object, budget: int) -> Selection:
-            calls.append(budget)
-            return super().select(tokens, budget)  # type: ignore[arg-type]
 
-    before = explore(view, {"a": Often(), "b": PRUNERS["spare"]})
-    kept = before.selections(5)
-    after = before.renamed({"a": "often", "b": "spare"})
-    again = after.selections(5)
-    assert list(again) == ["often", "spare"]
-    assert torch.equal(again["often"].order, kept["a"].order)
-    assert torch.equal(again["spare"].order, kept["b"].order)
-    assert list(after.titles) == ["often", "spare"]
-    assert after.select_seconds == {"spare": before.select_seconds["b"]}
-    assert calls == [5]
+def test_only_as_many_picks_as_asked_for_are_made_until_more_are_needed(view: View) -> None:
+    names = ("spare", "cdpruner", "uniform")
+    few, all_picks = explore(view, choose(names), 4), explore(view, choose(names))
+    assert {len(picks) for picks in few.full.values()} == {4}
+    for k in (2, 4, 9):
+        for label, picks in few.selections(k).items():
+            whole = all_picks.selections(k)[label]
+            assert picks.order.tolist() == whole.order.tolist()
+            assert (picks.gain is None) == (whole.gain is None)
+            assert picks.gain is None or torch.equal(picks.gain, whole.gain)
+    assert few.curves.errors == all_picks.curves.errors
 
 
 def test_a_method_twice_with_other_settings(view: View) -> None:
     first = {"mean": PRUNERS["spare"], "min-max": replace(PRUNERS["spare"], squash="minmax")}  # type: ignore[type-var]
     assert list(explore(view, first).selections(4)) == ["mean", "min-max"]
-
-
-def test_titles_tell_the_settings(view: View) -> None:
-    told = "divprune:metric=euclidean"
-    assert explore(view, choose((told,))).titles == {told: "DivPrune (metric=euclidean)"}
-    chosen = choose(("divprune", "spare"), changes={"divprune": {"metric": "euclidean"}})
-    titles = explore(view, chosen).titles
-    assert titles == {"divprune": "DivPrune (metric=euclidean)", "spare": "SPARE"}
 
 
 def test_without_a_question_the_text_part_is_off_and_said_to_be(

@@ -15,12 +15,13 @@ from PIL import Image
 
 from spare_demo.analysis.answer_shift import kl_curves
 from spare_demo.comparison.pipeline import compare
-from spare_demo.comparison.result import Result
+from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.results.citation import cite, command_line
 from spare_demo.results.drawings import PANELS
-from spare_demo.results.reopen import reopen
+from spare_demo.results.io import read_result
 from spare_demo.tokens import Selection
 
 QUESTION = "--Which 'number' is <written> & where?"
@@ -41,13 +42,15 @@ def opened(data: bytes) -> dict[str, bytes]:
 def test_it_holds_every_panel_chosen_as_png_and_svg(
     tiny_model: LlavaModel, result: Result, photo: Image.Image
 ) -> None:
-    *_, kl = kl_curves(tiny_model, result.exploration, result.answers["unpruned"], (1, 4), (0,))
+    assert result.view is not None
+    exploration = explore(result.view, result.request.labelled)
+    *_, kl = kl_curves(tiny_model, exploration, result.answers["unpruned"])
     measured = dataclasses.replace(result, kl=kl)
     data = cite(measured, PANELS, "https://example.org/?k=5")
     files = opened(data)
-    told = reopen(files["result.json"].decode()).comparison
-    assert told.kl == kl
-    assert cite(told, PANELS, "https://example.org/?k=5") == data
+    saved = read_result(files["result.json"].decode()).result
+    assert saved.kl == kl
+    assert cite(saved, PANELS, "https://example.org/?k=5") == data
     both = [
         *("reconstruction", "kl"),
         *(
@@ -89,7 +92,7 @@ def test_the_same_comparison_gives_the_same_bytes_also_read_back(result: Result)
     data = cite(result, ("difference",))
     assert cite(result, ("difference",)) == data
     told = opened(data)["result.json"].decode()
-    assert cite(reopen(told).comparison, ("difference",)) == data
+    assert cite(read_result(told).result, ("difference",)) == data
 
 
 def test_a_panel_that_is_not_there_is_refused(result: Result) -> None:
@@ -141,9 +144,11 @@ def test_weights_are_asked_for_as_they_were_held(result: Result, revision: str, 
 def test_what_no_flag_can_say_is_taken_from_the_file(
     result: Result, label: str, method: object, explicit: bool
 ) -> None:
-    exploration = dataclasses.replace(result.exploration, methods={label: method})
-    request = dataclasses.replace(result.request, seed=4)
-    changed = dataclasses.replace(result, exploration=exploration, request=request)
+    record = MethodRecord(None, label)
+    if isinstance(method, Pruner):
+        record = MethodRecord(method.name, label, dataclasses.asdict(method))  # type: ignore[call-overload]
+    settings = dataclasses.replace(result.settings, seed=4)
+    changed = dataclasses.replace(result, methods={label: record}, settings=settings)
     line = command_line(changed)
     assert ("--from result.json --again" in line) != explicit
     if explicit:
@@ -165,4 +170,4 @@ def test_result_json_in_the_zip_is_whole(result: Result) -> None:
     told = json.loads(opened(cite(result))["result.json"])
     assert told["picture"]["png"]
     assert told["versions"]["pillow"]
-    assert [len(item["leftover"]) for item in told["selections"].values()] == [16, 16]
+    assert [len(shares) for shares in told["leftover"].values()] == [16, 16]

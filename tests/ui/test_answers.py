@@ -6,16 +6,17 @@ import dataclasses
 import re
 
 import pytest
+from visits import page_request, with_result
 
 from spare_demo.ui.answers import answers_html, own_html
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 EVIL = "<script>alert('x')</script>"
 
 
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
-    looked = guide.look(photo_file, "What is it?", Choices("spare", "cdpruner"), None)
+    looked = guide.look(page_request(photo_file, "What is it?", "spare", "cdpruner"))
     return list(guide.answer(looked, 5))[-1]
 
 
@@ -23,9 +24,9 @@ def said(visit: Visit, **texts: str) -> Visit:
     """The visit with other words in its answers."""
     answers = {
         label: dataclasses.replace(answer, text=texts.get(label, answer.text))
-        for label, answer in visit.answers.items()
+        for label, answer in visit.result.answers.items()
     }
-    return dataclasses.replace(visit, answers=answers)
+    return with_result(visit, answers=answers)
 
 
 def cards(html: str) -> list[str]:
@@ -60,7 +61,7 @@ def test_an_answer_without_words_is_no_blank(visit) -> None:
     whole, a, b = cards(answers_html(silent, 5))
     assert "no words" in whole and "no words" in a and "no words" not in b
     assert all(card.count('class="figures"') == 1 for card in (whole, a, b))
-    begun = dataclasses.replace(visit, answers={}, writing={"unpruned": ""})
+    begun = with_result(visit, answers={}, partial_text={"unpruned": ""})
     assert "no words" not in answers_html(begun, 5)
 
 
@@ -74,8 +75,10 @@ def test_answers_say_which_budget_they_are_for(visit) -> None:
 
 
 def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
-    writing = dataclasses.replace(
-        visit, answers={"unpruned": visit.answers["unpruned"]}, writing={"A": "two re"}
+    writing = with_result(
+        visit,
+        answers={"unpruned": visit.result.answers["unpruned"]},
+        partial_text={"A": "two re"},
     )
     first, a, b = cards(answers_html(writing, 5))
     assert "prefill" in first
@@ -85,16 +88,19 @@ def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
 
 @pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut at")])
 def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> None:
-    answers = {**visit.answers, "A": dataclasses.replace(visit.answers["A"], ended=ended)}
-    card = cards(answers_html(dataclasses.replace(visit, answers=answers), 5))[1]
+    answers = {
+        **visit.result.answers,
+        "A": dataclasses.replace(visit.result.answers["A"], ended=ended),
+    }
+    card = cards(answers_html(with_result(visit, answers=answers), 5))[1]
     assert (words in card) if words else ("cut at" not in card and "stopped" not in card)
 
 
 def test_nothing_that_was_said_becomes_markup(visit) -> None:
-    writing = dataclasses.replace(said(visit, unpruned=EVIL), writing={"B": EVIL})
-    answers = {label: writing.answers[label] for label in ("unpruned", "A")}
+    writing = with_result(said(visit, unpruned=EVIL), partial_text={"B": EVIL})
+    answers = {label: writing.result.answers[label] for label in ("unpruned", "A")}
     pieces = [
-        answers_html(dataclasses.replace(writing, answers=answers), 5),
+        answers_html(with_result(writing, answers=answers), 5),
         answers_html(visit, 5, about=EVIL),
         own_html(EVIL, 5, None, None, None),
     ]

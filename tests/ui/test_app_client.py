@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 
 from spare_demo import compare
 from spare_demo.pruners import PRUNERS
-from spare_demo.results.record import record
+from spare_demo.results.io import write_result
 
 ROOT = Path(__file__).parents[2]
 QUESTION = "How many crosses are there?"
@@ -53,7 +53,7 @@ class Roughly(list):
 def findings(result: dict[str, Any]) -> dict[str, Any]:
     """A result without what differs from run to run: wall times."""
     return {
-        "picture": result["picture"],
+        "picture": result["picture"]["sha256"],
         "prompt": result["prompt"],
         "relevance": Roughly(result["relevance"]),
         "orders": {name: item["order"] for name, item in result["selections"].items()},
@@ -67,7 +67,7 @@ def findings(result: dict[str, Any]) -> dict[str, Any]:
 def alone(served, path: str, question: str, *pair: str, budget: int, seed: int = 0) -> dict:
     """What the package itself finds, without any page."""
     done = compare(served.model, path, question, pair, budget, served.settings.max_new_tokens, seed)
-    return findings(json.loads(json.dumps(record(done))))
+    return findings(json.loads(write_result(done)))
 
 
 def raw(served, data: list[Any]) -> tuple[str, str]:
@@ -177,7 +177,7 @@ def test_compare_finds_what_the_package_finds(served, client, pictures) -> None:
         served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7
     )
     assert result["settings"]["budget"] == 48
-    assert result["model"]["name"] == "built-in"
+    assert result["model"] == "built-in"
 
 
 def test_only_picture_and_question_must_be_given(served, client, pictures) -> None:

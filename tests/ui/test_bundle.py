@@ -12,10 +12,11 @@ import numpy as np
 from gradio.route_utils import delete_files_created_by_app
 from hypothesis import given
 from hypothesis import strategies as st
+from visits import page_request
 
 from spare_demo.ui.bundle import bundled
 from spare_demo.ui.payload import payload
-from spare_demo.ui.session import Choices, Guide
+from spare_demo.ui.session import Guide
 from spare_demo.ui.viewer import viewer
 
 KINDS = ("f4", "i4", "i2", "u2", "u1")
@@ -72,7 +73,7 @@ def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
     guide: Guide, photo_file: str
 ) -> None:
     def asked(question: str) -> dict[str, Any]:
-        return payload(guide.look(photo_file, question, Choices("spare", "uniform"), None), 5)
+        return payload(guide.look(page_request(photo_file, question, "spare", "uniform")), 5)
 
     first, other = asked("What is it?"), asked("Which one?")
     with gr.Blocks() as demo:

@@ -6,14 +6,15 @@ import dataclasses
 import re
 
 import pytest
+from visits import page_request, with_result
 
 from spare_demo.analysis.cost import bytes_text, operations_text, seconds_text
 from spare_demo.ui.cost_table import cost_html
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 
 def asked(guide: Guide, photo: str, methods: tuple[str, str], budget: int = 5) -> Visit:
-    looked = guide.look(photo, "What is it?", Choices(*methods), None)
+    looked = guide.look(page_request(photo, "What is it?", *methods))
     return list(guide.answer(looked, budget))[-1]
 
 
@@ -35,7 +36,7 @@ def test_a_column_says_what_was_measured_of_an_answer(visit: Visit) -> None:
     found = lines(cost_html(visit, lambda answer: 0.0123))
     assert [head[:3] for head in found[""]] == ["All", "A S", "B C"]
     for i, label in enumerate(("unpruned", "A", "B")):
-        answer = visit.answers[label]
+        answer = visit.result.answers[label]
         said = {name: cells[i] for name, cells in found.items() if len(cells) == 3}
         assert said["tokens in"] == str(answer.prompt_tokens)
         assert said["of them visual"] == str(answer.visual_tokens)
@@ -53,7 +54,7 @@ def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
     assert [name for name in lines(html) if name in stages] == stages
     found = lines(html)
     assert found["encode"] == [
-        f"{seconds_text(visit.picture.encode_seconds)}, once for this picture"
+        f"{seconds_text(visit.exploration.view.picture.encode_seconds)}, once for this picture"
     ]
     together = seconds_text(visit.exploration.select_seconds["A"])
     assert found["select"] == ["–", f"{together} together"]
@@ -73,8 +74,8 @@ def test_each_selection_has_its_own_time_where_methods_run_apart(
 
 
 def test_no_gain_is_said_plainly(visit: Visit) -> None:
-    same = dict.fromkeys(("unpruned", "A", "B"), visit.answers["unpruned"])
-    html = cost_html(dataclasses.replace(visit, answers=same), lambda answer: None)
+    same = dict.fromkeys(("unpruned", "A", "B"), visit.result.answers["unpruned"])
+    html = cost_html(with_result(visit, answers=same), lambda answer: None)
     assert "not known" in html and "Floor:" not in html
     assert html.count("no gain in prefill time") == 2
 
@@ -82,12 +83,14 @@ def test_no_gain_is_said_plainly(visit: Visit) -> None:
 def test_what_was_set_aside_is_told_apart_from_the_cache(visit: Visit) -> None:
     own = {
         label: dataclasses.replace(answer, allocated_bytes=answer.kv_cache_bytes)
-        for label, answer in visit.answers.items()
+        for label, answer in visit.result.answers.items()
     }
-    visit = dataclasses.replace(visit, answers=own)
+    visit = with_result(visit, answers=own)
     assert "allocated" not in cost_html(visit, lambda answer: None).lower()
-    answer = dataclasses.replace(visit.answers["A"], kv_cache_bytes=2048, allocated_bytes=5120)
-    roomy = dataclasses.replace(visit, answers={**visit.answers, "A": answer})
+    answer = dataclasses.replace(
+        visit.result.answers["A"], kv_cache_bytes=2048, allocated_bytes=5120
+    )
+    roomy = with_result(visit, answers={**visit.result.answers, "A": answer})
     html = cost_html(roomy, lambda answer: None)
     found = lines(html)
     assert (found["KV cache"][1], found["allocated"][1]) == ("2.0 KiB", "5.0 KiB")
@@ -96,13 +99,13 @@ def test_what_was_set_aside_is_told_apart_from_the_cache(visit: Visit) -> None:
 
 
 def test_a_method_that_cannot_meet_the_budget_has_no_column(visit: Visit) -> None:
-    answers = {label: visit.answers[label] for label in ("unpruned", "B")}
-    refused = dataclasses.replace(visit, answers=answers, refused={"A": "It cannot."})
+    answers = {label: visit.result.answers[label] for label in ("unpruned", "B")}
+    refused = with_result(visit, answers=answers, refused={"A": "It cannot."})
     found = lines(cost_html(refused, lambda answer: None))
     assert [head[:1] for head in found[""]] == ["A", "B"]
     assert len(found["prefill"]) == len(found["select"]) == 2
 
 
 def test_costs_wait_for_all_three_answers(visit: Visit) -> None:
-    part = dataclasses.replace(visit, answers={"unpruned": visit.answers["unpruned"]})
+    part = with_result(visit, answers={"unpruned": visit.result.answers["unpruned"]})
     assert "<table" not in cost_html(part, lambda answer: None)

@@ -6,10 +6,11 @@ import re
 
 import numpy as np
 import pytest
+from visits import page_request
 
 from spare_demo.render import BLUE, difference, layer_overlay, source_map
 from spare_demo.ui import examples
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -24,7 +25,7 @@ def asked(served) -> Visit:
     """What the page shows once both methods were chosen there, worked out once more."""
     first = examples.shipped()[0]
     guide = Guide(served.model, served.settings)
-    visit = guide.look(first.path, first.question, Choices("sparsevlm", "cdpruner"), None)
+    visit = guide.look(page_request(first.path, first.question, "sparsevlm", "cdpruner"))
     *_, done = guide.answer(visit, BUDGET)
     return done
 

@@ -11,11 +11,11 @@ from typing import Any
 import gradio as gr
 import pytest
 import torch
+from visits import controls, with_result
 
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
-from spare_demo.ui.cited import result_of
 from spare_demo.ui.handlers import Handlers, guarded
 from spare_demo.ui.session import Visit
 
@@ -24,12 +24,7 @@ QUESTION = "Which number is written on the small triangle?"
 
 def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other: Any) -> list[dict]:
     """All that pressing Ask changes, step by step, as the page gets it."""
-    given: dict[str, Any] = {
-        "path": path, "question": question, "method_a": "spare", "method_b": "cdpruner", "seed": 0,
-        "aspect": "pad", "tower_layer": -2, "text": "stretches", "budget": 5,
-        "example": None, "before": None,
-    } | other  # fmt: skip
-    return list(guarded(handlers.ask)(*given.values()))
+    return list(guarded(handlers.ask)(**controls(path, question, **other)))
 
 
 def merged(steps: list[dict]) -> dict:
@@ -39,15 +34,12 @@ def merged(steps: list[dict]) -> dict:
 def half_way(steps: list[dict]) -> Visit:
     """As after one answer, had it been the shortest."""
     visit = merged(steps)["visit"]
-    return dataclasses.replace(
-        visit, answers={"unpruned": visit.answers["unpruned"]}, writing={"A": "Y", "B": ""}
-    )
+    answers = {"unpruned": visit.result.answers["unpruned"]}
+    return with_result(visit, answers=answers, partial_text={"A": "Y", "B": ""})
 
 
 def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
-    running = handlers.ask(
-        photo_file, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", 5, None, None,
-    )  # fmt: skip
+    running = handlers.ask(**controls(photo_file, QUESTION))
     first = next(running)
     assert passes == ["look"]
     assert first["stage"]["picture"].startswith(b"\x89PNG")
@@ -68,17 +60,17 @@ def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
 
 def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
-    whole = visit.answers["unpruned"]
+    whole = visit.result.answers["unpruned"]
     logits = torch.zeros_like(whole.first_logits)
     logits[handlers.model.tokenizer.eos_token_id] = 9
     answers = {"unpruned": dataclasses.replace(whole, first_logits=logits)}
-    html = handlers.answers(dataclasses.replace(visit, answers=answers), 5)
+    html = handlers.answers(with_result(visit, answers=answers), 5)
     assert "<th scope='row'>(end)</th>" in html
 
 
 def test_old_costs_go_when_another_question_is_asked(handlers, photo_file) -> None:
     before = merged(ask(handlers, photo_file))["visit"]
-    first = ask(handlers, photo_file, "Is it green?", before=before)[0]
+    first = ask(handlers, photo_file, "Is it green?", visit=before)[0]
     assert "<table" not in first["cost"]
 
 
@@ -111,7 +103,7 @@ def test_a_refusal_changes_nothing_but_the_message(
 
 
 def test_a_budget_may_come_as_the_text_of_a_number(handlers, photo_file) -> None:
-    assert merged(ask(handlers, photo_file, budget="7"))["visit"].answered_budget == 7
+    assert merged(ask(handlers, photo_file, budget="7"))["visit"].result.budget == 7
 
 
 @pytest.mark.parametrize(
@@ -193,16 +185,18 @@ def test_a_slider_at_rest_asks_again(handlers, passes, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
     passes.clear()
     shown = merged(list(handlers.settle(9, visit)))
-    assert shown["visit"].answered_budget == 9
+    assert shown["visit"].result.budget == 9
     assert passes == ["answer", "answer"]
     assert 'stale-note" hidden' in shown["answers"]
 
 
 def test_a_slow_model_is_not_asked_by_the_slider(handlers, passes, photo_file) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
-    slow = {name: dataclasses.replace(a, decode_seconds=9.0) for name, a in visit.answers.items()}
+    slow = {
+        name: dataclasses.replace(a, decode_seconds=9.0) for name, a in visit.result.answers.items()
+    }
     passes.clear()
-    shown = merged(list(handlers.settle(9, dataclasses.replace(visit, answers=slow))))
+    shown = merged(list(handlers.settle(9, with_result(visit, answers=slow))))
     assert passes == []
     assert "Answers are for budget 5" in shown["answers"]
 
@@ -218,11 +212,10 @@ def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_fil
 
 def test_a_menu_that_was_only_passed_changes_nothing(handlers, photo_file, passes) -> None:
     visit = merged(ask(handlers, photo_file))["visit"]
-    had = visit.choices
     passes.clear()
-    assert not list(handlers.change_methods(had.method_a, had.method_b, had.seed, 5, visit))
+    assert not list(handlers.change_methods("spare", "cdpruner", 0, 5, visit))
     assert not passes
-    assert list(handlers.change_methods(had.method_a, had.method_b, had.seed + 1, 5, visit))
+    assert list(handlers.change_methods("spare", "uniform", 0, 5, visit))
 
 
 def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
@@ -342,8 +335,8 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     more = {"method_a": "random", "method_b": "uniform", "budget": handlers.tokens}
     shown = merged(ask(handlers, photo_file, aspect=list(model.aspects)[-1], **more))
     visit = shown["visit"]
-    assert shown["message"] == "" and visit.answered_budget == visit.exploration.n == n
-    assert visit.answers["A"].visual_tokens == visit.answers["B"].visual_tokens == n
+    assert shown["message"] == "" and visit.result.budget == visit.exploration.n == n
+    assert visit.result.answers["A"].visual_tokens == visit.result.answers["B"].visual_tokens == n
     assert shown["stage"]["shown"] == n
     for event in (handlers.redraw, handlers.settle):
         assert merged(list(guarded(event)(handlers.tokens, visit))).get("budget_message", "") == ""
@@ -355,12 +348,11 @@ def test_one_budget_for_all_views_picks_otherwise_and_travels(
     handlers = Handlers(tiny_next, small_settings)
     found = {}
     for views in ("shares", "together"):
-        shown = merged(ask(handlers, photo_file, aspect="any", views=views))
+        together = views == "together"
+        shown = merged(ask(handlers, photo_file, aspect="any", together=together))
         found[views] = shown["visit"]
         assert f"views={views}" in shown["stage"]["link"]
-        assert result_of(shown["visit"], tiny_next, small_settings).request.together == (
-            views == "together"
-        )
+        assert shown["visit"].result_to_cite().request.together == together
     shares, together = (found[views].exploration.selections(5)["A"] for views in found)
     assert shares.order.tolist() != together.order.tolist()
     # Other methods on the same picture go by the same way of sharing.
@@ -368,14 +360,14 @@ def test_one_budget_for_all_views_picks_otherwise_and_travels(
     again = moved["visit"].exploration.selections(5)["B"]
     assert again.order.tolist() == together.order.tolist()
     opened = merged(list(handlers.reopen({"query": {"views": "together"}}, found["shares"])))
-    assert opened["views"] == "together" and opened["notice"] == ""
+    assert opened["together"] is True and opened["notice"] == ""
 
 
 def test_a_model_of_one_view_has_nothing_to_share(handlers, photo_file: str) -> None:
     shown = merged(ask(handlers, photo_file))
     assert "views" not in shown["stage"]["link"]
     opened = merged(list(handlers.reopen({"query": {"views": "together"}}, shown["visit"])))
-    assert "views" not in opened and "cannot be shared" in opened["notice"]
+    assert "together" not in opened and "cannot be shared" in opened["notice"]
 
 
 def test_a_percentage_is_of_the_pictures_own_tokens(

@@ -8,20 +8,20 @@ import json
 
 import numpy as np
 import pytest
+from visits import controls, page_request, with_result
 
 from spare_demo.ui.answers import answers_html
 from spare_demo.ui.bundle import bundled
-from spare_demo.ui.cited import result_of
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
 from spare_demo.ui.per_layer import identity, per_layer, per_layer_mail
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
-    return guide.look(photo_file, "What is <it>?", Choices("spare", "fastv"), None)
+    return guide.look(page_request(photo_file, "What is <it>?", "spare", "fastv"))
 
 
 def unpacked(sent: dict[str, str]) -> list:
@@ -50,7 +50,7 @@ def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
     assert per_layer_mail(visit) is None and per_layer(visit, "A") is None
     assert "B FastV · 8 on average" in answers_html(visit, 8)
     *_, done = guide.answer(visit, 8)
-    plan, answer = done.exploration.plan("B", 8), done.answers["B"]
+    plan, answer = done.exploration.plans(8)[0]["B"], done.result.answers["B"]
     mail = json.loads(per_layer_mail(done) or "")
     assert mail["kind"] == "per-layer" and mail["of"] == payload(done, 8)["of"] == identity(visit)
     assert list(mail["slots"]) == ["B"]
@@ -69,7 +69,7 @@ def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
 def test_merged_rows_and_the_papers_way_of_counting_are_told(
     guide: Guide, visit: Visit, photo_file: str
 ) -> None:
-    by_rank = guide.look(photo_file, "What?", Choices("spare", "fastv:counting=rank"), None)
+    by_rank = guide.look(page_request(photo_file, "What?", "spare", "fastv:counting=rank"))
     *_, done = guide.answer(by_rank, 8)
     assert (per_layer(done, "B") or {})["sentence"].endswith(
         "Its paper counts 8.0: tokens after layer K only."
@@ -86,9 +86,9 @@ def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit
     sources = torch.zeros(2, 16)
     sources[0, 3], sources[1, 15] = 1.0, 0.5
     merging = dataclasses.replace(
-        done.answers["B"], layer_sets=(LayerSet(1, torch.tensor([0, 8]), sources),)
+        done.result.answers["B"], layer_sets=(LayerSet(1, torch.tensor([0, 8]), sources),)
     )
-    told = per_layer(dataclasses.replace(done, answers={**done.answers, "B": merging}), "B")
+    told = per_layer(with_result(done, answers={**done.result.answers, "B": merging}), "B")
     (found,) = (told or {})["sets"]
     assert bits(found["kept"]) == [0, 8] and bits(found["merged"]) == [3, 15]
     assert found["rows"] == 2
@@ -99,23 +99,19 @@ def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit
 
 def test_a_budget_out_of_reach_is_said_and_the_others_answer(guide: Guide, visit: Visit) -> None:
     *_, done = guide.answer(visit, 2)
-    assert set(done.answers) == {"unpruned", "A"}
-    assert "FastV cannot meet a budget of 2" in done.refused["B"]
+    assert set(done.result.answers) == {"unpruned", "A"}
+    assert "FastV cannot meet a budget of 2" in done.result.refused["B"]
     shown = answers_html(done, 2)
     assert "Choose a budget from 6 to 16." in shown
     assert '<button type="button" class="reach" data-k="6">Set the budget to 6</button>' in shown
     assert cost_html(done, lambda answer: None).count("<th scope='col'") == 2
     with pytest.raises(ValueError, match="FastV cannot meet"):
-        result_of(done, guide.model, guide.settings)
+        done.result_to_cite()
     *_, back = guide.answer(done, 8)
-    assert set(back.answers) == {"unpruned", "A", "B"} and not back.refused
+    assert set(back.result.answers) == {"unpruned", "A", "B"} and not back.result.refused
 
 
 def test_the_layers_come_with_the_finished_answers(handlers: Handlers, photo_file: str) -> None:
-    steps = list(
-        handlers.ask(
-            photo_file, "What?", "fastv", "cdpruner", 0, "pad", -2, "stretches", 8, None, None
-        )
-    )
+    steps = list(handlers.ask(**controls(photo_file, "What?", method_a="fastv", budget=8)))
     assert json.loads(steps[-1]["mail"])["slots"]["A"]["budget"] == 8
     assert all("mail" not in step for step in steps[:-1])

@@ -11,12 +11,12 @@ import pytest
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.run import Plan
 from spare_demo.evaluation.sheets import drawn
+from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.lab import Bench, Lab
-from spare_demo.ui.session import digest
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_a_case_opens_as_an_example_with_its_true_answer(lab: Lab, named: Bench)
     (row,) = lab.cases(named, "spare", "random", 8)[1]
     example, seed = lab.case(named, row)
     assert (example.question, example.answer) == ("q0?", "yes")
-    assert example.key == digest(example.path)
+    assert example.key == file_digest(example.path)
     assert 0 <= seed < 2**32
     assert seed != lab.case(replace(named, seed=1), row)[1]
 

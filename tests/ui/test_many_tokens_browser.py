@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
+from visits import page_request
 
 from spare_demo import measures
 from spare_demo.analysis.why import why
@@ -18,7 +19,7 @@ from spare_demo.render import BLUE, leftover_map, pick_order
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples, launch_options
 from spare_demo.ui.payload import payload
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 
@@ -66,8 +67,8 @@ def page(large, settings: Settings, browser) -> Iterator[browsing.Visitor]:
 def visit(large, settings: Settings) -> Visit:
     """The same comparison, as Python makes it."""
     first = examples.shipped()[0]
-    choices = Choices("spare", "cdpruner", 0, large.aspect(None))
-    return Guide(large, settings).look(first.path, first.question, choices, None)
+    request = page_request(first.path, first.question, aspect=large.aspect(None))
+    return Guide(large, settings).look(request)
 
 
 def to_budget(page: browsing.Visitor, k: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 import pytest
 from safetensors.torch import load_file, save_file
+from visits import controls
 
 from spare_demo.models import ModelError, load_model
 from spare_demo.settings import Settings
@@ -104,15 +105,15 @@ def test_a_question_in_flight_ends_with_a_sentence(
     exchange: Exchange, tiny_next_folder: Path, photo_file: str
 ) -> None:
     handlers = Handlers(exchange.model, exchange.settings)
-    asked = (photo_file, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", 5, None, None)
-    running = guarded(handlers.ask)(*asked)
+    asked = controls(photo_file, QUESTION)
+    running = guarded(handlers.ask)(**asked)
     shown: dict[str, Any] = {}
-    while not (shown.get("visit") and any(shown["visit"].writing.values())):
+    while not (shown.get("visit") and any(shown["visit"].result.partial_text.values())):
         shown = next(running)
     exchange.change(str(tiny_next_folder), 16, print)
     assert "made room for another model" in list(running)[-1]["message"]
     # And so does whatever else is asked of that page, while it is still there.
-    again = list(guarded(handlers.ask)(*asked))
+    again = list(guarded(handlers.ask)(**asked))
     assert [set(step) for step in again] == [{"message"}]
 
 

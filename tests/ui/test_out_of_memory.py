@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 import pytest
 import torch
+from visits import controls, page_request
 
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
@@ -16,7 +17,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.handlers import Handlers, guarded
 from spare_demo.ui.lab import Lab
-from spare_demo.ui.session import Choices, Visit
+from spare_demo.ui.session import Visit
 
 QUESTION = "Which number is written on the small triangle?"
 SENTENCES = ("ran out of memory with this picture and question", "was not enough memory for this")
@@ -59,15 +60,14 @@ def full(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> Full:
 @pytest.fixture
 def visit(handlers: Handlers, photo_file: str) -> Visit:
     """A finished comparison at budget 5."""
-    looked = handlers.guide.look(photo_file, QUESTION, Choices("spare", "cdpruner"), None)
+    looked = handlers.guide.look(page_request(photo_file, QUESTION, "spare", "cdpruner"))
     *_, visit = handlers.guide.answer(looked, 5)
     return visit
 
 
-ASK = ("spare", "uniform", 0, "pad", -2, "stretches", 5, None, None)
 EVENTS: dict[str, tuple[Callable[[Handlers, Visit, str], Iterator], tuple[str, ...]]] = {
     "ask": (
-        lambda h, v, path: guarded(h.ask)(path, QUESTION, *ASK),
+        lambda h, v, path: guarded(h.ask)(**controls(path, QUESTION, method_b="uniform")),
         ("vision_tower", "language_model", "choosing"),
     ),
     "the slider at rest": (lambda h, v, _: guarded(h.settle)(9, v), ("language_model",)),
@@ -103,8 +103,8 @@ def test_in_the_middle_of_an_answer_the_words_so_far_stay(
     full: Full, handlers: Handlers, photo_file: str
 ) -> None:
     with full.at("language_model", after=4):  # three prefills, and one word of one answer
-        steps = list(guarded(handlers.ask)(photo_file, QUESTION, *ASK))
-    assert any(any(step["visit"].writing.values()) for step in steps if "visit" in step)
+        steps = list(guarded(handlers.ask)(**controls(photo_file, QUESTION, method_b="uniform")))
+    assert any(any(step["visit"].result.partial_text.values()) for step in steps if "visit" in step)
     assert SENTENCES[0] in steps[-1]["message"]
 
 

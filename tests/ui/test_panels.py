@@ -7,16 +7,17 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from visits import page_request
 
 from spare_demo.ui import panels
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 EVIL = "<script>alert('x')</script>"
 
 
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
-    looked = guide.look(photo_file, "What is it?", Choices("spare", "cdpruner"), None)
+    looked = guide.look(page_request(photo_file, "What is it?", "spare", "cdpruner"))
     return list(guide.answer(looked, 5))[-1]
 
 

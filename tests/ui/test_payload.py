@@ -9,14 +9,15 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
+from visits import page_request
 
 from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 
 
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
-    return guide.look(photo_file, "What is <it>?", Choices("spare", "uniform"), None)
+    return guide.look(page_request(photo_file, "What is <it>?", "spare", "uniform"))
 
 
 def unpacked(sent: dict) -> list:
@@ -30,7 +31,7 @@ def test_the_picture_comes_along_and_where_its_tokens_lie(visit) -> None:
     canvas = sent["canvas"]
     assert (canvas["x"], canvas["y"]) == visit.canvas.rectangle(0)[:2]
     assert (canvas["width"], canvas["height"]) == picture.size
-    assert unpacked(sent["padding"]) == visit.picture.grid.padding.tolist()
+    assert unpacked(sent["padding"]) == visit.exploration.view.picture.grid.padding.tolist()
 
 
 def test_nested_picks_come_whole_and_others_for_the_budget(visit) -> None:
@@ -64,7 +65,7 @@ def test_reasons_by_mail(visit) -> None:
 
 @pytest.mark.parametrize("method", ["prumerge-plus", "visionzip"])
 def test_what_went_into_merged_rows_is_sent(guide: Guide, photo_file: str, method: str) -> None:
-    visit = guide.look(photo_file, "What is it?", Choices("spare", method), None)
+    visit = guide.look(page_request(photo_file, "What is it?", "spare", method))
     for sent, budget in (
         (payload(visit, 6)["methods"]["B"], 6),
         (json.loads(picks_mail(visit, "B", 9)), 9),
@@ -82,6 +83,6 @@ def test_what_went_into_merged_rows_is_sent(guide: Guide, photo_file: str, metho
 def test_more_parts_than_there_is_room_for_are_not_sent(
     guide: Guide, photo_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    visit = guide.look(photo_file, "What is it?", Choices("spare", "visionzip"), None)
+    visit = guide.look(page_request(photo_file, "What is it?", "spare", "visionzip"))
     monkeypatch.setattr("spare_demo.ui.wire._MOST_PARTS", 3)
     assert payload(visit, 6)["methods"]["B"]["sources"] is None

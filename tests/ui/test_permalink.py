@@ -8,26 +8,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spare_demo.comparison.request import Request
 from spare_demo.pruners import PRUNERS
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.settings import Settings
-from spare_demo.ui.permalink import _KEYS, State, decode, encode
+from spare_demo.ui.permalink import _KEYS, decode, encode
+from spare_demo.ui.session import methods_by_slot
 
 SCENES = ("scene-1001.png", "wide-1025.png")
-names = st.sampled_from([*PRUNERS, "spare:squash=minmax", None])
-states = st.builds(
-    State,
-    method_a=names,
-    method_b=names,
-    budget=st.none() | st.integers(1, 576),
-    question=st.none() | st.text(min_size=1).map(str.strip).filter(bool),
-    example=st.sampled_from([*SCENES, None]),
-    seed=st.none() | st.integers(0, 2**32 - 1),
-    aspect=st.sampled_from(["pad", "crop", None]),
-    relevance_layer=st.sampled_from([-1, -2, None]),
-    relevance_text=st.sampled_from(["tokens", "stretches", None]),
-    views=st.sampled_from(["shares", "together", None]),
-    depth=st.none() | st.integers(1, 32),
-    model=st.sampled_from(["built-in@0123", None]),
+names = st.sampled_from([*PRUNERS, "spare:squash=minmax"])
+requests = st.builds(
+    lambda a, b, seed, question, aspect, layer, text, together: Request(
+        "photo.png",
+        question,
+        methods_by_slot(a, b, seed),
+        seed=seed,
+        aspect=aspect,
+        relevance=RelevanceOptions(layer, text),
+        together=together,
+    ),
+    names,
+    names,
+    st.integers(0, 2**32 - 1),
+    st.text(),
+    st.sampled_from(["pad", "crop"]),
+    st.sampled_from([-1, -2]),
+    st.sampled_from(["tokens", "stretches"]),
+    st.booleans(),
 )
 
 
@@ -36,17 +43,37 @@ def asked(query: str) -> dict[str, str]:
     return dict(parse_qsl(query, keep_blank_values=True))
 
 
-@given(states)
+@given(requests, st.sampled_from([*SCENES, None]))
 @settings(deadline=None, derandomize=True)
-def test_what_was_set_comes_back(state: State) -> None:
-    text = encode(state)
-    assert text.isascii()
-    assert decode(asked(text), tokens=576, layers=32, examples=SCENES) == (state, [])
+def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
+    text = encode(request, model="built-in@0123", example=example, several_views=True)
+    assert text.isascii() and "photo" not in text
+    found, stale = decode(asked(text), tokens=576, layers=32, examples=SCENES)
+    a, b = found.pop("method_a"), found.pop("method_b")
+    assert methods_by_slot(a, b, request.seed) == request.labelled
+    expected = {
+        "seed": request.seed,
+        "aspect": request.aspect,
+        "relevance_layer": request.relevance.layer,
+        "relevance_text": request.relevance.text,
+        "together": request.together,
+        "model": "built-in@0123",
+    }
+    expected |= {"question": request.question} if request.question else {}
+    assert found == expected | ({"example": example} if example else {})
+    assert stale == []
+
+
+def test_the_pages_script_adds_the_budget_and_the_layer() -> None:
+    assert decode({"k": "576", "depth": "32"}, tokens=576, layers=32) == (
+        {"budget": 576, "depth": 32},
+        [],
+    )
 
 
 def test_foreign_keys_do_not_count() -> None:
     found, stale = decode({"__theme": "dark", "k": "8", "logs": "container"}, tokens=16)
-    assert found == State(budget=8)
+    assert found == {"budget": 8}
     assert stale == []
 
 
@@ -82,15 +109,15 @@ def test_what_is_stale_is_named_and_the_rest_is_used(query: str, sentence: str) 
         question=Settings().check_question,
         examples=SCENES,
         aspects=("pad", "crop"),
-        views=(),
+        several_views=False,
         model="built-in@new",
     )
     if sentence:
-        assert found.method_b == "cdpruner"
+        assert found["method_b"] == "cdpruner"
         assert len(stale) == 1
         assert sentence in stale[0]
     else:
-        assert (found, stale) == (State(), [])
+        assert (found, stale) == ({}, [])
 
 
 def test_a_strangers_words_are_cut_short() -> None:
@@ -103,4 +130,4 @@ def test_a_strangers_words_are_cut_short() -> None:
 @settings(deadline=None, derandomize=True)
 def test_no_text_is_too_odd(query: dict[str, str]) -> None:
     found, _ = decode(query, tokens=16)
-    assert found.budget is None or 1 <= found.budget <= 16
+    assert 1 <= found.get("budget", 1) <= 16

@@ -1,22 +1,27 @@
-"""A visit's steps without a browser: what is run again, what is kept, what is refused."""
+"""A visit's steps without a browser: what is run again, kept, refused, and written to files."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import itertools
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
+from visits import page_request, with_result
 
-from spare_demo.images.load import PictureError
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import Result
+from spare_demo.images.load import PictureError, file_digest
 from spare_demo.pruners import PRUNERS
-from spare_demo.ui.session import Choices, Guide, Visit, digest
+from spare_demo.results.citation import command_line
+from spare_demo.results.io import write_result
+from spare_demo.ui.session import Guide, Visit, methods_by_slot
 
 QUESTION = "Which number is written on the small triangle?"
-PAIR = Choices("spare", "cdpruner")
 
 
 def answered(guide: Guide, visit: Visit, budget: int = 5) -> Visit:
@@ -25,19 +30,19 @@ def answered(guide: Guide, visit: Visit, budget: int = 5) -> Visit:
 
 
 def test_another_question_does_not_encode_the_picture_again(guide, passes, photo_file) -> None:
-    first = guide.look(photo_file, QUESTION, PAIR, None)
-    second = guide.look(photo_file, "Is the green word above the yellow one?", PAIR, first)
+    first = guide.look(page_request(photo_file, QUESTION))
+    second = guide.look(page_request(photo_file, "Is the green word above the yellow one?"), first)
     assert passes.looks() == 1
-    assert second.picture is first.picture
+    assert second.exploration.view.picture is first.exploration.view.picture
     assert not np.allclose(second.exploration.view.relevance, first.exploration.view.relevance)
 
 
 def test_another_method_or_budget_does_not_encode_the_picture_again(
     guide, passes, photo_file
 ) -> None:
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
-    visit = guide.change_methods(visit, Choices("spare", "uniform"))
-    guide.look(photo_file, QUESTION, Choices("random", "cdpruner"), visit)
+    visit = guide.look(page_request(photo_file, QUESTION))
+    visit = guide.change_methods(visit, methods_by_slot("spare", "uniform", 0), 0)
+    guide.look(page_request(photo_file, QUESTION, "random"), visit)
     for budget in (1, 5, 16):
         visit.exploration.selections(budget)
     assert passes.looks() == 1
@@ -46,130 +51,144 @@ def test_another_method_or_budget_does_not_encode_the_picture_again(
 def test_the_same_picture_under_another_name_is_not_encoded_again(
     guide, passes, photo_file, tmp_path: Path
 ) -> None:
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
+    visit = guide.look(page_request(photo_file, QUESTION))
     again = tmp_path / "another name.png"
     again.write_bytes(Path(photo_file).read_bytes())
-    guide.look(str(again), QUESTION, PAIR, visit)
+    guide.look(page_request(str(again), QUESTION), visit)
     assert passes.looks() == 1
 
 
 def test_another_picture_under_the_same_name_is_encoded(guide, passes, photo_file) -> None:
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
+    visit = guide.look(page_request(photo_file, QUESTION))
     Image.new("RGB", (40, 40), "red").save(photo_file)
-    other = guide.look(photo_file, QUESTION, PAIR, visit)
+    other = guide.look(page_request(photo_file, QUESTION), visit)
     assert passes.looks() == 2
-    assert other.picture.photo.size == (40, 40)
+    assert other.exploration.view.picture.photo.size == (40, 40)
 
 
 def test_another_fit_is_encoded(guide, passes, photo_file) -> None:
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
-    guide.look(photo_file, QUESTION, dataclasses.replace(PAIR, aspect="crop"), visit)
+    visit = guide.look(page_request(photo_file, QUESTION))
+    guide.look(page_request(photo_file, QUESTION, aspect="crop"), visit)
     assert passes.looks() == 2
 
 
 def test_all_three_are_answered_once(guide, passes, photo_file) -> None:
-    visit = answered(guide, guide.look(photo_file, QUESTION, PAIR, None))
-    assert set(visit.answers) == {"unpruned", "A", "B"}
-    assert [visit.answers[label].visual_tokens for label in ("unpruned", "A", "B")] == [16, 5, 5]
+    visit = answered(guide, guide.look(page_request(photo_file, QUESTION)))
+    assert set(visit.result.answers) == {"unpruned", "A", "B"}
+    assert [visit.result.answers[label].visual_tokens for label in ("unpruned", "A", "B")] == [
+        16,
+        5,
+        5,
+    ]
     assert passes.answers() == 3
 
 
 def test_asking_again_at_the_same_budget_runs_nothing(guide, passes, photo_file) -> None:
-    visit = answered(guide, guide.look(photo_file, QUESTION, PAIR, None))
+    visit = answered(guide, guide.look(page_request(photo_file, QUESTION)))
     again = answered(guide, visit)
     assert passes.answers() == 3
-    assert again.answers == visit.answers
+    assert again.result.answers == visit.result.answers
 
 
 def test_another_budget_asks_both_methods_again_but_not_all_tokens(
     guide, passes, photo_file
 ) -> None:
-    visit = answered(guide, guide.look(photo_file, QUESTION, PAIR, None))
+    visit = answered(guide, guide.look(page_request(photo_file, QUESTION)))
     again = answered(guide, visit, budget=7)
     assert passes.answers() == 5
-    assert again.answers["unpruned"] is visit.answers["unpruned"]
-    assert [again.answers[slot].visual_tokens for slot in ("A", "B")] == [7, 7]
+    assert again.result.answers["unpruned"] is visit.result.answers["unpruned"]
+    assert [again.result.answers[slot].visual_tokens for slot in ("A", "B")] == [7, 7]
 
 
 def test_only_the_slot_with_another_method_is_asked_again(guide, passes, photo_file) -> None:
-    visit = answered(guide, guide.look(photo_file, QUESTION, PAIR, None))
-    again = answered(guide, guide.change_methods(visit, Choices("spare", "uniform")))
+    visit = answered(guide, guide.look(page_request(photo_file, QUESTION)))
+    again = answered(guide, guide.change_methods(visit, methods_by_slot("spare", "uniform", 0), 0))
     assert passes.answers() == 4
-    assert again.answers["A"] is visit.answers["A"]
-    assert again.answers["B"] is not visit.answers["B"]
+    assert again.result.answers["A"] is visit.result.answers["A"]
+    assert again.result.answers["B"] is not visit.result.answers["B"]
 
 
 def test_another_seed_asks_only_what_draws_at_random(guide, passes, photo_file) -> None:
-    visit = guide.look(photo_file, QUESTION, Choices("spare", "random", seed=1), None)
+    visit = guide.look(page_request(photo_file, QUESTION, "spare", "random", seed=1))
     visit = answered(guide, visit)
-    again = guide.change_methods(visit, Choices("spare", "random", seed=2))
-    assert set(again.answers) == {"unpruned", "A"}
+    again = guide.change_methods(visit, methods_by_slot("spare", "random", 2), 2)
+    assert set(again.result.answers) == {"unpruned", "A"}
 
 
 def test_words_of_all_three_come_in_step(guide, photo_file) -> None:
-    steps = list(guide.answer(guide.look(photo_file, QUESTION, PAIR, None), 5))
-    assert steps[0].writing == {"unpruned": "", "A": "", "B": ""} and not steps[0].answers
-    assert any(len(step.writing) == 3 and all(step.writing.values()) for step in steps)
+    steps = list(guide.answer(guide.look(page_request(photo_file, QUESTION)), 5))
+    assert (
+        steps[0].result.partial_text == {"unpruned": "", "A": "", "B": ""}
+        and not steps[0].result.answers
+    )
+    assert any(
+        len(step.result.partial_text) == 3 and all(step.result.partial_text.values())
+        for step in steps
+    )
     for before, after in itertools.pairwise(steps):
-        for label, text in before.writing.items():
-            said = after.answers[label].text if label in after.answers else after.writing[label]
+        for label, text in before.result.partial_text.items():
+            said = (
+                after.result.answers[label].text
+                if label in after.result.answers
+                else after.result.partial_text[label]
+            )
             assert said.startswith(text)
-    assert steps[-1].writing == {}
-    assert list(steps[-1].answers) == ["unpruned", "A", "B"]
+    assert steps[-1].result.partial_text == {}
+    assert list(steps[-1].result.answers) == ["unpruned", "A", "B"]
 
 
 def test_decoded_as_one_batch_they_say_the_same(guide, photo_file, monkeypatch) -> None:
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
+    visit = guide.look(page_request(photo_file, QUESTION))
     together = answered(guide, visit)
     monkeypatch.setattr("spare_demo.models.generate.together.room", lambda hf: 0)
     alone = answered(guide, visit)
-    assert list(together.answers) == list(alone.answers)
-    for label, answer in together.answers.items():
-        assert answer.token_ids == alone.answers[label].token_ids
+    assert list(together.result.answers) == list(alone.result.answers)
+    for label, answer in together.result.answers.items():
+        assert answer.token_ids == alone.result.answers[label].token_ids
 
 
 def test_an_answer_left_half_way_leaves_the_model_free(guide, photo_file) -> None:
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
+    visit = guide.look(page_request(photo_file, QUESTION))
     running = guide.answer(visit, 5)
     next(running)
     next(running)
     running.close()
-    assert len(answered(guide, visit).answers) == 3
+    assert len(answered(guide, visit).result.answers) == 3
 
 
 def test_visitors_may_start_from_the_same_visit(guide, photo_file) -> None:
     """Gradio copies a session's first state deeply; a copy of a picture would only cost memory."""
-    visit = guide.look(photo_file, QUESTION, PAIR, None)
+    visit = guide.look(page_request(photo_file, QUESTION))
     assert copy.deepcopy(visit) is visit
 
 
 def test_without_a_question_the_text_part_is_off_and_said_so(guide, photo_file) -> None:
-    visit = guide.look(photo_file, "  ", PAIR, None)
+    visit = guide.look(page_request(photo_file, "  "))
     assert visit.exploration.view.relevance is None
     assert len(visit.exploration.notes) == 2
     assert "SPARE" in visit.exploration.notes[0] and "is off" in visit.exploration.notes[0]
-    assert len(answered(guide, visit).answers) == 3
+    assert len(answered(guide, visit).result.answers) == 3
 
 
 @pytest.mark.parametrize("name", [n for n, p in PRUNERS.items() if p.needs_text])
 def test_every_method_that_needs_text_runs_or_says_so_without(guide, photo_file, name) -> None:
-    choices = Choices(name, "uniform")
+    request = page_request(photo_file, "", name, "uniform")
     if PRUNERS[name].text_free:
-        assert guide.look(photo_file, "", choices, None).exploration.notes
+        assert guide.look(request).exploration.notes
     else:
         with pytest.raises(ValueError, match="needs text"):
-            guide.look(photo_file, "", choices, None)
+            guide.look(request)
 
 
 def test_no_picture_is_a_sentence(guide) -> None:
     with pytest.raises(PictureError, match="no picture yet"):
-        guide.look(None, QUESTION, PAIR, None)
+        guide.look(page_request(None, QUESTION))
 
 
 def test_an_upload_that_was_tidied_away_is_a_sentence(guide, photo_file) -> None:
     Path(photo_file).unlink()
     with pytest.raises(PictureError, match="Upload it again") as refused:
-        guide.look(photo_file, QUESTION, PAIR, None)
+        guide.look(page_request(photo_file, QUESTION))
     assert photo_file not in str(refused.value)
 
 
@@ -177,7 +196,7 @@ def test_a_file_that_is_too_large_is_refused_unread(guide, passes, tmp_path: Pat
     path = tmp_path / "large.png"
     path.write_bytes(b"\x89PNG" + bytes(200_001))
     with pytest.raises(PictureError, match=r"larger than 0\.2 MB"):
-        guide.look(str(path), QUESTION, PAIR, None)
+        guide.look(page_request(str(path), QUESTION))
     assert passes.looks() == 0
 
 
@@ -196,7 +215,7 @@ def test_a_file_that_is_no_picture_is_refused(
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(PictureError, match=sentence):
-        guide.look(str(path), QUESTION, PAIR, None)
+        guide.look(page_request(str(path), QUESTION))
     assert passes.looks() == 0
 
 
@@ -204,7 +223,7 @@ def test_a_truncated_picture_is_refused(guide, photo_file, passes) -> None:
     whole = Path(photo_file).read_bytes()
     Path(photo_file).write_bytes(whole[: len(whole) // 2])
     with pytest.raises(PictureError, match="cut off or damaged"):
-        guide.look(photo_file, QUESTION, PAIR, None)
+        guide.look(page_request(photo_file, QUESTION))
     assert passes.looks() == 0
 
 
@@ -212,7 +231,7 @@ def test_a_picture_with_too_many_pixels_is_refused(guide, passes, tmp_path: Path
     path = tmp_path / "many.png"
     Image.new("L", (1000, 121)).save(path)
     with pytest.raises(PictureError, match="1000 by 121 pixels"):
-        guide.look(str(path), QUESTION, PAIR, None)
+        guide.look(page_request(str(path), QUESTION))
     assert passes.looks() == 0
 
 
@@ -227,10 +246,10 @@ def test_every_kind_of_picture_works(guide, photo, tmp_path: Path, kind: str) ->
     else:
         picture = photo.convert(kind)
     picture.save(path)
-    visit = guide.look(str(path), QUESTION, PAIR, None)
-    assert visit.picture.photo.size == picture.size
-    assert visit.picture.photo.mode == "RGB"
-    assert len(answered(guide, visit).answers) == 3
+    visit = guide.look(page_request(str(path), QUESTION))
+    assert visit.exploration.view.picture.photo.size == picture.size
+    assert visit.exploration.view.picture.photo.mode == "RGB"
+    assert len(answered(guide, visit).result.answers) == 3
 
 
 def test_a_photo_taken_sideways_stands_upright(guide, photo, tmp_path: Path) -> None:
@@ -238,29 +257,63 @@ def test_a_photo_taken_sideways_stands_upright(guide, photo, tmp_path: Path) -> 
     exif = Image.Exif()
     exif[0x0112] = 6
     photo.save(path, exif=exif)
-    visit = guide.look(str(path), QUESTION, PAIR, None)
-    assert visit.picture.photo.size == (photo.height, photo.width)
+    visit = guide.look(page_request(str(path), QUESTION))
+    assert visit.exploration.view.picture.photo.size == (photo.height, photo.width)
 
 
 def test_a_question_of_ten_thousand_characters_is_refused(guide, passes, photo_file) -> None:
     with pytest.raises(ValueError, match="10,000 characters; at most 300"):
-        guide.look(photo_file, "why " * 2499 + "why?", PAIR, None)
+        guide.look(page_request(photo_file, "why " * 2499 + "why?"))
     assert passes.looks() == 0
 
 
 def test_an_unknown_method_lists_the_known_ones(guide, photo_file) -> None:
     with pytest.raises(ValueError, match=r"spare.*cdpruner"):
-        guide.look(photo_file, QUESTION, Choices("spare", "sparse"), None)
+        guide.look(page_request(photo_file, QUESTION, "spare", "sparse"))
 
 
 def test_a_public_picture_is_encoded_once_for_all_visitors_and_a_private_one_is_not(
     tiny_model, small_settings, passes, photo_file
 ) -> None:
-    public = Guide(tiny_model, small_settings, {digest(photo_file)})
-    first = public.look(photo_file, QUESTION, PAIR, None)
-    assert public.look(photo_file, QUESTION, PAIR, None).picture is first.picture
+    public = Guide(tiny_model, small_settings, {file_digest(photo_file)})
+    first = public.look(page_request(photo_file, QUESTION))
+    assert (
+        public.look(page_request(photo_file, QUESTION)).exploration.view.picture
+        is first.exploration.view.picture
+    )
     assert passes.looks() == 1
     private = Guide(tiny_model, small_settings)
     for _ in range(2):
-        private.look(photo_file, QUESTION, PAIR, None)
+        private.look(page_request(photo_file, QUESTION))
     assert passes.looks() == 3
+
+
+def without_times(result: Result) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(write_result(result))
+    del data["cost"], data["encode_seconds"], data["relevance_seconds"]
+    del data["select_seconds"]
+    for item in data["answers"].values():
+        del item["prefill_seconds"], item["decode_seconds"]
+    return data
+
+
+def test_a_visit_is_filed_as_the_result_of_its_request(guide: Guide, photo_file: str) -> None:
+    same = compare(guide.model, photo_file, "What is red?", budget=5, max_new_tokens=3)
+    visit = answered(guide, guide.look(page_request(photo_file, "What is red?")))
+    result = visit.result_to_cite()
+    assert list(result.selections) == ["spare", "cdpruner"] and result.finished
+    assert command_line(result) == command_line(same)
+    assert without_times(result) == without_times(same)
+
+
+def test_a_method_twice_gets_two_names(guide: Guide, photo_file: str) -> None:
+    visit = answered(guide, guide.look(page_request(photo_file, "What?", "spare", "spare")))
+    result = visit.result_to_cite()
+    assert list(result.answers) == ["unpruned", "spare", "spare (2)"]
+
+
+def test_nothing_is_filed_before_every_answer_is_there(guide: Guide, photo_file: str) -> None:
+    visit = answered(guide, guide.look(page_request(photo_file, "What is red?")))
+    unfinished = with_result(visit, answers={"A": visit.result.answers["A"]})
+    with pytest.raises(ValueError, match="Not every answer is there yet"):
+        unfinished.result_to_cite()

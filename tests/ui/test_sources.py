@@ -6,15 +6,16 @@ import dataclasses
 
 import pytest
 import torch
+from visits import page_request, with_result
 
 from spare_demo.pruners.inside.base import LayerSet
-from spare_demo.ui.session import Choices, Guide, Visit
+from spare_demo.ui.session import Guide, Visit
 from spare_demo.ui.sources import merged_html
 
 
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
-    return guide.look(photo_file, "What is it?", Choices("visionzip", "spare"), None)
+    return guide.look(page_request(photo_file, "What is it?", "visionzip", "spare"))
 
 
 def test_what_merges_is_drawn_at_the_budget(visit: Visit) -> None:
@@ -41,21 +42,21 @@ def test_what_cannot_be_shown_is_refused(
 
 
 def test_where_nothing_merges_it_says_so(guide: Guide, photo_file: str) -> None:
-    visit = guide.look(photo_file, "", Choices("random", "uniform"), None)
+    visit = guide.look(page_request(photo_file, "", "random", "uniform"))
     assert "Neither A nor B merges tokens" in merged_html(visit, 8, 0)
 
 
 def test_what_was_merged_inside_the_language_model_is_that_of_the_layer_looked_at(
     guide: Guide, photo_file: str
 ) -> None:
-    visit = guide.look(photo_file, "What is it?", Choices("spare", "fastv"), None)
+    visit = guide.look(page_request(photo_file, "What is it?", "spare", "fastv"))
     *_, done = guide.answer(visit, 8)
     assert "Neither A nor B merges tokens" in merged_html(done, 8, 0)
     sources = torch.zeros(2, 16)
     sources[0, [3, 4]], sources[1, 15] = 0.5, 1.0
     sets = (LayerSet(0, torch.arange(16)), LayerSet(1, torch.tensor([0, 8]), sources))
-    merging = dataclasses.replace(done.answers["B"], layer_sets=sets)
-    done = dataclasses.replace(done, answers={**done.answers, "B": merging})
+    merging = dataclasses.replace(done.result.answers["B"], layer_sets=sets)
+    done = with_result(done, answers={**done.result.answers, "B": merging})
     shown = merged_html(done, 8, 0)
     assert "In layer 3 of 3 B FastV still has 2 of 16 tokens, and 2 rows merged from 3" in shown
     first = merged_html(done, 8, 1)

@@ -13,22 +13,19 @@ from urllib.parse import parse_qsl
 
 import pytest
 from PIL import Image
+from visits import controls, page_request
 
-from spare_demo.ui.cited import result_of
 from spare_demo.ui.handlers import Handlers, guarded
-from spare_demo.ui.session import Choices, Visit
+from spare_demo.ui.session import Visit, methods_by_slot
 
 
 @pytest.fixture
 def visit(handlers: Handlers, photo_file: str) -> Visit:
     """A finished comparison at budget 5."""
     guide = handlers.guide
-    for now in guide.answer(guide.look(photo_file, "What is it?", CHOSEN, None), 5):
+    for now in guide.answer(guide.look(page_request(photo_file, "What is it?")), 5):
         visit = now
     return visit
-
-
-CHOSEN = Choices("spare", "cdpruner")
 
 
 def merged(steps: Any) -> dict:
@@ -65,7 +62,7 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
     marks = json.loads(steps[-1]["mail"])
     assert marks["kind"] == "marks" and set(marks["marks"]) == {"A", "B"}
     k = marks["marks"]["A"]
-    whole = visit.answers["unpruned"].text
+    whole = visit.result.answers["unpruned"].text
     kept = visit.exploration.full["A"].prefix(k)
     longest = handlers.settings.max_new_tokens
     assert handlers.model.answer(visit.exploration.view, kept, longest).text == whole
@@ -74,10 +71,10 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
 
 
 def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, photo_file) -> None:
-    unasked = handlers.guide.look(photo_file, "What is it?", CHOSEN, None)
+    unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
     (step,) = guarded(handlers.studies.enough)(unasked)
     assert "Ask first" in step["message"]
-    other = handlers.guide.change_methods(visit, Choices("uniform", "uniform"))
+    other = handlers.guide.change_methods(visit, methods_by_slot("uniform", "uniform", 0), 0)
     (step,) = guarded(handlers.studies.enough)(other)
     assert "nested" in step["message"]
 
@@ -87,9 +84,9 @@ def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
     names = {trace.name for trace in shown["kl"]["value"].data if trace.name}
     assert names >= {"A SPARE", "B CDPruner", "random"}
     assert "A SPARE" in shown["kl_words"]
-    assert shown["visit"].kl.done == 1
+    assert shown["visit"].result.kl.done == 1
     other = merged(handlers.change_methods("spare", "uniform", 0, 5, shown["visit"]))
-    assert other["visit"].kl is None and other["kl"]["visible"] is False
+    assert other["visit"].result.kl is None and other["kl"]["visible"] is False
 
 
 def test_words_share_one_mail(handlers, visit) -> None:
@@ -129,26 +126,24 @@ def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> N
 
 def test_the_link_of_a_comparison_opens_it_again(handlers) -> None:
     example = handlers.offered[1]
-    given = ("random", "uniform", 7, handlers.model.aspect(None), -1, "tokens", 5, None, None)
-    sent = merged(handlers.ask(example.path, example.question, *given))
+    asked = controls(
+        example.path, example.question, method_a="random", method_b="uniform", seed=7,
+        relevance_layer=-1, relevance_text="tokens",
+    )  # fmt: skip
+    sent = merged(handlers.ask(**asked))
     (shown,) = handlers.reopen({"query": dict(parse_qsl(sent["stage"]["link"]))}, sent["visit"])
-    assert shown == {
-        "image": example.path, "question": example.question, "method_a": "random",
-        "method_b": "uniform", "seed": 7, "aspect": given[3], "tower_layer": -1, "text": "tokens",
-        "notice": "",
-    }  # fmt: skip
+    del asked["budget"], asked["together"]  # the page adds the one; here is one view only
+    assert shown == asked | {"notice": ""}
 
 
 def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, photo_file) -> None:
     handlers.prepare()
     passes.clear()
     example = handlers.offered[2]
-    aspect = handlers.model.aspect(None)
-    given = ("spare", "cdpruner", 0, aspect, -2, "stretches", 5, None, None)
-    shown = merged(handlers.ask(example.path, example.question, *given))
+    shown = merged(handlers.ask(**controls(example.path, example.question)))
     assert passes == []
     assert shown["answers"].count("prefill") == 3 and shown["stage"]["example"] == 2
-    merged(handlers.ask(photo_file, example.question, *given))
+    merged(handlers.ask(**controls(photo_file, example.question)))
     assert passes.looks() == 1, "the same question of another picture is asked anew"
 
 
@@ -168,24 +163,22 @@ def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> N
 
 
 def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None:
-    twice = handlers.guide.change_methods(visit, Choices("spare", "spare"))
+    twice = handlers.guide.change_methods(visit, methods_by_slot("spare", "spare", 0), 0)
     for now in handlers.guide.answer(twice, 5):
         twice = now
-    done = result_of(twice, handlers.model, handlers.settings)
+    done = twice.result_to_cite()
     assert list(done.selections) == ["spare", "spare (2)"]
 
 
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
-    unasked = handlers.guide.look(photo_file, "What is it?", CHOSEN, None)
+    unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
     (step,) = guarded(handlers.cite)({"panels": ["kept"]}, unasked)
     assert "let all of them end" in json.loads(step["mail"])["sentence"]
 
 
 def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_file: str) -> None:
-    choices = Choices("fastv", "cdpruner")
-    *_, visit = handlers.guide.answer(
-        handlers.guide.look(photo_file, "What is it?", choices, None), 8
-    )
+    request = page_request(photo_file, "What is it?", "fastv")
+    *_, visit = handlers.guide.answer(handlers.guide.look(request), 8)
     shown = merged(handlers.studies.measure(8, visit))
     lines = {trace.name: list(trace.y) for trace in shown["kl"]["value"].data if trace.name}
     assert lines["A FastV"][:3] == [None, None, None] and None not in lines["B CDPruner"]

@@ -12,9 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from visits import page_request
 
 from spare_demo import measures
 from spare_demo.analysis.why import why
+from spare_demo.images.load import file_digest
 from spare_demo.render import (
     BLUE,
     VERMILION,
@@ -27,7 +29,7 @@ from spare_demo.render import (
     weight_map,
 )
 from spare_demo.ui import examples
-from spare_demo.ui.session import Choices, Guide, Visit, digest
+from spare_demo.ui.session import Guide, Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -40,14 +42,14 @@ def opened(served) -> Visit:
     """What the page opens on, worked out once more."""
     first = examples.shipped()[0]
     guide = Guide(served.model, served.settings)
-    return guide.look(first.path, first.question, Choices("spare", "cdpruner"), None)
+    return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
 
 
 def drawn(visit: Visit, layer: str, budget: int):
     """Python's picture and sentence of a layer, without its legend."""
     chosen = visit.exploration.selections(budget)
     a, b = chosen["A"], chosen["B"]
-    names = [f"{slot} {visit.titles[slot]}" for slot in "AB"]
+    names = [visit.titles[slot] for slot in "AB"]
     if layer == "difference":
         shared = measures.jaccard(a.kept, b.kept, visit.exploration.n)
         chance = measures.expected_jaccard(visit.exploration.n, len(a), len(b))
@@ -87,7 +89,7 @@ def test_a_wide_photo_lies_where_python_puts_it(visitor, wide_picture: Path, ser
     visitor.ask("Where is the square?")
     expect(visitor.find("#stage figcaption").first).to_contain_text("lie in padding")
     visit = Guide(served.model, served.settings).look(
-        str(wide_picture), "Where is the square?", Choices("spare", "cdpruner"), None
+        page_request(str(wide_picture), "Where is the square?", "spare", "cdpruner")
     )
     for layer in ("difference", "relevance"):
         visitor.layer(layer)
@@ -148,7 +150,7 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.expect_answers(576, 64, 64)
     first = examples.shipped()[0]
     visit = Guide(served.model, served.settings).look(
-        first.path, first.question, Choices("spare", "visionzip"), None
+        page_request(first.path, first.question, "spare", "visionzip")
     )
     chosen = visit.exploration.selections(64)["B"]
     sources, order = chosen.sources, chosen.order.tolist()
@@ -359,7 +361,7 @@ def test_what_is_sent_beside_the_picture_is_small(served) -> None:
 
     first = examples.shipped()[0]
     visit = Guide(served.model, served.settings).look(
-        first.path, first.question, Choices("spare", "cdpruner"), None
+        page_request(first.path, first.question, "spare", "cdpruner")
     )
     sent = payload(visit, 64)
     del sent["picture"]
@@ -464,7 +466,7 @@ def test_who_leaves_takes_their_tensors_along(visitor, served, wide_picture: Pat
     page.upload(wide_picture)
     page.ask("Where is the square?")
     page.expect_answers(576, 64, 64)
-    key = digest(wide_picture)
+    key = file_digest(wide_picture)
     assert held(key) > 0
     context.close()
     for _ in range(60):

@@ -246,7 +246,7 @@ def _check_length(max_new_tokens: int) -> None:
 
 def _identity(selection: Selection | None) -> Hashable:
     """Equal for selections that give the language model the same rows of one picture."""
-    if selection is None or selection.features is not None:
+    if selection is None or selection.merged:
         return selection and id(selection)
     return selection.kept.numpy().tobytes()
 

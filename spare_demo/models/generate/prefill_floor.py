@@ -53,7 +53,7 @@ def measure_rates(device: torch.device, dtype: torch.dtype) -> Rates:
     )
 
 
-def prefill_operations(hf: Any, lengths: Sequence[int]) -> float:
+def prefill_operations(hf: Any, lengths: Sequence[int]) -> int:
     """Of a causal pass over so many tokens in each layer: the matrices, the attention, the head.
 
     Two for each multiplication with its addition; the attention of a causal pass is half a square.

@@ -43,9 +43,14 @@ def kept_rows(picture: Picture, selection: Selection | None) -> Rows:
     n, width = features.shape
     if selection is None:
         tokens, values = torch.arange(n), features
-    elif selection.features is None:
+    elif not selection.merged:
         tokens = selection.check(n).kept
         values = features[tokens.to(features.device)]
+    elif selection.features is None:
+        raise ValueError(
+            "These merged tokens come from a file, which does not hold their features. Run the "
+            "method again."
+        )
     else:
         values = selection.features.to(features.device, features.dtype)
         if values.ndim != 2 or values.shape[1] != width:

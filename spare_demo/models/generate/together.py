@@ -142,7 +142,8 @@ class _Answering:
         self.cache: Any = DynamicCache(config=hf.config)
         self.ended: Literal["end", "length"] = "length"
         self.open = False
-        self.prefill_seconds = self.decode_seconds = self.operations = 0.0
+        self.prefill_seconds = self.decode_seconds = 0.0
+        self.operations = 0
         self.kv_cache_bytes = self.static = self.allocated_bytes = 0
         self.logits = self.first_logits = torch.empty(0)
         self.log_probabilities: list[float] = []

@@ -22,6 +22,7 @@ from torch import Tensor
 from spare_demo.pruners.base import Pruner, check_budget
 from spare_demo.pruners.inside.depths import layers_word
 from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens.arrays import IndexArray, ShareRows
 
 
 class Asked(Protocol):
@@ -104,8 +105,8 @@ class LayerSet:
     """
 
     layer: int
-    kept: Tensor
-    sources: Tensor | None = None
+    kept: IndexArray
+    sources: ShareRows | None = None
 
     def __len__(self) -> int:
         """Number of rows the layer got for the picture."""

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import references
 from PIL import Image
+from visits import controls
 
 from spare_demo import compare
 from spare_demo.cli.main import main
@@ -22,12 +23,13 @@ from spare_demo.evaluation.results import load
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.citation import cite
-from spare_demo.results.reopen import reopen
+from spare_demo.results.io import read_result
 from spare_demo.settings import Settings
 from spare_demo.ui.handlers import Handlers, guarded
 
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTION = "What colour is the circle?"
+PAIR = {"method_a": "divprune", "method_b": "cdpruner-diversity"}
 
 
 @pytest.fixture(params=FAMILIES)
@@ -62,8 +64,8 @@ def test_compared_exported_and_reopened(family: tuple[Model, Path], photo: Image
         with zipfile.ZipFile(io.BytesIO(cite(found, ["kept", "difference"]))) as file:
             text = file.read("result.json").decode()
             assert any(name.endswith(".png") for name in file.namelist())
-        again = reopen(text).comparison
-        assert again.view.grid.boxes.tolist() == found.view.grid.boxes.tolist()
+        again = read_result(text).result
+        assert again.grid.boxes.tolist() == found.grid.boxes.tolist()
         for name in chosen:
             assert again.selections[name].order.tolist() == found.selections[name].order.tolist()
 
@@ -108,9 +110,8 @@ def test_the_page(
         entered.clear()
         shown: dict = {}
         for values in handlers.ask(
-            str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
-            4, None, None,
-        ):  # fmt: skip
+            **controls(str(picture), QUESTION, aspect=aspect, budget=4, **PAIR)
+        ):
             shown |= values
         visit = shown["visit"]
         assert shown["message"] == "" and shown["answers"].count("prefill") == 3
@@ -123,11 +124,11 @@ def test_the_page(
         prompts = [length for length in entered if length > 3]  # a step: one token of each answer
         assert told["tokens in"] == prompts
         assert told["of them visual"] == [visit.exploration.n, 4, 4]
-        newlines = len(visit.picture.breaks)
+        newlines = len(visit.exploration.view.picture.breaks)
         assert (f"{newlines} newline tokens go in as well" in shown["cost"]) == bool(newlines)
         assert bool(newlines) == (aspect == "any")
         measured = list(handlers.studies.measure(4, visit))
-        assert measured[-1]["visit"].kl is not None
+        assert measured[-1]["visit"].result.kl is not None
         assert list(handlers.studies.enough(visit))[-1]["enough"]
         assert list(handlers.why({"patch": 1, "budget": 4, "step": "own"}, visit))
         assert list(handlers.cite({"panels": ["difference"]}, visit))
@@ -144,13 +145,12 @@ def test_a_strip_of_1_to_200_on_page_and_command_line(
     for aspect in model.aspects:
         shown: dict = {}
         for values in guarded(handlers.ask)(
-            str(picture), QUESTION, "divprune", "cdpruner-diversity", 0, aspect, -2, "stretches",
-            1, None, None,
-        ):  # fmt: skip
+            **controls(str(picture), QUESTION, aspect=aspect, budget=1, **PAIR)
+        ):
             shown |= values
         visit = shown["visit"]
         assert shown["message"] == "" and shown["answers"].count("prefill") == 3
-        assert visit.answers["A"].visual_tokens == 1
+        assert visit.result.answers["A"].visual_tokens == 1
         assert shown["stage"]["picture"].startswith(b"\x89PNG")
         argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / str(aspect))]
         argv += ["--model", str(folder), "--device", "cpu", "--aspect", str(aspect)]
@@ -168,8 +168,8 @@ def test_longer_strips_work_or_are_refused_with_the_limit(
     picture = tmp_path / "strip.png"
     references.gradients(*size).save(picture)
     handlers = Handlers(model, Settings(budget=1, max_new_tokens=1))
-    asked = ("divprune", "divprune", 0, model.aspect(None), -2, "stretches", 1, None, None)
-    *_, last = guarded(handlers.ask)(str(picture), QUESTION, *asked)
+    asked = controls(str(picture), QUESTION, aspect=model.aspect(None), budget=1, **PAIR)
+    *_, last = guarded(handlers.ask)(**asked)
     argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "out"), "--budget", "1"]
     argv += ["--model", str(folder), "--device", "cpu", "--methods", "divprune"]
     status = main([*argv, "--max-new-tokens", "1"])

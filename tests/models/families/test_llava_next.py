@@ -143,7 +143,7 @@ def test_every_method_that_applies_runs(tiny_next: LlavaNextModel, photo: Image.
     assert {"spare", "cdpruner", "random", "uniform"} <= set(names)
     for aspect in ("fixed", "any"):
         result = compare(tiny_next, photo, QUESTION, names, "10%", 2, aspect=aspect)  # type: ignore[arg-type]
-        assert result.budget == round(result.exploration.n / 10)
+        assert result.budget == round(result.visual_tokens / 10)
         for name in names:
             assert result.answers[name].visual_tokens >= 1
         canvas = Canvas(result.view.photo, result.view.grid)

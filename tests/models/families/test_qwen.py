@@ -135,8 +135,8 @@ def test_methods_without_text_run_and_the_others_say_why(
     ]
     assert {"spare-reconstruction", "cdpruner-diversity", "random", "uniform"} <= set(names)
     result = compare(tiny_qwen, photo, QUESTION, names, "20%", 3)
-    assert result.budget == max(1, round(result.exploration.n / 5))
-    assert result.exploration.view.relevance is None
+    assert result.budget == max(1, round(result.visual_tokens / 5))
+    assert result.relevance is None
     for name in names:
         assert result.answers[name].visual_tokens == result.budget
 
@@ -156,7 +156,7 @@ def test_methods_with_text_run_in_their_text_free_form(
     tiny_qwen: QwenModel, photo: Image.Image
 ) -> None:
     result = compare(tiny_qwen, photo, QUESTION, ("spare", "cdpruner"), 3, 2)
-    assert [m.name for m in result.exploration.methods.values()] == [  # type: ignore[union-attr]
+    assert [record.name for record in result.methods.values()] == [
         "spare-reconstruction",
         "cdpruner-diversity",
     ]

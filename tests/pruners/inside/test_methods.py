@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import re
 from dataclasses import replace
@@ -21,17 +22,16 @@ from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import choose
-from spare_demo.comparison.result import Result
-from spare_demo.comparison.selections import explore
+from spare_demo.comparison.result import Result, add_gaps
+from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
 from spare_demo.render import BLUE, Canvas, layer_overlay
 from spare_demo.results.drawings import curve, drawings
-from spare_demo.results.export import result_text, write
-from spare_demo.results.record import record
-from spare_demo.results.reopen import reopen
+from spare_demo.results.export import write
+from spare_demo.results.io import read_result, write_result
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.wire import compact
@@ -48,16 +48,18 @@ def result(deep_model: LlavaModel, photo: Image.Image) -> Result:
 def test_both_kinds_stand_side_by_side(result: Result, deep_model: LlavaModel) -> None:
     assert list(result.answers) == ["unpruned", "spare", *INSIDE]
     assert list(result.selections) == ["spare"] and list(result.plans) == INSIDE
-    assert result.exploration.inside == tuple(INSIDE)
+    assert result.inside == tuple(INSIDE)
     for label, plan in result.plans.items():
         answer = result.answers[label]
         assert answer.kept_per_layer == plan.per_layer
-        again = deep_model.answer(result.view, plan, max_new_tokens=3)
+        assert result.view is not None
+        again = deep_model.answer(
+            result.view, PRUNERS[label].plan(result.view, 9), max_new_tokens=3
+        )
         assert again.token_ids == answer.token_ids
-    curves = result.exploration.curves
-    assert list(curves.errors) == ["spare"] and not curves.points
-    assert set(result.exploration.weights) == {"spare", *INSIDE}
-    assert result.exploration.weights["fastv"] is None
+    curves = result.reconstruction
+    assert curves is not None and list(curves.errors) == ["spare"] and not curves.points
+    assert set(result.weights) == {"spare"}
 
 
 def test_a_budget_out_of_reach_says_which_are_not(
@@ -97,33 +99,31 @@ def test_programs_and_the_command_line_are_told_the_same(
 
 
 def test_a_ready_made_plan_stands_for_itself(result: Result, deep_model: LlavaModel) -> None:
-    plan = result.plans["fastv"]
-    chosen = choose({"mine": plan, "spare": PRUNERS["spare"]})
-    exploration = explore(result.view, chosen)
-    assert exploration.plans(3) == {"mine": plan}
+    assert result.view is not None
+    plan = PRUNERS["fastv"].plan(result.view, 9)
+    exploration = explore(result.view, choose({"mine": plan, "spare": PRUNERS["spare"]}))
+    assert exploration.plans(3) == ({"mine": plan}, {})
     assert list(exploration.selections(3)) == ["spare"]
-    assert exploration.titles["mine"] == "mine"
     with pytest.raises(ValueError, match="in 4 layers"):
         explore(result.view, {"wrong": LayerPlan(plan.method, 16, 4, 9, ())})
 
 
 def test_the_record_lists_what_each_layer_kept(result: Result) -> None:
-    written = json.loads(json.dumps(record(result), allow_nan=False))
+    written = json.loads(write_result(result))
     assert list(written["selections"]) == ["spare"]
     for label in INSIDE:
-        told, plan = written["plans"][label], result.plans[label]
-        assert told["method"] == label and told["per_layer"] == list(plan.per_layer)
-        assert told["average"] == plan.average and told["as_the_paper_counts"] == plan.counted
-        counts = []
-        for place, item in zip([0, *(s.layer for s in plan.stops)], told["kept"], strict=True):
-            assert item["from_layer"] == place
-            counts.append(len(item["patches"]) + len(item["sources"]))
-            for shares in item["sources"]:
-                assert sum(share for _, share in shares) == pytest.approx(1, abs=1e-4)
-        assert counts == [16, *(s.keep + s.merged for s in plan.stops)]
-    assert any(item["sources"] for item in written["plans"]["sparsevlm"]["kept"])
-    answer = written["answers"]["dart"]
-    assert answer["average_visual_tokens"] == result.plans["dart"].average
+        schedule, plan = written["plans"][label], PRUNERS[label].plan(result.view, 9)
+        assert schedule["per_layer"] == list(plan.per_layer)
+        assert (schedule["average"], schedule["counted"]) == (plan.average, plan.counted)
+        layers = written["answers"][label]["layer_sets"]
+        assert [layer["layer"] for layer in layers] == [0, *(stop.layer for stop in plan.stops)]
+        rows = [[] if layer["sources"] is None else layer["sources"]["rows"] for layer in layers]
+        for shares in itertools.chain(*rows):
+            assert sum(share for _, share in shares) == pytest.approx(1, abs=1e-4)
+        counts = [len(layer["kept"]) + len(r) for layer, r in zip(layers, rows, strict=True)]
+        assert counts == [16, *(stop.keep + stop.merged for stop in plan.stops)]
+    assert any(layer["sources"] for layer in written["answers"]["sparsevlm"]["layer_sets"])
+    assert result.answers["dart"].average_visual_tokens == result.plans["dart"].average
 
 
 def test_the_files_have_a_picture_for_each_stop(result: Result, tmp_path: Path) -> None:
@@ -153,9 +153,9 @@ def test_of_several_views_each_patch_is_marked_where_it_lies(
 
 
 def test_a_written_result_opens_again(result: Result) -> None:
-    again = reopen(result_text(result)).comparison
-    assert list(again.exploration.methods) == ["spare", *INSIDE]
-    assert again.exploration.inside == tuple(INSIDE) and list(again.selections) == ["spare"]
+    again = read_result(write_result(result)).result
+    assert list(again.methods) == ["spare", *INSIDE]
+    assert again.inside == tuple(INSIDE) and list(again.selections) == ["spare"]
     for label, plan in result.plans.items():
         assert again.plans[label].stops == plan.stops
         assert again.plans[label].per_layer == plan.per_layer
@@ -168,10 +168,10 @@ def test_a_written_result_opens_again(result: Result) -> None:
                 torch.testing.assert_close(new.sources, old.sources)
     before = [(drawn.name, drawn.drawn.sentence) for drawn in drawings(result, ("kept",))]
     assert before == [(drawn.name, drawn.drawn.sentence) for drawn in drawings(again, ("kept",))]
-    told = json.loads(result_text(result))
-    told["plans"]["fastv"]["method"] = "slowv"
+    told = json.loads(write_result(result))
+    told["methods"]["fastv"]["name"] = "slowv"
     with pytest.raises(ValueError, match=r"slowv.*not in this version"):
-        reopen(json.dumps(told))
+        read_result(json.dumps(told))
 
 
 def test_costs_tell_average_and_last_layer(result: Result) -> None:
@@ -200,12 +200,12 @@ def test_operations_and_cache_are_those_of_each_layer(
         assert answer.kv_cache_bytes == sum(2 * t * narrow * 4 for t in lengths)
         row = next(row for row in cost_rows(result.answers) if row.label == label)
         assert by_hand == row.prefill_operations < result.answers["unpruned"].prefill_operations
-    again = reopen(result_text(result)).comparison
+    again = read_result(write_result(result)).result
     assert cost_rows(again.answers) == cost_rows(result.answers)
-    before = json.loads(result_text(result))  # a file from before operations were told
+    before = json.loads(write_result(result))  # a file from before operations were told
     for item in before["answers"].values():
         del item["prefill_operations"]
-    (row, *_) = cost_rows(reopen(json.dumps(before)).comparison.answers)
+    (row, *_) = cost_rows(read_result(json.dumps(before)).result.answers)
     assert operations_text(row.prefill_operations) == "not known"
 
 
@@ -214,30 +214,36 @@ def test_operations_are_said_in_units() -> None:
     assert told == ["not known", "12 FLOP", "2.31 kFLOP", "2.31 GFLOP", "4.2 TFLOP"]
 
 
-def test_what_needs_a_set_says_so_or_leaves_them_out(
-    result: Result, deep_model: LlavaModel
-) -> None:
+@pytest.fixture(scope="module")
+def exploration(result: Result) -> Exploration:
+    assert result.view is not None
+    return explore(result.view, result.request.labelled)
+
+
+def test_what_needs_a_set_says_so_or_leaves_them_out(exploration: Exploration) -> None:
     with pytest.raises(ValueError, match="FastV keeps other patches in each layer"):
-        why(result.exploration, "fastv", 3, 9)
-    told = compact(result.exploration)["methods"]
+        why(exploration, "fastv", 3, 9)
+    told = compact(exploration)["methods"]
     assert told["fastv"]["inside"] and told["fastv"]["order"] is None
     assert not told["spare"]["inside"]
 
 
 def test_kl_is_measured_where_a_schedule_meets_the_budget(
-    result: Result, deep_model: LlavaModel, tmp_path: Path
+    result: Result,
+    exploration: Exploration,
+    deep_model: LlavaModel,
 ) -> None:
-    whole, exploration = result.answers["unpruned"], result.exploration
-    *_, last = kl_curves(deep_model, exploration, whole, budgets=(3, 9), seeds=(0,))
-    assert last.budgets == (3, 9, 16) and list(last.series) == ["spare", *INSIDE]
-    for label, plan in result.plans.items():
-        low = plan.method.lowest(16, 6)
-        first, middle, end = last.series[label]
-        assert (first is None) == (low > 3) and end == 0
-        alone = deep_model.answer(result.view, plan, max_new_tokens=1)
+    whole, view = result.answers["unpruned"], exploration.view
+    *_, last = kl_curves(deep_model, exploration, whole)
+    assert last.budgets == (1, 2, 4, 8, 16) and list(last.series) == ["spare", *INSIDE]
+    for label in result.plans:
+        low, plan = PRUNERS[label].lowest(16, 6), PRUNERS[label].plan(view, 8)
+        *first, middle, end = last.series[label]
+        assert [kl is None for kl in first] == [k < low for k in (1, 2, 4)] and end == 0
+        alone = deep_model.answer(view, plan, max_new_tokens=1)
         assert middle == float(kl_divergence(whole.first_logits, alone.first_logits))
     measured = dataclasses.replace(result, kl=last)
-    again = reopen(result_text(measured)).comparison
+    again = read_result(write_result(measured)).result
     assert again.kl is not None and again.kl.series == last.series
     (drawn,) = drawings(measured, ("kl",))
     assert "k of FastV is the average over layers; below 4 it has no schedule." in (
@@ -246,24 +252,23 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
     assert "k of SparseVLM is the average over layers as its paper counts it" in (
         drawn.drawn.sentence
     )
-    *_, points = kl_curves(
-        deep_model, explore(result.view, {"mine": result.plans["dart"]}), whole, (3,), (0,)
-    )
-    assert points.points == {"mine": (9, last.series["dart"][1])} and not points.series
+    by_hand = explore(view, {"mine": PRUNERS["dart"].plan(view, 8)})
+    *_, points = kl_curves(deep_model, by_hand, whole)
+    assert points.points == {"mine": (8, last.series["dart"][3])} and not points.series
 
 
 def test_the_error_curve_says_why_it_leaves_them_out(result: Result) -> None:
     (drawn,) = drawings(result, ("reconstruction",))
     for title in ("FastV", "DART"):
         assert f"{title} has no error of one set" in drawn.drawn.sentence
-    first = explore(result.view, {"fastv": PRUNERS["fastv"], "spare": PRUNERS["spare"]})
+    first = {label: result.methods[label] for label in ("fastv", "spare")}
     lines = {
         trace.name: (trace.line.color, list(trace.y))
-        for trace in curve(dataclasses.replace(result, exploration=first)).image.data
+        for trace in curve(dataclasses.replace(result, methods=first)).image.data
     }
     assert lines["SPARE"][0] == "rgb(213,94,0)"  # the second method's, whatever the first shows
     assert set(lines["FastV"][1]) == {None}
-    inside_first = result.exploration.with_gaps({"spare": (0.5,)}, 1)
+    inside_first = add_gaps({"spare": (0.5,)}, result.methods, 1)
     assert inside_first == {"spare": (0.5,), **dict.fromkeys(INSIDE, (None,))}
 
 
@@ -293,5 +298,5 @@ def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:
 def test_settings_of_a_method_reach_its_plan(result: Result) -> None:
     by_rank = replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
     exploration = explore(result.view, {"by rank": by_rank})
-    plan = exploration.plan("by rank", 2)
+    plan = exploration.plans(2)[0]["by rank"]
     assert plan.last == 2 and plan.counted == 2 and plan.average > 2

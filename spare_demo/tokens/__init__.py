@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import torch
 from torch import Tensor
+
+from spare_demo.tokens.arrays import NOT_STORED, FloatArray, IndexArray, ShareRows
 
 NEAR_TIE = 1e-6
 """A pick that stood above the next best by less than this share of its value is a near tie:
@@ -140,7 +142,7 @@ class Selection:
         accepted; it is stored as a LongTensor on the CPU, detached from what was passed.
     gain: (k,) or None, the criterion's value when each token was picked.
     features: (r, d) or None, only for methods that merge tokens: what the language model
-        receives instead of the picked rows, in that order.
+        receives instead of the picked rows, in that order. Read back from a file they are gone.
     sources: (r, n) or None, how much of each patch went into each merged row.
     margin: (k,) or None, by how much of its value each pick stood above the next best token,
         0 (a tie) to 1.
@@ -149,11 +151,11 @@ class Selection:
     indices fit a picture is known only with its n: see `check`.
     """
 
-    order: Tensor
-    gain: Tensor | None = None
-    features: Tensor | None = None
-    sources: Tensor | None = None
-    margin: Tensor | None = None
+    order: IndexArray
+    gain: FloatArray | None = None
+    features: Annotated[Tensor | None, NOT_STORED] = None
+    sources: ShareRows | None = None
+    margin: FloatArray | None = None
 
     def __post_init__(self) -> None:
         order = as_indices(self.order)
@@ -180,8 +182,6 @@ class Selection:
                     f"Pass one {name} per pick."
                 )
             object.__setattr__(self, name, values)
-        if self.sources is not None and self.features is None:
-            raise ValueError("sources was given without features. Pass the merged rows as well.")
         if self.features is not None:
             _check_matrix("merged features", self.features, "(r, d)")
             if self.sources is not None and len(self.sources) != len(self.features):
@@ -197,7 +197,13 @@ class Selection:
     @property
     def size(self) -> int:
         """How many rows the language model gets, which is what a budget counts: k, or r merged."""
-        return len(self) if self.features is None else len(self.features)
+        rows = self.sources if self.features is None else self.features
+        return len(self) if rows is None else len(rows)
+
+    @property
+    def merged(self) -> bool:
+        """Whether the language model gets rows that are mixed from several patches."""
+        return self.features is not None or self.sources is not None
 
     @property
     def kept(self) -> Tensor:
@@ -216,7 +222,7 @@ class Selection:
 
     def prefix(self, k: int) -> Selection:
         """The first k picks: for a nested method, the selection it makes for budget k."""
-        if self.features is not None:
+        if self.merged:
             raise ValueError(
                 "A selection with merged tokens has no shorter form. Run its method again."
             )

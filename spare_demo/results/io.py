@@ -1,0 +1,272 @@
+"""result.json: a `Result` written down, and read back to be looked at and drawn without its model.
+
+The file holds the fields of `Result` and, beside them, the format, the versions that made it, the
+picture, and the cost of each answer, which can be had from the answers. Indices are in the order
+picked, numbers are raw, and nothing tells where on a disk the picture or the model lay.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from PIL import Image
+from pydantic import TypeAdapter, ValidationError
+
+import spare_demo
+from spare_demo.analysis.cost import cost_rows
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import Result
+from spare_demo.images.load import open_picture, photo_digest
+from spare_demo.render.png import png_bytes
+from spare_demo.results.format_2 import upgrade
+from spare_demo.tokens import Selection
+
+FORMAT = 3
+"""Version of the layout: 3 has the fields of `Result`; 2 is read as well."""
+
+PACKAGES = ("torch", "transformers", "open_clip_torch", "pillow", "numpy", "plotly")
+"""Those whose version may change what is found or drawn."""
+
+_GREY = (160, 160, 160)
+_MOST_PIXELS = 40_000_000
+
+# What is no plain number, and is not written.
+_NOT_WRITTEN: Any = {
+    **dict.fromkeys(("photo", "view", "partial_text"), True),
+    "selections": {"__all__": {"features"}},
+    "answers": {"__all__": {"first_logits"}},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SavedResult:
+    """What was in a file.
+
+    Attributes:
+        result: as it was written; its request, hand-made sets included, can be run again.
+        notes: what differs from this version, and what could not be opened, in sentences.
+        pictured: whether the picture is the true one; else it is a grey one.
+    """
+
+    result: Result
+    notes: tuple[str, ...]
+    pictured: bool
+
+
+def versions() -> dict[str, str]:
+    """What runs here, by name."""
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in PACKAGES},
+        "spare_demo": spare_demo.__version__,
+    }
+
+
+def to_json(result: Result, with_picture: bool = False) -> dict[str, Any]:
+    """A finished result as JSON values.
+
+    with_picture: also the photo itself, losslessly, so that it can be drawn again.
+    """
+    photo = result.photo
+    picture = {"width": photo.width, "height": photo.height, "sha256": photo_digest(photo)}
+    if with_picture:
+        picture["png"] = base64.b64encode(png_bytes(photo)).decode("ascii")
+    return {
+        "format": FORMAT,
+        "versions": versions(),
+        "picture": picture,
+        **_schema().dump_python(result, mode="json", exclude=_NOT_WRITTEN),
+        "cost": [dataclasses.asdict(row) for row in cost_rows(result.answers)],
+    }
+
+
+def write_result(result: Result) -> str:
+    """The text of result.json, the picture included: `read_result` draws the same from it again."""
+    data = to_json(result, with_picture=True)
+    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
+    """Read a result.json.
+
+    photo: the picture, for a file that does not hold it; upright RGB.
+
+    Raises:
+        ValueError: with a sentence to show: no such file, damaged, or a photo that is not the one.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _unreadable() from None
+    if not isinstance(data, dict) or not isinstance(data.get("selections"), dict):
+        raise _unreadable()
+    notes = _differences(data)
+    try:
+        size, picture = _picture(data["picture"], photo)
+        values = upgrade(data) if data.get("format") == 2 else data
+        result = _schema().validate_python(values | {"photo": None, "view": None})
+        _check(result, size)
+    except _DAMAGE:
+        if data.get("format") == FORMAT:
+            raise _unreadable() from None
+        raise ValueError(
+            f"{_other_format(data)}, and this one cannot read it. Use the version that made it."
+        ) from None
+    if picture is None:
+        notes.append(
+            "The file does not hold the picture, so grey stands in its place. Give the picture as "
+            "well to see it."
+        )
+    elif picture.size != size or photo_digest(picture) != data["picture"]["sha256"]:
+        raise ValueError(
+            "The picture is not the one this result was made of. Give the one it was made of."
+        )
+    shown = picture or Image.new("RGB", size, _GREY)
+    result = _replace_unknown(dataclasses.replace(result, photo=shown, view=None), notes)
+    return SavedResult(result, tuple(notes), picture is not None)
+
+
+def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
+    """A file of picks -> selections by label; that they fit the picture is checked when used.
+
+    The file holds one list (which gets `label`), {label: list, …}, or a whole result.json.
+
+    Raises:
+        ValueError: with a sentence to show: not lists of whole numbers, none at all, or repeats.
+    """
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _not_a_list() from None
+    if isinstance(data, list):
+        return {label: _selection_of(data)}
+    if isinstance(data, dict) and isinstance(data.get("selections"), dict):
+        data = {
+            # Picks can be imported, the rows that they were merged into cannot.
+            f"{name} (unmerged)" if isinstance(item, dict) and item.get("sources") else name: (
+                item.get("order") if isinstance(item, dict) else item
+            )
+            for name, item in data["selections"].items()
+        }
+    if not isinstance(data, dict) or not data or UNPRUNED in data:
+        raise _not_a_list()
+    return {name: _selection_of(indices) for name, indices in data.items()}
+
+
+# What reading a part raises that is missing, of another kind, or beyond any number.
+_DAMAGE = (ValidationError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
+
+
+@cache
+def _schema() -> TypeAdapter[Result]:
+    return TypeAdapter(Result)
+
+
+def _picture(item: Any, photo: Image.Image | None) -> tuple[tuple[int, int], Image.Image | None]:
+    """The size that the file tells, and the picture: the file's own, or the one given."""
+    size = (int(item["width"]), int(item["height"]))
+    if not 1 <= size[0] * size[1] <= _MOST_PIXELS or min(size) < 1:
+        raise ValueError
+    if "png" in item:
+        photo = open_picture(base64.b64decode(item["png"], validate=True))
+    return size, photo
+
+
+def _check(result: Result, size: tuple[int, int]) -> None:
+    """ValueError unless the parts of a result fit each other."""
+    n, labels = result.visual_tokens, set(result.methods)
+    before = labels - set(result.inside)
+    if result.grid.n != n or result.grid.photo_size != size or not result.finished:
+        raise ValueError
+    by_label = (result.selections, result.weights, result.leftover)
+    if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:
+        raise ValueError
+    arrays = (result.relevance, *result.weights.values(), *result.leftover.values())
+    if result.reconstruction is None or any(a is not None and len(a) != n for a in arrays):
+        raise ValueError
+    for selection in result.selections.values():
+        sources = selection.check(n).sources
+        if sources is not None and sources.shape[1] != n:
+            raise ValueError
+    if not all(answer.kept_per_layer for answer in result.answers.values()):
+        raise ValueError
+
+
+def _replace_unknown(result: Result, notes: list[str]) -> Result:
+    """The result with each method that this version lacks as a set of its own, and a note of it."""
+    methods = dict(result.methods)
+    for label, record in methods.items():
+        try:
+            record.method()
+        except ValueError:
+            name = str(record.name)[:40]
+            if record.inside:
+                raise ValueError(
+                    f"The method {name!r}, which acts inside the language model, is not in this "
+                    "version. Make the comparison again without it."
+                ) from None
+            notes.append(
+                f"The method {name!r} with these settings is not in this version: its tokens are "
+                f"shown as a set of its own, {label!r}."
+            )
+            methods[label] = dataclasses.replace(record, name=None, title=label, settings={})
+    return dataclasses.replace(result, methods=methods)
+
+
+def _differences(data: Mapping[str, Any]) -> list[str]:
+    """What another version made otherwise, in sentences."""
+    notes = []
+    if data.get("format") != FORMAT:
+        notes.append(f"{_other_format(data)}; what both know is shown.")
+    made, here = data.get("versions"), versions()
+    if isinstance(made, Mapping):
+        other = [
+            f"{name} {made[name]} (here {here[name]})"
+            for name in here
+            if name in made and made[name] != here[name]
+        ]
+        if other:
+            notes.append(
+                f"It was made with {', '.join(other)}: pictures may differ from the first ones in "
+                "single pixels, and answers in their words."
+            )
+    return notes
+
+
+def _other_format(data: Mapping[str, Any]) -> str:
+    """The beginning of a sentence about a file of another format."""
+    number = data.get("format")
+    age = "a newer" if isinstance(number, int) and number > FORMAT else "an older"
+    return (
+        f"This result was made by {age} version of the program (format {str(number)[:40]}, here "
+        f"{FORMAT})"
+    )
+
+
+def _unreadable() -> ValueError:
+    return ValueError(
+        "This is no result.json of this program, or it is damaged. Give the file that a comparison "
+        "wrote."
+    )
+
+
+def _selection_of(indices: object) -> Selection:
+    whole = isinstance(indices, list | tuple) and all(type(index) is int for index in indices)
+    if not whole:
+        raise _not_a_list()
+    return Selection(indices)  # type: ignore[arg-type]  # a list is read as the tensor it means
+
+
+def _not_a_list() -> ValueError:
+    return ValueError(
+        "These picks could not be read. Give patch indices as a list of whole numbers, such as "
+        "[3, 17, 240]."
+    )

@@ -1,0 +1,283 @@
+"""result.json: everything that is drawn or told comes back, and other versions say so."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import Result
+from spare_demo.images.geometry import MultiGrid
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.results.drawings import PANELS, drawings
+from spare_demo.results.io import PACKAGES, read_pick_lists, read_result, to_json, write_result
+from spare_demo.tokens import Selection
+
+QUESTION = "Which number is written on the small triangle?"
+N = 16
+
+
+@pytest.fixture(scope="module")
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
+    methods = {
+        "spare": PRUNERS["spare"],
+        "uniform": PRUNERS["uniform"],
+        "visionzip": PRUNERS["visionzip"],
+        "fastv": PRUNERS["fastv"],
+        "by hand": Selection(order=[7, 2, 11]),
+    }
+    return compare(tiny_model, photo, QUESTION, methods, budget=8, max_new_tokens=3)
+
+
+@pytest.fixture
+def data(result: Result) -> Any:
+    return json.loads(write_result(result))
+
+
+def test_it_comes_back_as_it_was(result: Result) -> None:
+    text = write_result(result)
+    saved = read_result(text)
+    assert saved.notes == () and saved.pictured
+    assert write_result(saved.result) == text
+    methods = saved.result.request.labelled
+    assert methods["spare"] == PRUNERS["spare"] and methods["fastv"] == PRUNERS["fastv"]
+    assert isinstance(methods["by hand"], Selection)
+    assert methods["by hand"].order.tolist() == [7, 2, 11]
+    for ours, theirs in zip(drawings(saved.result, PANELS), drawings(result, PANELS), strict=True):
+        assert ours.name == theirs.name and ours.drawn.sentence == theirs.drawn.sentence
+        np.testing.assert_array_equal(np.asarray(ours.drawn.image), np.asarray(theirs.drawn.image))
+
+
+def test_a_result_from_a_file_holds_no_model_and_no_features(result: Result) -> None:
+    saved = read_result(write_result(result)).result
+    assert result.view is not None and saved.view is None
+    assert saved.selections["visionzip"].features is None and saved.selections["visionzip"].merged
+    assert saved.selections["visionzip"].size == result.selections["visionzip"].size == 8
+    assert not len(saved.answers["spare"].first_logits)
+
+
+def test_the_values_are_those_of_the_result(result: Result, data: Any) -> None:
+    assert (data["model"], data["settings"]["budget"]) == ("tiny-llava", 8)
+    assert data["revision"] and data["question"] == QUESTION
+    assert (data["picture"]["width"], data["picture"]["height"]) == (90, 60)
+    assert data["visual_tokens"] == N == len(data["relevance"])
+    assert set(data["versions"]) == {"python", "spare_demo", *PACKAGES}
+    for label, selection in result.selections.items():
+        item = data["selections"][label]
+        assert item["order"] == selection.order.tolist()
+        assert item["gain"] == (None if selection.gain is None else selection.gain.tolist())
+        assert "features" not in item
+    for label, answer in result.answers.items():
+        assert data["answers"][label]["text"] == answer.text
+        assert data["answers"][label]["kv_cache_bytes"] == answer.kv_cache_bytes
+        assert "first_logits" not in data["answers"][label]
+    assert [row["label"] for row in data["cost"]] == list(result.answers)
+
+
+def test_the_file_tells_no_path(result: Result, tiny_folder: object) -> None:
+    assert str(tiny_folder) not in write_result(result)
+
+
+def test_the_same_run_twice_gives_the_same_values(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    def timeless(value: object) -> object:
+        if isinstance(value, dict):
+            times = ("_seconds", "prefill_share")
+            return {k: timeless(v) for k, v in value.items() if not k.endswith(times)}
+        return [timeless(v) for v in value] if isinstance(value, list) else value
+
+    one, two = (
+        to_json(compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)) for _ in range(2)
+    )
+    assert timeless(one) == timeless(two)
+
+
+def test_the_api_needs_no_picture(result: Result) -> None:
+    data = to_json(result)
+    assert "png" not in data["picture"]
+    saved = read_result(json.dumps(data))
+    assert not saved.pictured
+    assert saved.result.photo.size == result.photo.size
+    assert "grey stands in its place" in saved.notes[0]
+
+
+def test_without_a_question_there_is_no_relevance(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    silent = compare(tiny_model, photo, "", ("spare",), 3, 2)
+    saved = read_result(write_result(silent)).result
+    assert saved.relevance is None
+    assert (saved.notes, saved.titles) == (silent.notes, silent.titles)
+
+
+def test_other_versions_are_named(data: Any) -> None:
+    data["versions"]["torch"] = "1.0"
+    (note,) = read_result(json.dumps(data)).notes
+    assert note.startswith("It was made with torch 1.0 (here ")
+    data["format"] = 99
+    data["of the future"] = {"unknown": 1}
+    data["answers"]["spare"]["of the future"] = 3
+    first, _ = read_result(json.dumps(data)).notes
+    assert "a newer version of the program (format 99, here 3)" in first
+
+
+def test_the_second_format_is_still_read(result: Result, photo: Image.Image) -> None:
+    """The file was written by the last version that wrote this format, of the same request."""
+    saved = read_result(Path(__file__).with_name("format_2.json").read_text())
+    assert "an older version of the program (format 2, here 3)" in saved.notes[0]
+    old = saved.result
+    assert saved.pictured and old.photo.tobytes() == photo.tobytes()
+    assert list(old.methods) == ["spare", "visionzip", "fastv", "by hand"]
+    assert old.request.labelled["spare"] == PRUNERS["spare"]
+    for label, record in old.methods.items():
+        assert record == result.methods[label]
+    assert old.plans["fastv"] == result.plans["fastv"]
+    assert old.settings == result.settings and old.grid == result.grid
+    assert [d.name for d in drawings(old, PANELS)][:2] == ["kept-spare", "order-spare"]
+    assert old.answers["fastv"].layer_sets[-1].layer == old.plans["fastv"].stops[-1].layer
+    assert read_result(write_result(old)).notes == ()
+
+
+def test_tiles_of_the_second_format_come_back(photo: Image.Image) -> None:
+    old = read_result(Path(__file__).with_name("format_2_tiles.json").read_text()).result
+    assert isinstance(old.grid, MultiGrid) and len(old.grid.parts) == 2
+    assert old.grid.photo_size == photo.size
+    again = read_result(write_result(old)).result
+    assert again.grid == old.grid
+    torch.testing.assert_close(again.grid.boxes, old.grid.boxes)
+
+
+def test_a_method_of_another_version_is_shown_as_a_set(data: Any) -> None:
+    data["methods"]["spare"]["name"] = "clairvoyance"
+    saved = read_result(json.dumps(data))
+    assert "The method 'clairvoyance'" in saved.notes[0]
+    assert isinstance(saved.result.request.labelled["spare"], Selection)
+    assert saved.result.titles["spare"] == "spare"
+    data["methods"]["fastv"]["name"] = "telepathy"
+    with pytest.raises(ValueError, match=r"'telepathy', which acts inside the language model"):
+        read_result(json.dumps(data))
+
+
+def changed(data: Any, path: str, value: Any) -> str:
+    data = copy.deepcopy(data)
+    *way, last = path.split("/")
+    place = data
+    for step in way:
+        place = place[int(step) if isinstance(place, list) else step]
+    place[last] = value
+    return json.dumps(data)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("visual_tokens", 17),
+        ("visual_tokens", "many"),
+        ("visual_tokens", float("inf")),
+        ("settings", None),
+        ("settings/seed", -1),
+        ("selections/spare/order", [1, 1]),
+        ("selections/spare/order", [99]),
+        ("selections/spare/order", [1.5]),
+        ("selections/spare/gain", [1.0]),
+        ("selections/visionzip/sources", {"patches": 10**9, "rows": [[[0, 1]]]}),
+        ("selections/visionzip/sources", {"patches": 16, "rows": [[[99, 1.0]]]}),
+        ("selections/spare", 3),
+        ("weights/spare", [1.0]),
+        ("answers", {}),
+        ("answers/spare", {"text": "x"}),
+        ("answers/spare/text", 3),
+        ("answers/spare/prefill_seconds", "x"),
+        ("answers/spare/token_ids", [None]),
+        ("answers/uniform/kept_per_layer", []),
+        ("answers/fastv/layer_sets/0/kept", ["a"]),
+        ("relevance", ["a"]),
+        ("reconstruction/random", {}),
+        ("reconstruction", None),
+        ("plans", {}),
+        ("methods", {}),
+        ("grid/rows", 10**9),
+        ("grid/photo_size", [1, 1]),
+        ("picture/png", "no base64!"),
+        ("picture/png", base64.b64encode(b"no picture").decode()),
+        ("picture/width", -1),
+        ("picture/width", 10**9),
+        ("grid", []),
+    ],
+)
+def test_a_damaged_file_is_refused_in_a_sentence(data: Any, path: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=r"^(This is no result\.json|The picture is not)"):
+        read_result(changed(data, path, value))
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{}", "nonsense", "[" * 100_000])
+def test_no_result_at_all_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no result\.json"):
+        read_result(text)
+
+
+@pytest.mark.parametrize(("number", "age"), [(4, "newer"), (2, "older"), (1, "older")])
+def test_a_file_of_another_format_that_cannot_be_opened_says_so(
+    data: Any, number: int, age: str
+) -> None:
+    data["format"] = number
+    del data["settings"]
+    with pytest.raises(ValueError, match=rf"{age} version.*cannot read it"):
+        read_result(json.dumps(data))
+
+
+def test_another_picture_is_refused(data: Any) -> None:
+    del data["picture"]["png"]
+    with pytest.raises(ValueError, match="not the one this result was made of"):
+        read_result(json.dumps(data), Image.new("RGB", (90, 60)))
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("[1, 2, 1]", "1 is in the selection more than once"),
+        ("[1, 16]", "Patch index 16 does not exist"),
+        ("[-1, 2]", "-1 is negative"),
+        ("[]", "empty"),
+        *((text, "whole numbers") for text in ("[1.5]", "[true]", '["1"]', '{"a": 1}', "1, 2")),
+        *((text, "whole numbers") for text in ("[[1, 2]]", "[" * 100_000, "[null]", f"[{10**20}]")),
+    ],
+)
+def test_bad_picks_get_a_sentence(source: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        for selection in read_pick_lists(source, "mine").values():
+            selection.check(N)
+
+
+def test_a_file_of_picks_holds_one_list_or_several_or_is_a_result(result: Result) -> None:
+    assert read_pick_lists("[3, 0, 7]", "mine")["mine"].order.tolist() == [3, 0, 7]
+    several = read_pick_lists('{"a": [2, 1], "b": [0]}', "mine")
+    assert {label: s.order.tolist() for label, s in several.items()} == {"a": [2, 1], "b": [0]}
+    back = read_pick_lists(write_result(result), "file")
+    assert {label: picks.order.tolist() for label, picks in back.items()} == {
+        f"{label} (unmerged)" if selection.merged else label: selection.order.tolist()
+        for label, selection in result.selections.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("not json", "{}", "7", '{"unpruned": [1]}', '{"a": null}'),
+        '{"format": 99, "selections": {}}',
+        '{"format": 1, "selections": {"a": {}}}',
+    ],
+)
+def test_a_bad_file_of_picks_gets_a_sentence(text: str) -> None:
+    with pytest.raises(ValueError, match="could not be read"):
+        read_pick_lists(text, "mine")

@@ -1,0 +1,44 @@
+"""What the tests of the page ask, as its controls make it, and visits changed by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from spare_demo.comparison.request import Request
+from spare_demo.ui.session import Visit, methods_by_slot
+
+
+def page_request(
+    path: str | None,
+    question: str,
+    method_a: str = "spare",
+    method_b: str = "cdpruner",
+    seed: int = 0,
+    **options: Any,
+) -> Request:
+    """A request with methods by slot, of short answers."""
+    methods = methods_by_slot(method_a, method_b, seed)
+    chosen = {"budget": 5, "max_new_tokens": 3, "seed": seed} | options
+    return Request(path, question, methods, **chosen)  # type: ignore[arg-type]
+
+
+def with_result(visit: Visit, **changes: Any) -> Visit:
+    """The visit with some fields of its result changed."""
+    return dataclasses.replace(visit, result=dataclasses.replace(visit.result, **changes))
+
+
+def controls(path: str | None, question: str, **other: Any) -> dict[str, Any]:
+    """What the page's controls say when Ask is pressed."""
+    return {
+        "image": path,
+        "question": question,
+        "method_a": "spare",
+        "method_b": "cdpruner",
+        "seed": 0,
+        "aspect": "pad",
+        "relevance_layer": -2,
+        "relevance_text": "stretches",
+        "together": False,
+        "budget": 5,
+    } | other
