@@ -19,7 +19,7 @@ from spare_demo import measures
 from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Answer, Model, View
-from spare_demo.pruners import LayerPlan, Pruner
+from spare_demo.pruners import LayerPlan
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection
@@ -151,19 +151,17 @@ def kl_curves(
     view, n = exploration.view, exploration.n
     ks = [*sorted({k for k in KL_BUDGETS if k < n}), n]
     randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in KL_SEEDS}
-    methods = {label: m for label, m in exploration.methods.items() if isinstance(m, Pruner)}
-    by_hand = {
-        label: kept for label, kept in exploration.methods.items() if not isinstance(kept, Pruner)
-    }
+    methods = {label: m for label, m in exploration.methods.items() if not m.by_hand}
     series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}
     points: dict[str, tuple[int, float]] = {}
 
     def measured(kept: Selection | LayerPlan) -> float:
         return first_token_kl(whole, model.answer(view, kept, 1))
 
-    for label, kept in by_hand.items():
-        size = kept.budget if isinstance(kept, LayerPlan) else len(kept)
-        points[label] = (size, measured(kept))
+    every = exploration.selections(n) | exploration.plans(n)[0]
+    for label, method in exploration.methods.items():
+        if method.by_hand:
+            points[label] = (every[label].size, measured(every[label]))
     for index, k in enumerate(ks):
         # All tokens are the unpruned prompt.
         row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)

@@ -7,7 +7,7 @@ token with the largest product of three factors:
     magnitude         SPARE: ||x||^2, the token's squared norm; CDPruner: 1
     text weight       SPARE: rho; CDPruner: w^2; 1 without text
 
-so both can be read in the same terms (`Pruner.factors`). Other methods have a rank and what is
+so both can be read in the same terms (`Method.factors`). Other methods have a rank and what is
 left over, but no factors. Everything here is float64 and in raw units.
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
 from spare_demo.measures import Indices
-from spare_demo.pruners import Pruner
+from spare_demo.pruners import Method
 from spare_demo.pruners.views import view_members
 from spare_demo.tokens import Selection, VisualTokens, as_indices
 
@@ -109,7 +109,7 @@ class Reason:
     stand_ins: StandIns | None
 
 
-def weigh(method: Pruner, tokens: VisualTokens, order: Indices, step: int) -> Weighing | None:
+def weigh(method: Method, tokens: VisualTokens, order: Indices, step: int) -> Weighing | None:
     """The factors of all tokens before pick number `step` of `order`.
 
     order: the method's picks, at least `step` of them; `step` 0 is before the first.
@@ -184,7 +184,7 @@ def why(
         raise ValueError(f"There is no patch {patch}. Choose one from 0 to {tokens.n - 1}.")
     if label in exploration.inside:
         raise ValueError(
-            f"{getattr(method, 'title', label)} keeps other patches in each layer of the language "
+            f"{method.title} keeps other patches in each layer of the language "
             "model, from attention and states there. Look at its layers, or at another method."
         )
     selection = exploration.selections(budget)[label]
@@ -194,7 +194,7 @@ def why(
         step = (rank or len(order)) - 1
     # A nested method may be looked at beyond the budget: its later picks are known.
     longest = exploration.full.get(label, selection).order
-    weighed = weigh(method, tokens, longest, step) if isinstance(method, Pruner) else None
+    weighed = weigh(method, tokens, longest, step)
     winner = weighed.picked if weighed else None
     relevance = exploration.view.relevance
     left, ins = None, None

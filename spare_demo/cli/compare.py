@@ -25,7 +25,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Answer, Model, bits_of, load_model
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.citation import cite
@@ -33,6 +33,7 @@ from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import write
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.settings import Settings
+from spare_demo.tokens import Selection
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -131,7 +132,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     # Everything that can be refused is, before the seconds or minutes that loading takes.
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
-    chosen = choose(arguments.methods, arguments.seed, changes) if arguments.methods else {}
+    chosen: dict[str, Method | Selection | LayerPlan] = {}
+    if arguments.methods:
+        chosen |= choose(arguments.methods, arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
         for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():

@@ -22,7 +22,7 @@ from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model, load_model
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
+from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options, write_method
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.scenes.sets import SETS
@@ -213,7 +213,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     arguments.reference = told.get(arguments.reference, arguments.reference)
     chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
     return Plan(
-        methods={label: m for label, m in chosen.items() if isinstance(m, Pruner)},
+        methods=chosen,
         budgets=budgets,
         blank=arguments.data is None if arguments.blank is None else arguments.blank,
         instruction=arguments.instruction.strip(),
@@ -229,7 +229,7 @@ def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
     methods = {}
     for label, method in plan.methods.items():
         reason = model.reason_against(method)
-        if isinstance(method, LayerPruner) and not reason:
+        if method.inside and not reason:
             reason = _schedule_against(label, plan, model)
         if reason:
             if not leave_out:

@@ -17,8 +17,8 @@ from typing import Any
 from PIL import Image
 
 from spare_demo.models import Model, View
-from spare_demo.pruners import PRUNERS, LayerPruner
-from spare_demo.pruners.inside.base import Choice, Reading, Stop
+from spare_demo.pruners import PRUNERS, Method
+from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.options import fields_of
 
 BUDGET, RUNS = 64, 5
@@ -51,7 +51,7 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
     for name, method in PRUNERS.items():
         if model.reason_against(method):
             continue
-        if isinstance(method, LayerPruner):
+        if method.inside:
             seconds[name] = _inside(model, view, method)
             continue
         method.select(tokens, BUDGET)
@@ -68,7 +68,7 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
     return seconds, where
 
 
-def _inside(model: Model, view: View, method: LayerPruner) -> float:
+def _inside(model: Model, view: View, method: Method) -> float:
     """Median seconds of choosing."""
     budget = max(BUDGET, method.lowest(view.tokens.n, view.layers))
     watch = _Stopwatch(method)
@@ -84,13 +84,14 @@ def _inside(model: Model, view: View, method: LayerPruner) -> float:
 class _Stopwatch:
     """A method that notes how long it takes to choose."""
 
-    def __init__(self, method: LayerPruner):
-        self._method, self.seconds = method, 0.0
+    def __init__(self, method: Method):
+        self._method: Any = method
+        self.seconds = 0.0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._method, name)
 
-    def choose(self, reading: Reading, stop: Stop) -> Choice:
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         started = time.perf_counter()
         choice = self._method.choose(reading, stop)
         choice.kept.cpu()  # waits for a GPU

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from spare_demo.comparison.request import UNPRUNED, Request
+from spare_demo.comparison.request import UNPRUNED, Given, Request
 from spare_demo.comparison.result import Result, add_measures, start_result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models import Answer, Model
-from spare_demo.pruners import LayerPlan, Pruner
+from spare_demo.pruners import LayerPlan
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
@@ -83,7 +83,7 @@ def compare(
     model: Model,
     image: Source,
     question: str,
-    pruners: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner"),
+    pruners: Given = ("spare", "cdpruner"),
     budget: float | str = 64,
     max_new_tokens: int = 64,
     seed: int = 0,

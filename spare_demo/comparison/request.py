@@ -10,8 +10,9 @@ from typing import Any
 
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
-from spare_demo.pruners import PRUNERS, LayerPlan, Pruner
+from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.by_hand import PlanByHand, SetByHand
 from spare_demo.pruners.options import Changes, changed, configured, read_method, write_method
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
@@ -19,8 +20,10 @@ from spare_demo.tokens import Selection
 UNPRUNED = "unpruned"
 """Label of the answer made with all visual tokens."""
 
-Chosen = dict[str, Pruner | Selection | LayerPlan]
+Chosen = dict[str, Method]
 """What is compared, by the label it carries on the page and in result.json."""
+Given = Sequence[str] | Mapping[str, Method | Selection | LayerPlan]
+"""What can be given to compare: names of the table, or methods and sets by label."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class Request(RequestOptions):
     Attributes, beside those of `RequestOptions`:
         image: anything `open_picture` takes.
         question: blank for none; methods that need text then run in their text-free form.
-        methods: names of the table, or {label: Pruner | Selection | LayerPlan} for settings, for
+        methods: names of the table, or {label: Method | Selection | LayerPlan} for settings, for
             one method twice, or for hand-made sets.
         labelled: the same as methods and sets by label; see `choose`.
 
@@ -77,7 +80,7 @@ class Request(RequestOptions):
 
     image: Source
     question: str = ""
-    methods: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan] = ("spare", "cdpruner")
+    methods: Given = ("spare", "cdpruner")
     labelled: Chosen = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +90,7 @@ class Request(RequestOptions):
 
 
 def choose(
-    pruners: Sequence[str] | Mapping[str, Pruner | Selection | LayerPlan],
+    pruners: Given,
     seed: int = 0,
     changes: Changes | None = None,
 ) -> Chosen:
@@ -115,14 +118,7 @@ def choose(
     if isinstance(pruners, Mapping):
         if UNPRUNED in pruners:
             raise ValueError(f'The label "{UNPRUNED}" is the answer with all tokens. Use another.')
-        for label, method in pruners.items():
-            if not isinstance(method, Pruner | Selection | LayerPlan):
-                raise ValueError(
-                    f"{label!r} must be a method, a Selection or a LayerPlan, not "
-                    f"{type(method).__name__}. "
-                    f"Methods are PRUNERS[name], with one of: {', '.join(PRUNERS)}."
-                )
-        return dict(pruners)
+        return {label: _method_of(label, entry) for label, entry in pruners.items()}
     chosen: Chosen = {}
     for name in pruners:
         method = read_method(name, PRUNERS)
@@ -134,7 +130,21 @@ def choose(
     return chosen
 
 
-def name_of(method: Pruner) -> str:
+def _method_of(label: str, entry: object) -> Method:
+    """A method as it is; a set or a plan made by hand in the place of one."""
+    if isinstance(entry, Selection):
+        return SetByHand(entry)
+    if isinstance(entry, LayerPlan):
+        return PlanByHand(entry)
+    if isinstance(entry, Method):
+        return entry
+    raise ValueError(
+        f"{label!r} must be a method, a Selection or a LayerPlan, not {type(entry).__name__}. "
+        f"Methods are PRUNERS[name], with one of: {', '.join(PRUNERS)}."
+    )
+
+
+def name_of(method: Method) -> str:
     """The method's name with what is set otherwise than usual, its seed left out, for `choose`."""
     return write_method(method.name, changed(method, PRUNERS), PRUNERS)
 

@@ -14,11 +14,11 @@ from typing import Annotated, Any
 from PIL import Image
 
 from spare_demo import measures
-from spare_demo.comparison.request import UNPRUNED, Chosen, Request, RequestOptions
+from spare_demo.comparison.request import UNPRUNED, Request, RequestOptions
 from spare_demo.comparison.selections import Curve, Curves, Exploration
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models import Answer, View
-from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
+from spare_demo.pruners import PRUNERS, LayerPlan
 from spare_demo.pruners.inside.base import Stop
 from spare_demo.pruners.options import title_of
 from spare_demo.tokens import Selection
@@ -196,7 +196,7 @@ class Result:
     @property
     def request(self) -> Request:
         """What was asked, to be asked again; raises as `MethodRecord.method`."""
-        methods: Chosen = {
+        methods = {
             label: record.method() or self.selections[label]
             for label, record in self.methods.items()
         }
@@ -302,13 +302,16 @@ def inside_note(methods: Mapping[str, MethodRecord], error: bool) -> str:
 
 
 def _record(exploration: Exploration, label: str) -> MethodRecord:
-    method = exploration.methods[label]
-    if isinstance(method, Selection):
+    method: Any = exploration.methods[label]
+    if method.by_hand and not method.inside:
         return MethodRecord(None, label)
-    method = method.method if isinstance(method, LayerPlan) else method
-    assert isinstance(method, Pruner)
-    title, settings = title_of(method, PRUNERS), dataclasses.asdict(method)  # type: ignore[call-overload]
-    if not isinstance(method, LayerPruner):
-        return MethodRecord(method.name, title, settings)
-    least = method.lowest(exploration.n, exploration.view.layers)
-    return MethodRecord(method.name, title, settings, True, least, method.counting_note)
+    if method.by_hand:
+        method = method.ready.method
+    return MethodRecord(
+        method.name,
+        title_of(method, PRUNERS),
+        dataclasses.asdict(method),
+        method.inside,
+        method.lowest(exploration.n, exploration.view.layers),
+        method.counting_note,
+    )

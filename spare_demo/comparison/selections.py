@@ -17,8 +17,9 @@ from torch import Tensor
 from spare_demo import measures
 from spare_demo.comparison.request import Chosen
 from spare_demo.models import View
-from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner, Pruner
+from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
+from spare_demo.pruners.by_hand import SetByHand
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import FloatArray
@@ -58,9 +59,8 @@ class Exploration:
     that needs a set.
 
     methods: what was run under each label, text-free stand-ins included.
-    full: the picks of the nested methods, in the order picked, as many as were asked for; and the
-        hand-made sets as they are.
-    select_seconds: wall time of each entry of `full` that a method made. Greedy methods run
+    full: the picks of the nested methods, in the order picked, as many as were asked for.
+    select_seconds: wall time of each entry of `full`. Greedy methods run
         together on one matrix of cosines: each carries the time of all.
     notes: sentences for the visitor, such as that the text part is off.
     """
@@ -80,8 +80,7 @@ class Exploration:
 
     def with_set(self, label: str, picks: Selection) -> Exploration:
         """The same with a set made by hand beside it; nothing is run again."""
-        methods, full = {**self.methods, label: picks}, {**self.full, label: picks}
-        return dataclasses.replace(self, methods=methods, full=full)
+        return dataclasses.replace(self, methods={**self.methods, label: SetByHand(picks)})
 
     def selections(self, budget: int) -> dict[str, Selection]:
         """What each label keeps at this budget; a set made by hand is itself at every budget.
@@ -107,11 +106,7 @@ class Exploration:
     @cached_property
     def inside(self) -> tuple[str, ...]:
         """The labels that choose inside the language model, layer by layer."""
-        return tuple(
-            label
-            for label, method in self.methods.items()
-            if isinstance(method, LayerPruner | LayerPlan)
-        )
+        return tuple(label for label, method in self.methods.items() if method.inside)
 
     def plans(self, budget: int) -> tuple[dict[str, LayerPlan], dict[str, str]]:
         """The schedule of each label of `inside` at a budget, and why a label has none at it.
@@ -120,12 +115,8 @@ class Exploration:
         """
         plans, refused = {}, {}
         for label in self.inside:
-            method = self.methods[label]
             try:
-                if isinstance(method, LayerPruner):
-                    method = method.plan(self.view, budget)
-                assert isinstance(method, LayerPlan)
-                plans[label] = method
+                plans[label] = self.methods[label].plan(self.view, budget)
             except ValueError as error:
                 refused[label] = str(error)
         return plans, refused
@@ -136,18 +127,15 @@ class Exploration:
         short = {
             label: method
             for label, method in self.methods.items()
-            if isinstance(method, Pruner) and label in self.full and len(self.full[label]) < self.n
+            if method.nested and len(self.full[label]) < self.n
         }
         return self.full | _select(short, self.view.tokens, self.n)[0]
 
     @cached_property
     def weights(self) -> dict[str, Tensor | None]:
         """(n,) the text weight each method used, or None where it used none."""
-        found: dict[str, Tensor | None] = {}
-        for label, method in self.methods.items():
-            weight = method.weight(self.view.tokens) if isinstance(method, Pruner) else None
-            found[label] = None if weight is None else weight.cpu()
-        return found
+        weights = {label: m.weight(self.view.tokens) for label, m in self.methods.items()}
+        return {label: None if w is None else w.cpu() for label, w in weights.items()}
 
     @cached_property
     def curves(self) -> Curves:
@@ -157,10 +145,11 @@ class Exploration:
         errors: dict[str, tuple[float, ...]] = {}
         points: dict[str, tuple[int, float]] = {}
         for label, method in self.methods.items():
-            if isinstance(method, LayerPruner | LayerPlan):
+            if method.inside:
                 continue
-            if isinstance(method, Selection):
-                points[label] = (method.size, self._error(x, method))
+            if method.by_hand:
+                picks = self._selection(label, self.n)
+                points[label] = (picks.size, self._error(x, picks))
             elif method.nested:
                 order = self.complete[label].order
                 curve = measures.reconstruction_curve(x, order, budgets, relative=True)
@@ -177,12 +166,11 @@ class Exploration:
 
     def _selection(self, label: str, k: int) -> Selection:
         method = self.methods[label]
-        if isinstance(method, Selection):
-            return method
-        assert isinstance(method, Pruner)
         if method.nested:
             picks = self.full[label]
             return (picks if k <= len(picks) else self.complete[label]).prefix(k)
+        if method.by_hand:
+            return method.select(self.view.tokens, k)
         if (label, k) not in self._made:
             start = time.perf_counter()
             picks = method.select(self.view.tokens, k)
@@ -209,15 +197,8 @@ def explore(view: View, chosen: Chosen, budget: int | None = None) -> Exploratio
     """
     tokens = view.tokens
     methods: Chosen = {}
-    full: dict[str, Selection] = {}
     notes: list[str] = []
     for label, method in chosen.items():
-        if isinstance(method, Selection):
-            methods[label] = full[label] = method.check(tokens.n)
-            continue
-        if isinstance(method, LayerPlan):
-            methods[label] = method.check(tokens.n, view.layers)
-            continue
         if method.needs_text and not tokens.has_text and method.text_free:
             stand_in = PRUNERS[method.text_free]
             notes.append(
@@ -226,30 +207,17 @@ def explore(view: View, chosen: Chosen, budget: int | None = None) -> Exploratio
             )
             method = stand_in
         method.check(tokens)
-        if isinstance(method, LayerPruner):
-            method.lowest(tokens.n, view.layers)  # refuses a model with too few layers
-            if method.merges:
-                notes.append(
-                    f"{method.title} mixes some of the tokens it drops into rows of their own, "
-                    "which go on beside those it keeps."
-                )
-        elif method.merges:
-            notes.append(
-                f"{method.title} merges tokens: its rows hold parts of several patches. Picks, "
-                "order and overlap are of the patches that the rows grew from."
-            )
+        method.lowest(tokens.n, view.layers)  # refuses a model with too few layers
+        if method.merging_note:
+            notes.append(method.merging_note)
         methods[label] = method
-    nested = {
-        label: method
-        for label, method in methods.items()
-        if isinstance(method, Pruner) and method.nested
-    }
+    nested = {label: method for label, method in methods.items() if method.nested}
     picks, seconds = _select(nested, tokens, tokens.n if budget is None else budget)
-    return Exploration(view, methods, full | picks, seconds, tuple(notes))
+    return Exploration(view, methods, picks, seconds, tuple(notes))
 
 
 def _select(
-    methods: Mapping[str, Pruner], tokens: VisualTokens, k: int
+    methods: Mapping[str, Method], tokens: VisualTokens, k: int
 ) -> tuple[dict[str, Selection], dict[str, float]]:
     """What each method keeps, and its seconds; greedy methods run together."""
     picks: dict[str, Selection] = {}

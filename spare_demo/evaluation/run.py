@@ -26,7 +26,7 @@ from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
-from spare_demo.pruners import LayerPlan, LayerPruner, Pruner
+from spare_demo.pruners import LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.relevance import RelevanceOptions
@@ -49,7 +49,7 @@ class Plan:
         aspect, relevance, together: as `compare` takes them; the usual aspect if None.
     """
 
-    methods: Mapping[str, Pruner]
+    methods: Mapping[str, Method]
     budgets: tuple[Budget, ...]
     least: Mapping[str, Budget] = field(default_factory=dict)
     blank: bool = True
@@ -62,7 +62,7 @@ class Plan:
     def within(self, model: Model) -> Plan:
         """The same, with the budgets that each schedule can meet on this model."""
         n, layers = model.most_tokens, model.layers
-        inside = {k: m for k, m in self.methods.items() if isinstance(m, LayerPruner)}
+        inside = {k: m for k, m in self.methods.items() if m.inside}
         least = {label: method.lowest(n, layers) for label, method in inside.items()}
         if any(isinstance(budget, str) for budget in self.budgets):
             return dataclasses.replace(
@@ -202,7 +202,7 @@ _Pick = tuple[Budget, Selection | LayerPlan, float]
 class _Picks:
     """What the methods keep of one picture, with the error it leaves; text-free ones once."""
 
-    def __init__(self, features: Tensor, methods: Mapping[str, Pruner], plan: Plan) -> None:
+    def __init__(self, features: Tensor, methods: Mapping[str, Method], plan: Plan) -> None:
         self.plan, self.methods = plan, methods
         self.features, self.x = features, measures.compact(features)
         self.known: dict[str, list[_Pick]] = {}
@@ -217,7 +217,7 @@ class _Picks:
         if label in self.known:
             return self.known[label]
         sizes = [size(budget, tokens.n) for budget in budgets]
-        if isinstance(method, LayerPruner):
+        if method.inside:
             # Of a small picture a share may fall short of what a schedule meets there: then that.
             least = method.lowest(tokens.n, view.layers)
             met = [
@@ -264,7 +264,7 @@ def picture_seed(seed: int, which: str, picture: str) -> int:
     return zlib.crc32(f"{seed} {which} {picture}".encode())
 
 
-def _drawing_anew(methods: Mapping[str, Pruner], sheet: Sheet) -> dict[str, Pruner]:
+def _drawing_anew(methods: Mapping[str, Method], sheet: Sheet) -> dict[str, Method]:
     """Methods that draw at random draw other tokens on every picture, the same in every run."""
     found: dict[str, Any] = dict(methods)
     for label, method in found.items():
@@ -293,6 +293,6 @@ def _blank(model: Model, size: tuple[int, int]) -> Image.Image:
     return Image.new("RGB", size, (red, green, blue))
 
 
-def _settings(method: Pruner) -> dict[str, Any]:
+def _settings(method: Method) -> dict[str, Any]:
     fields: Any = method  # every method is a dataclass, which its base class cannot say
     return {"name": method.name, **dataclasses.asdict(fields)}

@@ -27,7 +27,7 @@ from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefi
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.text_pass import TextEmbedding, TextPass
-from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.base import Method
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
 from spare_demo.tokens import VisualTokens
 
@@ -102,7 +102,7 @@ class Model(Answering):
 
     @property
     def supplies(self) -> frozenset[str]:
-        """The optional fields of VisualTokens that `ask` can fill; see `Pruner.reason_against`."""
+        """The optional fields of VisualTokens that `ask` can fill; see `Method.reason_against`."""
         text = {"clip_image", "clip_text", "clip_sentence"} if self.text_tower else set()
         return frozenset(self.reads | text)
 
@@ -111,7 +111,7 @@ class Model(Answering):
         """How many layers the language model has."""
         return int(self._config.text_config.num_hidden_layers)
 
-    def reason_against(self, method: Pruner) -> str | None:
+    def reason_against(self, method: Method) -> str | None:
         """Why a method cannot run on this model, in words that follow "…: "; None if it can."""
         decoder = getattr(self.hf.model, "language_model", self.hf.model)
         layers = 0 if layerwise.reason_against(decoder) else self.layers

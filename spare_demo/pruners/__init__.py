@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.base import Method, Pruner
 from spare_demo.pruners.cdpruner import CDPruner
 from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
@@ -17,7 +17,7 @@ from spare_demo.pruners.uniform import Uniform
 from spare_demo.pruners.visionzip import VisionZip
 from spare_demo.pruners.zoo import ZooPrune
 
-PRUNERS: dict[str, Pruner] = {
+PRUNERS: dict[str, Method] = {
     "spare": Spare(),
     "spare-reconstruction": Spare(guidance="none"),
     "spare-normal-relevance": Spare(guidance="normal"),
@@ -43,4 +43,4 @@ PRUNERS: dict[str, Pruner] = {
     "dart": Dart(),
 }
 
-__all__ = ["PRUNERS", "LayerPlan", "LayerPruner", "Pruner"]
+__all__ = ["PRUNERS", "LayerPlan", "LayerPruner", "Method", "Pruner"]

@@ -10,14 +10,17 @@ import dataclasses
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from spare_demo.tokens import Selection, VisualTokens
 
-_LACKS = {  # optional field of VisualTokens: why a model cannot give it
+if TYPE_CHECKING:
+    from spare_demo.pruners.inside.base import LayerPlan, PlanInput
+
+MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give it
     "clip_text": "this model has no CLIP text side, so a question cannot be compared with it",
     "cls_attention": "this model's vision tower has no class token",
     "class_states": "this model's vision tower has no class token",
@@ -26,7 +29,7 @@ _LACKS = {  # optional field of VisualTokens: why a model cannot give it
     "project": "this model's projector does not take one visual token at a time",
 }
 
-_READS = {  # the same: what it is
+FIELD_LABELS = {  # the same: what it is
     "states": "states before the projector",
     "class_states": "the class token",
     "project": "the projector",
@@ -35,8 +38,13 @@ _READS = {  # the same: what it is
 }
 
 
-class Pruner(ABC):
-    """Chooses which visual tokens of a picture the language model receives."""
+class Method(ABC):
+    """What every method has; it is a `Pruner`, or a `LayerPruner` inside the language model."""
+
+    inside: bool = False
+    """Whether it chooses inside the language model, layer by layer: `plan` instead of `select`."""
+    by_hand: bool = False
+    """Whether it is a set or a plan made by hand, which is itself at every budget."""
 
     paper: str = ""
     """Where the method comes from, in words."""
@@ -92,8 +100,18 @@ class Pruner(ABC):
         return (
             *features,
             *text,
-            *(words for field, words in _READS.items() if field in self.needs),
+            *(words for field, words in FIELD_LABELS.items() if field in self.needs),
         )
+
+    @property
+    def counting_note(self) -> str:
+        """How its paper counts a budget, where that is not the mean over layers: a clause."""
+        return ""
+
+    @property
+    def merging_note(self) -> str:
+        """What a visitor should know of its merged rows: a sentence, empty where none are made."""
+        return ""
 
     def reason_against(self, supplies: Collection[str], layers: int | None = None) -> str | None:
         """Why the method cannot run on a model, in words that follow "…: "; None if it can.
@@ -105,7 +123,7 @@ class Pruner(ABC):
         wanted = ["clip_text"] if self.needs_text else []
         for field in (*wanted, *sorted(self.needs)):
             if field not in supplies:
-                return _LACKS[field]
+                return MISSING_REASONS[field]
         return None
 
     def check(self, tokens: VisualTokens) -> None:
@@ -118,21 +136,15 @@ class Pruner(ABC):
             instead = f" or use the method {self.text_free!r}" if self.text_free else ""
             raise ValueError(f"The method {self.name!r} needs text. Ask a question{instead}.")
 
-    def select(self, tokens: VisualTokens, budget: int) -> Selection:
-        """Pick `budget` distinct tokens (the total over views), in the order of preference.
+    def lowest(self, n: int, depth: int) -> int:
+        """The least budget it can meet of n tokens; ValueError for a model too shallow for it.
 
-        A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
-
-        Raises ValueError if budget is not a whole number from 1 to tokens.n, and as `check`. The
-        tokens are not modified.
+        depth: layers of the language model.
         """
-        k = check_budget(budget, tokens.n)
-        self.check(tokens)
-        with torch.no_grad():
-            return self._select(tokens, k)
+        return 1
 
     def weight(self, tokens: VisualTokens) -> Tensor | None:
-        """(n,) the text weight `select` uses for these tokens, or None where it uses none."""
+        """(n,) the text weight the choice uses for these tokens, or None where it uses none."""
         return None
 
     def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor] | None:
@@ -145,8 +157,12 @@ class Pruner(ABC):
         return None
 
     @abstractmethod
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
+    def select(self, tokens: VisualTokens, budget: int) -> Selection:
+        """Which tokens the language model receives; ValueError for a method inside it."""
+
+    @abstractmethod
+    def plan(self, view: PlanInput, budget: int) -> LayerPlan:
+        """Where tokens leave inside the language model; ValueError for a method before it."""
 
     def __post_init__(self) -> None:
         method: Any = self  # every method is a dataclass, which the type of this class cannot say
@@ -163,6 +179,44 @@ class Pruner(ABC):
                 if isinstance(value, bool) or not number or not low <= value <= high:
                     kind = "whole number" if whole else "number"
                     raise ValueError(f"{said} Choose a {kind} from {low} to {high}.")
+
+
+class Pruner(Method):
+    """Chooses which visual tokens of a picture the language model receives."""
+
+    @property
+    def merging_note(self) -> str:
+        """As every method's."""
+        if not self.merges:
+            return ""
+        return (
+            f"{self.title} merges tokens: its rows hold parts of several patches. Picks, order and "
+            "overlap are of the patches that the rows grew from."
+        )
+
+    def select(self, tokens: VisualTokens, budget: int) -> Selection:
+        """Pick `budget` distinct tokens (the total over views), in the order of preference.
+
+        A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
+
+        Raises ValueError if budget is not a whole number from 1 to tokens.n, and as `check`. The
+        tokens are not modified.
+        """
+        k = check_budget(budget, tokens.n)
+        self.check(tokens)
+        with torch.no_grad():
+            return self._select(tokens, k)
+
+    def plan(self, view: PlanInput, budget: int) -> LayerPlan:
+        """Raises ValueError: it chooses before the language model, by `select`."""
+        raise ValueError(
+            f"The method {self.name!r} chooses before the language model and has no plan. Pass "
+            "what its select(view.tokens, budget) returns to model.answer."
+        )
+
+    @abstractmethod
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
 
 
 def setting(

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.base import Method
 
 Changes = dict[str, dict[str, Any]]
 """{method: {field: value}}."""
@@ -94,7 +94,7 @@ def changed(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != getattr(usual, name)}
 
 
-def title_of(method: Pruner, methods: Mapping[str, Any]) -> str:
+def title_of(method: Method, methods: Mapping[str, Any]) -> str:
     """The method's title, and what was set otherwise than usual: "DivPrune (metric=euclidean)"."""
     told = ", ".join(f"{name}={value}" for name, value in changed(method, methods).items())
     return f"{method.title} ({told})" if told else method.title

@@ -23,7 +23,7 @@ from spare_demo.evaluation.tables import title_of
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import OutOfMemory
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
@@ -104,7 +104,7 @@ class Lab:
             raise ValueError("Choose at least one method and one budget, then press Run.")
         start = read_seed(seed)
         plan = Plan(
-            {k: m for k, m in choose(chosen, start).items() if isinstance(m, Pruner)},
+            choose(chosen, start),
             tuple(sorted({int(k) for k in budgets})),
             blank=False,
             aspect=self.model.aspect(None),

@@ -9,7 +9,6 @@ import json
 from typing import Any
 
 from spare_demo.analysis.why import Factors, Reason, leftover, why
-from spare_demo.pruners import Pruner
 from spare_demo.render.png import png_bytes
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
@@ -32,7 +31,6 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
     told = compact(exploration, MOST_BYTES - size_of(mixed))
     for slot, record in visit.result.methods.items():
         method, sent = exploration.methods[slot], told["methods"][slot]
-        assert isinstance(method, Pruner)
         sent["label"] = visit.titles[slot]
         sent["merges"] = method.merges
         if record.inside:

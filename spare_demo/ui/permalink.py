@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from spare_demo.comparison.request import Request, name_of
 from spare_demo.images.geometry import Aspect
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.relevance import RelevanceOptions, TextPieces
 
@@ -54,7 +54,7 @@ def encode(
         example: file name of the shipped example that is looked at.
         several_views: whether pictures are seen in several views here.
     """
-    a, b = (name_of(method) for method in request.labelled.values() if isinstance(method, Pruner))
+    a, b = map(name_of, request.labelled.values())
     views = next(word for word, value in _TOGETHER.items() if value == request.together)
     values = {
         "a": a,

@@ -13,7 +13,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.pruners import PRUNERS, Pruner
+from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 
 NOT_HERE = " – not on this model: "
@@ -22,7 +22,7 @@ NOT_HERE = " – not on this model: "
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
-Reasons = Callable[[Pruner], str | None]
+Reasons = Callable[[Method], str | None]
 """`model.reason_against`."""
 
 
@@ -96,7 +96,7 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
     return tuned
 
 
-def about_html(method: Pruner) -> str:
+def about_html(method: Method) -> str:
     """What a method does, what it reads, and where it differs from its paper."""
     reads = ", ".join(method.reads) or "nothing"
     told = f"<p>{escape(f'{method.summary} Acts {method.acts}. Reads: {reads}.')}"

@@ -49,7 +49,6 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
-from spare_demo.pruners import Pruner
 from spare_demo.tokens import VisualTokens
 
 FORMAT = 1
@@ -168,6 +167,8 @@ def size_of(told: dict[str, Any]) -> int:
 
 def _method(exploration: Exploration, label: str) -> dict[str, Any]:
     method, full = exploration.methods[label], exploration.full.get(label)
+    if method.by_hand and not method.inside:
+        full = exploration.selections(exploration.n)[label]
     told: dict[str, Any] = {
         "name": None,
         "title": label,
@@ -178,7 +179,7 @@ def _method(exploration: Exploration, label: str) -> dict[str, Any]:
         "weight": _floats(exploration.weights[label]),
         "factors": None,
     }
-    if isinstance(method, Pruner):
+    if not method.by_hand:
         told |= {"name": method.name, "title": method.title, "nested": method.nested}
         factors = method.factors(exploration.view.tokens)
         if factors is not None:

@@ -44,7 +44,7 @@ def whole(tiny_model: LlavaModel, view: View) -> Answer:
 
 @pytest.fixture(scope="module")
 def exploration(view: View) -> Exploration:
-    return explore(view, {**choose(("spare", "uniform")), "mine": Selection(order=[7, 2])})
+    return explore(view, choose(("spare", "uniform"))).with_set("mine", Selection(order=[7, 2]))
 
 
 def one_pass(model: LlavaModel, view: View, kept: list[int], ids: list[int]) -> np.ndarray:

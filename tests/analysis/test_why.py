@@ -175,7 +175,7 @@ def test_leftover_of_a_merging_selection_is_not_defined() -> None:
 def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
     view = tiny_model.encode(photo, "Which number is written on the small triangle?")
     methods = choose(("spare", "cdpruner", "random", "uniform"))
-    return explore(view, {**methods, "mine": Selection(order=[7, 2, 11])})
+    return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
 
 
 @pytest.mark.parametrize("label", ["spare", "cdpruner"])

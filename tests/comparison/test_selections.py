@@ -11,7 +11,7 @@ from PIL import Image
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, curve_budgets, explore
 from spare_demo.models import LlavaModel, View
-from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
+from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.tokens import Selection
@@ -128,11 +128,8 @@ def test_relevance_is_the_raw_cosine_and_weights_are_the_methods_own(view: View)
 
 @pytest.fixture(scope="module")
 def curves_of(view: View) -> Exploration:
-    chosen: dict[str, Pruner | Selection] = {
-        **choose(("spare", "uniform", "random"), seed=2),
-        "mine": Selection(torch.tensor([3, 1, 8])),
-    }
-    return explore(view, chosen)
+    mine = Selection(torch.tensor([3, 1, 8]))
+    return explore(view, choose(("spare", "uniform", "random"), seed=2)).with_set("mine", mine)
 
 
 def test_curves_fall_to_nothing_and_keep_above_the_bound(curves_of: Exploration) -> None:
@@ -171,7 +168,7 @@ def test_a_set_made_by_hand_is_itself_at_every_budget(curves_of: Exploration) ->
 
 def test_a_set_made_for_another_picture_is_refused(view: View) -> None:
     with pytest.raises(ValueError, match="Patch index 16 does not exist"):
-        explore(view, {"mine": Selection(torch.tensor([1, 16]))})
+        explore(view, choose({"mine": Selection(torch.tensor([1, 16]))}))
 
 
 def test_curve_budgets_end_at_n_and_hold_the_marks() -> None:
@@ -192,5 +189,5 @@ def test_a_selection_is_timed_once(view: View) -> None:
     assert first is not None and exploration.seconds_to_select("grid", 4) == first
     whole = exploration.select_seconds["spare"]
     assert all(exploration.seconds_to_select("spare", k) == whole for k in (1, 4))
-    mine = explore(view, {"mine": exploration.selections(4)["grid"]})
+    mine = explore(view, choose({"mine": exploration.selections(4)["grid"]}))
     assert mine.selections(4) and mine.seconds_to_select("mine", 4) is None

@@ -18,6 +18,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.images.geometry import MultiGrid
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.by_hand import SetByHand
 from spare_demo.results.drawings import PANELS, drawings
 from spare_demo.results.io import PACKAGES, read_pick_lists, read_result, to_json, write_result
 from spare_demo.tokens import Selection
@@ -50,8 +51,8 @@ def test_it_comes_back_as_it_was(result: Result) -> None:
     assert write_result(saved.result) == text
     methods = saved.result.request.labelled
     assert methods["spare"] == PRUNERS["spare"] and methods["fastv"] == PRUNERS["fastv"]
-    assert isinstance(methods["by hand"], Selection)
-    assert methods["by hand"].order.tolist() == [7, 2, 11]
+    assert isinstance(methods["by hand"], SetByHand)
+    assert methods["by hand"].picks.order.tolist() == [7, 2, 11]
     for ours, theirs in zip(drawings(saved.result, PANELS), drawings(result, PANELS), strict=True):
         assert ours.name == theirs.name and ours.drawn.sentence == theirs.drawn.sentence
         np.testing.assert_array_equal(np.asarray(ours.drawn.image), np.asarray(theirs.drawn.image))
@@ -161,7 +162,7 @@ def test_a_method_of_another_version_is_shown_as_a_set(data: Any) -> None:
     data["methods"]["spare"]["name"] = "clairvoyance"
     saved = read_result(json.dumps(data))
     assert "The method 'clairvoyance'" in saved.notes[0]
-    assert isinstance(saved.result.request.labelled["spare"], Selection)
+    assert saved.result.request.labelled["spare"].by_hand
     assert saved.result.titles["spare"] == "spare"
     data["methods"]["fastv"]["name"] = "telepathy"
     with pytest.raises(ValueError, match=r"'telepathy', which acts inside the language model"):

@@ -48,7 +48,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     visitor.page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
     visitor.expect_answers(576, BUDGET, BUDGET)
     expect(visitor.find(".depth .told")).to_contain_text("A SparseVLM has no single token set")
-    answer, plan = asked.answers["A"], asked.exploration.plan("A", BUDGET)
+    answer, plan = asked.result.answers["A"], asked.result.plans["A"]
     expect(visitor.find(".depth .told")).to_contain_text(
         f"got {answer.average_visual_tokens:.1f} visual tokens on average, the last one "
         f"{plan.last}. Its paper counts {plan.counted:.1f}"

@@ -60,7 +60,7 @@ def shares(told: dict, n: int, order: list[int], budgets: list[int]) -> dict[int
 def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
     view = tiny_model.encode(photo, "Which number is written on the small triangle?")
     methods = choose(("spare", "cdpruner", "uniform"))
-    return explore(view, {**methods, "mine": Selection(order=[7, 2, 11])})
+    return explore(view, methods).with_set("mine", Selection(order=[7, 2, 11]))
 
 
 def test_everything_arrives(exploration: Exploration) -> None:

@@ -191,7 +191,7 @@ class _Shortening:
 
 
 class LayerReading:
-    """What a method may read before layer `index`; see `pruners.plan.Reading`."""
+    """What a method may read before layer `index`; see `pruners.inside.base.LayerReading`."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class LayerReading:
         self.cos, self.sin = turns[0][0], turns[1][0]
 
     def attention(self, rows: Sequence[int], ahead: bool = False) -> Tensor:
-        """(heads, len(rows), T) float32, see `pruners.plan.Reading`."""
+        """(heads, len(rows), T) float32, see `pruners.inside.base.LayerReading`."""
         layer = self._decoder.layers[self._index if ahead else self._index - 1]
         states = self.hidden[None] if ahead else self._before
         index = torch.tensor(list(rows), device=states.device)
@@ -237,11 +237,11 @@ class LayerReading:
         return scores.masked_fill(later, -torch.inf).softmax(dim=-1)
 
     def keys(self) -> Tensor:
-        """(T, kv heads times h) float32, see `pruners.plan.Reading`."""
+        """(T, kv heads times h) float32, see `pruners.inside.base.LayerReading`."""
         return self._cached[0].transpose(0, 1).flatten(1).float()
 
     def normed(self) -> Tensor:
-        """(T, d), see `pruners.plan.Reading`."""
+        """(T, d), see `pruners.inside.base.LayerReading`."""
         states: Tensor = self._decoder.norm(self.hidden)
         return states.to(self.hidden.device)
 

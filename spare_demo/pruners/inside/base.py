@@ -1,4 +1,4 @@
-"""The contract of a method inside the language model, beside `Pruner.select`.
+"""The contract of a method inside the language model, beside that of `Pruner`.
 
 Such a method has no single token set. Its `plan` says before which layers how many visual tokens
 go on; which ones, it decides in `choose` when the language model gets there, from the states and
@@ -19,13 +19,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, check_budget
+from spare_demo.pruners.base import Method, check_budget
 from spare_demo.pruners.inside.depths import layers_word
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import IndexArray, ShareRows
 
 
-class Asked(Protocol):
+class PlanInput(Protocol):
     """What a plan is made for; a `View` is one."""
 
     @property
@@ -36,7 +36,7 @@ class Asked(Protocol):
         """Layers of the language model that will answer."""
 
 
-class Reading(Protocol):
+class LayerReading(Protocol):
     """What a method may read between two layers: T rows of states now, v of them visual.
 
     Everything beyond `hidden` is computed when it is asked for, and only the rows asked for.
@@ -158,6 +158,11 @@ class LayerPlan:
         return self.method.counted(self)
 
     @property
+    def size(self) -> int:
+        """The budget that it was made for."""
+        return self.budget
+
+    @property
     def last(self) -> int:
         """Visual rows in the last layer."""
         return self.per_layer[-1]
@@ -176,9 +181,10 @@ class LayerPlan:
         return next((stop for stop in self.stops if stop.layer == layer), None)
 
 
-class LayerPruner(Pruner):
+class LayerPruner(Method):
     """Drops visual tokens inside the language model. Has `plan` where others have `select`."""
 
+    inside = True
     nested = False
     acts = "inside the language model"
     looks_at: tuple[str, ...] = ()
@@ -192,9 +198,14 @@ class LayerPruner(Pruner):
         return self.looks_at
 
     @property
-    def counting_note(self) -> str:
-        """How the paper counts, where that is not the mean over layers: a clause, else empty."""
-        return ""
+    def merging_note(self) -> str:
+        """As every method's."""
+        if not self.merges:
+            return ""
+        return (
+            f"{self.title} mixes some of the tokens it drops into rows of their own, which go on "
+            "beside those it keeps."
+        )
 
     @property
     def repacks(self) -> bool:
@@ -223,10 +234,7 @@ class LayerPruner(Pruner):
             "layer. Pass what its plan(view, budget) returns to model.answer."
         )
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        return self.select(tokens, k)
-
-    def plan(self, view: Asked, budget: int) -> LayerPlan:
+    def plan(self, view: PlanInput, budget: int) -> LayerPlan:
         """The schedule for this picture and model.
 
         Raises ValueError if budget is not a whole number from 1 to n, if this schedule cannot meet
@@ -256,5 +264,5 @@ class LayerPruner(Pruner):
         return plan.average
 
     @abstractmethod
-    def choose(self, reading: Reading, stop: Stop) -> Choice:
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         """Which rows go on, when the language model is at a stop."""

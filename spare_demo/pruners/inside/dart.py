@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, Reading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.inside.one_stop import OneStop
 from spare_demo.pruners.ranking import largest
 
@@ -72,7 +72,7 @@ class Dart(OneStop):
         pivots = self.image_pivots + self.text_pivots
         return min(n, self.image_pivots + pivots * (k // pivots))
 
-    def choose(self, reading: Reading, stop: Stop) -> Choice:
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         norms = reading.keys().abs().sum(dim=-1)  # (T,)
         states = torch.nn.functional.normalize(reading.normed().float(), dim=-1)
         visual = largest(norms[reading.visual], min(self.image_pivots, stop.keep))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, Reading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.inside.one_stop import OneStop
 from spare_demo.pruners.ranking import largest
 
@@ -45,7 +45,7 @@ class FastV(OneStop):
         "average over layers; with counting=rank the tokens after K, as released."
     )
 
-    def choose(self, reading: Reading, stop: Stop) -> Choice:
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         last = len(reading.hidden) - 1
         scores = reading.attention([last])[:, 0].mean(dim=0)  # (T,)
         return Choice(largest(scores[reading.visual], stop.keep))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, LayerPruner, Reading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
 from spare_demo.pruners.inside.depths import depths, lowest_average
 from spare_demo.pruners.ranking import largest
 
@@ -66,7 +66,7 @@ class PyramidDrop(LayerPruner):
         counts = [max(1, round(n * high ** (step + 1))) for step in range(len(places))]
         return tuple(Stop(place, count) for place, count in zip(places, counts, strict=True))
 
-    def choose(self, reading: Reading, stop: Stop) -> Choice:
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         last = len(reading.hidden) - 1
         scores = reading.attention([last], ahead=True)[:, 0].mean(dim=0)  # (T,)
         return Choice(largest(scores[reading.visual], stop.keep))

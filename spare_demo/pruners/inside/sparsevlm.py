@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerPruner, Reading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerPruner, LayerReading, Stop
 from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths
 from spare_demo.pruners.ranking import largest
 
@@ -138,7 +138,7 @@ class SparseVLM(LayerPruner):
         early = tuple(Stop(s.layer - 1, s.keep, s.merged) for s in plan.stops)
         return LayerPlan(self, plan.n, plan.depth, plan.budget, early).average
 
-    def choose(self, reading: Reading, stop: Stop) -> Choice:
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         votes = raters(reading.image_inputs, reading.text_inputs)
         rows = [reading.text.start + j for j in votes]
         weights = reading.attention(rows)  # (heads, raters, T)

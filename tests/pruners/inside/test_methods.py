@@ -105,7 +105,7 @@ def test_a_ready_made_plan_stands_for_itself(result: Result, deep_model: LlavaMo
     assert exploration.plans(3) == ({"mine": plan}, {})
     assert list(exploration.selections(3)) == ["spare"]
     with pytest.raises(ValueError, match="in 4 layers"):
-        explore(result.view, {"wrong": LayerPlan(plan.method, 16, 4, 9, ())})
+        explore(result.view, choose({"wrong": LayerPlan(plan.method, 16, 4, 9, ())}))
 
 
 def test_the_record_lists_what_each_layer_kept(result: Result) -> None:
@@ -252,7 +252,7 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
     assert "k of SparseVLM is the average over layers as its paper counts it" in (
         drawn.drawn.sentence
     )
-    by_hand = explore(view, {"mine": PRUNERS["dart"].plan(view, 8)})
+    by_hand = explore(view, choose({"mine": PRUNERS["dart"].plan(view, 8)}))
     *_, points = kl_curves(deep_model, by_hand, whole)
     assert points.points == {"mine": (8, last.series["dart"][3])} and not points.series
 
