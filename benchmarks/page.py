@@ -138,8 +138,8 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
 
     from spare_demo.models import load_model
     from spare_demo.settings import Settings
-    from spare_demo.ui.bundle import bundled
     from spare_demo.ui.handlers import Handlers
+    from spare_demo.ui.wire import to_bytes
 
     say("the server by itself")
     model = load_model(name, "auto")
@@ -171,7 +171,7 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
             if "stage" in shown:
                 stage = shown["stage"]
                 picture = len(stage["picture"])
-                sent = len(bundled(stage)) - picture
+                sent = len(to_bytes(stage)) - picture
     assert visit is not None
     redraws: list[float] = []
     for run in range(runs + 1):

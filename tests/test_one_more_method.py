@@ -142,7 +142,7 @@ def test_its_picks_and_answer_are_on_the_page(picture: str, tiny_model: LlavaMod
     labels = {slot: told["label"] for slot, told in shown["stage"]["methods"].items()}
     assert labels == {"A": "A Every other (start=2)", "B": "B Last ones (layer=2)"}
     assert "A Every other (start=2) · 4" in shown["answers"]
-    layers = json.loads(shown["mail"])["slots"]["B"]
+    layers = json.loads(shown["reply"])["slots"]["B"]
     assert layers["counts"] == [16, 16, 4]
     assert shown["visit"].result.answers["B"].set_at(2).kept.tolist() == [12, 13, 14, 15]
 

@@ -29,14 +29,14 @@ from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.link_controls import link_of, opened
 from spare_demo.ui.payload import (
-    leftover_mail,
+    leftover_reply,
     payload,
-    picks_mail,
-    refusal_mail,
-    why_mail,
-    zip_mail,
+    picks_reply,
+    refusal_reply,
+    why_reply,
+    zip_reply,
 )
-from spare_demo.ui.per_layer import per_layer_mail
+from spare_demo.ui.per_layer import per_layer_reply
 from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.session import OWN, SLOTS, Guide, Visit, methods_by_slot
 from spare_demo.ui.studies import Studies
@@ -121,7 +121,7 @@ class Handlers:
             "answers": self.answers(visit, budget),
             "cost": cost_html(visit, self.model.prefill_floor),
             **self.curve(visit, budget),
-            **({"mail": mail} if (mail := per_layer_mail(visit)) else {}),
+            **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
         }
 
     def answers(self, visit: Visit, budget: int) -> str:
@@ -255,19 +255,19 @@ class Handlers:
     def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """What a method that is not nested keeps at a budget the browser has not seen."""
         k = self._budget(asked.get("budget"), visit)
-        yield {"mail": picks_mail(visit, _read_slot(asked), k)}
+        yield {"reply": picks_reply(visit, _read_slot(asked), k)}
 
     def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """Leftover shares, for pictures of which the browser did not get the features."""
         k = self._budget(asked.get("budget"), visit)
-        yield {"mail": leftover_mail(visit, _read_slot(asked), k)}
+        yield {"reply": leftover_reply(visit, _read_slot(asked), k)}
 
     def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
         """Why a patch was kept or lost, likewise."""
         k, patch = self._budget(asked.get("budget"), visit), asked.get("patch")
         if type(patch) is not int:
             raise ValueError("Choose a patch on the picture.")
-        yield {"mail": why_mail(visit, patch, k, str(asked.get("step")))}
+        yield {"reply": why_reply(visit, patch, k, str(asked.get("step")))}
 
     def ask_own(self, own: str | None, visit: Visit) -> Iterator[Shown]:
         """Answer from a set made by hand, and compare with the unpruned answer."""
@@ -300,9 +300,9 @@ class Handlers:
         try:
             data = cite(visit.result_to_cite(), chosen, link)
         except Exception as error:  # beside its button, which waits for a word
-            yield {"mail": refusal_mail(sentence(error))}
+            yield {"reply": refusal_reply(sentence(error))}
             return
-        yield {"mail": zip_mail(data)}
+        yield {"reply": zip_reply(data)}
 
     def stop(self, budget: object, visit: Visit) -> Iterator[Shown]:
         """What there is of the answers when the visitor has heard enough."""

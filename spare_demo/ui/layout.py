@@ -46,7 +46,7 @@ class Parts:
     together: gr.Radio
     seed: gr.Number
     stage: gr.HTML
-    mail: gr.HTML
+    reply: gr.HTML
     why: gr.HTML
     own: gr.HTML
     own_answer: gr.HTML
@@ -205,7 +205,7 @@ def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) 
     parts: dict[str, Any] = {}
     parts["stage"] = viewer(shown["stage"])
     parts["own"] = scripted("edit", "edit")  # in the budget's place, while "Yours" is looked at
-    parts["mail"] = scripted("mail", "mail")
+    parts["reply"] = scripted("reply", "reply")
     parts["budget"] = SliderAsSent(
         1,
         tokens,

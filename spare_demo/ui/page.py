@@ -46,7 +46,7 @@ _ON_LOAD = """() => {
 _BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
 _SHOW = "() => ({__type__: 'update', visible: true})"
 _BY_HAND = "() => { SPARE.editByHand() }"
-_TELL = "(budget) => { SPARE.tellBudget?.(budget) }"
+_TELL = "(budget) => { SPARE.showBudget?.(budget) }"
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # One turn at the model for whatever makes it answer; the rest queue and see their place.
@@ -143,7 +143,7 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     """opened: the event after which another tab has put a picture and a question here."""
     changed = (
         *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
-        *("curve", "curve_words", "budget_message", "ask", "stop", "mail", "own_answer"),
+        *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
         *("enough", "kl", "kl_words", "second"),
     )
     outputs = [getattr(parts, name) for name in changed]
@@ -235,12 +235,12 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     for event in (p.compare_questions.click, p.other.submit):
         answering(event, studies.second, ["other", "budget", "visit"], place="second")
     # js/core.js asks them one after the other.
-    mailed: dict[str, Any] = moving | {"trigger_mode": "multiple"}
+    asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = with_event_data(once(studies.words))
-    p.stage.words(words, p.visit, [p.mail, p.message], **mailed)
+    p.stage.words(words, p.visit, [p.reply, p.message], **asking)
     for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
         told = with_event_data(once(getattr(handlers, name)))
-        getattr(part, name)(told, p.visit, [p.mail, p.message], **mailed)
+        getattr(part, name)(told, p.visit, [p.reply, p.message], **asking)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET
     )

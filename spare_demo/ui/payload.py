@@ -1,11 +1,13 @@
-"""What the browser needs of one comparison to draw every layer at every budget by itself."""
+"""What the browser needs of one comparison to draw every layer at every budget by itself.
+
+What it cannot know it asks for, and gets messages.
+"""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import itertools
-import json
 from typing import Any
 
 from spare_demo.analysis.why import Factors, Reason, leftover, why
@@ -13,13 +15,13 @@ from spare_demo.render.png import png_bytes
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.session import SLOTS, Visit
-from spare_demo.ui.wire import MOST_BYTES, compact, packed, packed_sources, size_of
+from spare_demo.ui.wire import MOST_BYTES, array, comparison_data, source_arrays, to_bytes, to_json
 
-_numbers = itertools.count()  # mail that says the same again must arrive again
+_numbers = itertools.count()  # a message that says the same again must arrive again
 
 
 def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
-    """The comparison as `bundle` takes it: what `compact` gives, and what it lies on.
+    """The comparison as `to_bytes` takes it: what `comparison_data` gives, and what it lies on.
 
     js/data.js reads it. `budget` matters to methods that are not nested: their picks are those of
     this budget, and the browser asks the server for others. `link`: the query of an address that
@@ -27,10 +29,10 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
     """
     canvas, exploration = visit.canvas, visit.exploration
     chosen = exploration.selections(budget)
-    mixed = {slot: packed_sources(chosen[slot].sources) for slot in SLOTS if slot in chosen}
-    told = compact(exploration, MOST_BYTES - size_of(mixed))
+    mixed = {slot: source_arrays(chosen[slot].sources) for slot in SLOTS if slot in chosen}
+    data = comparison_data(exploration, MOST_BYTES - len(to_bytes(mixed)))
     for slot, record in visit.result.methods.items():
-        method, sent = exploration.methods[slot], told["methods"][slot]
+        method, sent = exploration.methods[slot], data["methods"][slot]
         sent["label"] = visit.titles[slot]
         sent["merges"] = method.merges
         if record.inside:
@@ -38,9 +40,9 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
             sent["per_layer"] = per_layer(visit, slot)
         elif not method.nested:
             sent["budget"] = budget
-            sent["order"] = packed(chosen[slot].order, "u2")
+            sent["order"] = array(chosen[slot].order, "u2")
             sent["sources"] = mixed[slot]
-    return told | {
+    return data | {
         "shown": budget,
         "of": identity(visit),
         "depth": exploration.view.layers,
@@ -59,17 +61,17 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
             {"start": start, "rows": part.rows, "cols": part.cols}
             for start, part in zip(canvas.grid.starts, canvas.grid.parts, strict=True)
         ],
-        "padding": packed(canvas.grid.padding, "u1"),
+        "padding": array(canvas.grid.padding, "u1"),
         "link": link,
         "example": visit.example,
     }
 
 
-def picks_mail(visit: Visit, slot: str, budget: int) -> str:
-    """The picks of one slot at one budget, as the page reads its mail."""
+def picks_reply(visit: Visit, slot: str, budget: int) -> str:
+    """The picks of one slot at one budget."""
     chosen = _selection(visit, slot, budget)
-    order, sources = chosen.order.tolist(), packed_sources(chosen.sources)
-    return _mail("picks", slot, budget, order=order, sources=sources)
+    order, sources = chosen.order.tolist(), source_arrays(chosen.sources)
+    return to_json("picks", slot=slot, budget=budget, order=order, sources=sources)
 
 
 def _selection(visit: Visit, slot: str, budget: int) -> Selection:
@@ -81,26 +83,25 @@ def _selection(visit: Visit, slot: str, budget: int) -> Selection:
     return visit.exploration.selections(budget)[slot]
 
 
-def leftover_mail(visit: Visit, slot: str, budget: int) -> str:
+def leftover_reply(visit: Visit, slot: str, budget: int) -> str:
     """(n,) leftover shares of one slot at one budget; null where rows are merged."""
     exploration = visit.exploration
     values = leftover(exploration.view.tokens, _selection(visit, slot, budget))
-    return _mail("leftover", slot, budget, values=None if values is None else packed(values, "f4"))
+    sent = None if values is None else array(values, "f4")
+    return to_json("leftover", slot=slot, budget=budget, values=sent)
 
 
-def refusal_mail(sentence: str) -> str:
+def refusal_reply(sentence: str) -> str:
     """Why there is no file."""
-    return json.dumps({"kind": "refused", "sentence": sentence, "number": next(_numbers)})
+    return to_json("refused", sentence=sentence, number=next(_numbers))
 
 
-def zip_mail(data: bytes) -> str:
+def zip_reply(data: bytes) -> str:
     """A file for the browser to hand over."""
-    return json.dumps(
-        {"kind": "zip", "number": next(_numbers), "data": base64.b64encode(data).decode()}
-    )
+    return to_json("zip", number=next(_numbers), data=base64.b64encode(data).decode())
 
 
-def why_mail(visit: Visit, patch: int, budget: int, when: str) -> str:
+def why_reply(visit: Visit, patch: int, budget: int, when: str) -> str:
     """Why each method keeps or loses a patch; `when`: "own" pick, "last" in the budget, "first"."""
     exploration = visit.exploration
     picks = exploration.selections(budget)
@@ -109,9 +110,7 @@ def why_mail(visit: Visit, patch: int, budget: int, when: str) -> str:
     for slot in picks:  # those inside the language model have none
         step = len(picks[slot]) - 1 if when == "last" else steps.get(when)
         reasons[slot] = _reason(why(exploration, slot, patch, budget, step))
-    return json.dumps(
-        {"kind": "why", "patch": patch, "budget": budget, "step": when, "reasons": reasons}
-    )
+    return to_json("why", patch=patch, budget=budget, step=when, reasons=reasons)
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
@@ -137,7 +136,3 @@ def _reason(reason: Reason) -> dict[str, Any]:
 
 def _factors(factors: Factors | None) -> dict[str, float] | None:
     return None if factors is None else dataclasses.asdict(factors)
-
-
-def _mail(kind: str, slot: str, budget: int, **rest: Any) -> str:
-    return json.dumps({"kind": kind, "slot": slot, "budget": budget, **rest})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from typing import Any
 
 import torch
@@ -16,9 +15,9 @@ from torch import Tensor
 
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.ui.session import SLOTS, Visit
-from spare_demo.ui.wire import packed, packed_sources
+from spare_demo.ui.wire import Array, array, source_arrays, to_json
 
-_numbers = itertools.count()  # mail that says the same again must arrive again
+_numbers = itertools.count()  # a message that says the same again must arrive again
 
 
 def identity(visit: Visit) -> str:
@@ -48,13 +47,13 @@ def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
     }
 
 
-def per_layer_mail(visit: Visit) -> str | None:
-    """The tokens of all slots inside the language model, as the page reads its mail."""
+def per_layer_reply(visit: Visit) -> str | None:
+    """The tokens of all slots inside the language model, in a message."""
     told = {slot: found for slot in SLOTS if (found := per_layer(visit, slot))}
     if not told:
         return None
     of = identity(visit)
-    return json.dumps({"kind": "per-layer", "of": of, "slots": told, "number": next(_numbers)})
+    return to_json("per-layer", of=of, slots=told, number=next(_numbers))
 
 
 def sentence(visit: Visit, slot: str) -> str:
@@ -77,11 +76,11 @@ def _set(found: LayerSet, n: int) -> dict[str, Any]:
         "kept": _bits(found.kept, n),
         "merged": _bits(found.merged, n),
         "rows": found.merged_rows,
-        "sources": packed_sources(found.sources),
+        "sources": source_arrays(found.sources),
     }
 
 
-def _bits(patches: Tensor, n: int) -> dict[str, str]:
+def _bits(patches: Tensor, n: int) -> Array:
     flags = torch.zeros(-(-n // 8) * 8, dtype=torch.long)
     flags[patches] = 1
-    return packed((flags.view(-1, 8) << torch.arange(8)).sum(dim=1), "u1")
+    return array((flags.view(-1, 8) << torch.arange(8)).sum(dim=1), "u1")

@@ -6,7 +6,6 @@ Generators of what changes on the page, by the name of the part, as the handlers
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,7 +22,7 @@ from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.session import SLOTS, Visit
-from spare_demo.ui.wire import packed
+from spare_demo.ui.wire import array, to_json
 
 Shown = dict[str, Any]
 
@@ -46,7 +45,7 @@ class Studies:
                 self.model, visit.exploration.view, picks, whole, self.settings.max_new_tokens
             ):
                 found[slot] = known
-                yield {"enough": panels.enough_html(visit, found), "mail": _marks(found)}
+                yield {"enough": panels.enough_html(visit, found), "reply": _marks(found)}
         if not found:
             raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")
 
@@ -73,11 +72,7 @@ class Studies:
         view = visit.exploration.view
         options = dataclasses.replace(visit.request.relevance, text="tokens")
         words, maps = word_maps(self.model.ask(view.picture, view.question, options))
-        yield {
-            "mail": json.dumps(
-                {"kind": "words", "words": list(words), "values": packed(maps.T, "f4")}
-            )
-        }
+        yield {"reply": to_json("words", words=list(words), values=array(maps.T, "f4"))}
 
     def second(self, other: str, budget: object, visit: Visit) -> Iterator[Shown]:
         """Another question on the same picture: how far relevance and picks moved."""
@@ -132,4 +127,4 @@ def _whole(visit: Visit) -> Answer:
 
 def _marks(found: Mapping[str, Sufficiency]) -> str:
     marks = {slot: known.smallest for slot, known in found.items() if known.done}
-    return json.dumps({"kind": "marks", "marks": marks})
+    return to_json("marks", marks=marks)

@@ -14,8 +14,8 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.results.drawings import PANELS, USUAL
-from spare_demo.ui.bundle import bundled
 from spare_demo.ui.gradio_compat import keep_in_cache, kind_of, write_to_cache
+from spare_demo.ui.wire import to_bytes
 
 _HERE = Path(__file__).parent
 # In the order they build on each other.
@@ -30,7 +30,7 @@ _ON_LOAD = {
     "edit": "SPARE.edit(element, props, trigger); /* 'ask_own' */",
     "cite": "SPARE.cite(element, trigger); /* 'cite' */",
     # The hidden part through which the server answers the page's own questions.
-    "mail": "watch('value', () => { if (props.value) SPARE.hear(props.value) });",
+    "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
 _NEAR = "SPARE.near(element, trigger); /* 'near' */"
 ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' */"
@@ -90,7 +90,7 @@ def viewer(comparison: dict[str, Any]) -> gr.HTML:
             return None
         # Asked again the same is sent again: it may not have arrived.
         name = f"comparison-{next(numbers)}.bin"
-        return write_to_cache(part, bundled(value), name)
+        return write_to_cache(part, to_bytes(value), name)
 
     part = scripted("viewer", "stage", kind_of(gr.HTML, postprocess=filed))
     part.value = filed(part, comparison)

@@ -1,7 +1,6 @@
 """One comparison in as few bytes as a browser needs to answer a pointer or a slider by itself.
 
-`compact` gives a dict that is JSON as it stands. A numeric array in it is
-{"type": "f4" | "i4" | "i2" | "u2" | "u1", "data": base64 of little-endian values}:
+`comparison_data` gives a dict with NumPy arrays in it (f4, i4, i2, u2, u1; little-endian):
 
     format          1
     n, rows, columns  of the token grid, raster order; of several views side by side, the cells
@@ -35,6 +34,12 @@ than `DEPENDENT` row errors lies in the span of those before it. Shares along th
 with factors are then within `TOLERANCE` row errors of the exact ones, and those below row_error^2
 are rounding. Other sets may hold tokens that all but depend on each other, where nothing that
 short is certain: take the server's shares once it has answered.
+
+`to_bytes` makes a file of it, so that the browser turns no text into numbers: 4 bytes with the
+length of the head; the head, JSON in UTF-8; then, from the next multiple of 4 on, the arrays one
+after the other, each from a multiple of 4. An array stands in the head as {"type", "from",
+"count"}, `from` in bytes after the head, `count` in numbers. In a message, which is text
+(`to_json`), it is {"type", "data": base64}.
 """
 
 from __future__ import annotations
@@ -45,15 +50,18 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
 from spare_demo.tokens import VisualTokens
 
+Array = NDArray[Any]
+
 FORMAT = 1
-MOST_BYTES = 340_000
-"""Of the whole dict as JSON; answers and words travel beside it."""
+MOST_BYTES = 255_000
+"""Of the file, without the picture; answers and words travel beside it."""
 DEPENDENT = 3
 TOLERANCE = 10
 ROW_ERROR = 1e-4
@@ -65,39 +73,39 @@ _MOST_PARTS = 12_000  # of merged rows, patches and their shares
 _STEPS = tuple(2.0**-e for e in range(23, 13, -1))
 
 
-def compact(exploration: Exploration, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """The dict described above, at most `most_bytes` as JSON.
+def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
+    """The dict described above, at most `most_bytes` as a file.
 
     Coordinates are as fine as fits, and left out where that is coarser than `ROW_ERROR`. Raises
     ValueError where even the rest does not fit.
     """
     view = exploration.view
     tokens = view.tokens
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "format": FORMAT,
         "n": tokens.n,
         "rows": view.grid.rows,
         "columns": view.grid.cols,
-        "cells": None if tokens.view is None else packed(view.grid.cells, "u2"),
-        "view": None if tokens.view is None else packed(tokens.view, "u1"),
+        "cells": None if tokens.view is None else array(view.grid.cells, "u2"),
+        "view": None if tokens.view is None else array(tokens.view, "u1"),
         "cosine": _floats(exploration.view.relevance),
-        "squared_norms": packed(tokens.features.detach().double().square().sum(dim=1), "f4"),
+        "squared_norms": array(tokens.features.detach().double().square().sum(dim=1), "f4"),
         "methods": {label: _method(exploration, label) for label in exploration.methods},
         "coordinates": None,
     }
-    room = most_bytes - size_of(told)
+    room = most_bytes - len(to_bytes(data))
     if room < 0:
         raise ValueError(
-            f"{tokens.n} tokens and {len(told['methods'])} methods do not fit {most_bytes:,} "
+            f"{tokens.n} tokens and {len(data['methods'])} methods do not fit {most_bytes:,} "
             "bytes. Compare fewer methods at a time."
         )
-    # base64 makes 4 bytes of 3; the names and numbers around it take less than 200.
-    told["coordinates"] = coordinates(tokens, max(0, room - 200) * 3 // 4)
-    return told
+    # The names and numbers around them take less than 250.
+    data["coordinates"] = coordinates(tokens, max(0, room - 250))
+    return data
 
 
 def coordinates(tokens: VisualTokens, most_bytes: int) -> dict[str, Any] | None:
-    """Directions of the tokens in at most `most_bytes` before base64, or None where too few."""
+    """Directions of the tokens in at most `most_bytes`, or None where too few."""
     x = measures.compact(tokens.features).cpu()
     norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     unit = x / norms.masked_fill(norms == 0, 1.0)
@@ -121,8 +129,8 @@ def coordinates(tokens: VisualTokens, most_bytes: int) -> dict[str, Any] | None:
     return {
         "rank": rank,
         "step": step,
-        "wide": packed(steps[:, :wide], "i4"),
-        "narrow": packed(steps[:, wide:], "i2"),
+        "wide": array(steps[:, :wide], "i4"),
+        "narrow": array(steps[:, wide:], "i2"),
         "row_error": row_error,
     }
 
@@ -133,13 +141,12 @@ def _last(flags: Tensor) -> int:
     return int(places.max()) + 1 if len(places) else 0
 
 
-def packed(values: Tensor, kind: str) -> dict[str, str]:
+def array(values: Tensor, kind: str) -> Array:
     """An array as the browser reads it; kind: "f4", "i4", "i2", "u2" or "u1", little-endian."""
-    array = values.detach().cpu().numpy().astype(np.dtype(f"<{kind}"))
-    return {"type": kind, "data": base64.b64encode(array.tobytes()).decode("ascii")}
+    return values.detach().cpu().numpy().astype(np.dtype(f"<{kind}"))
 
 
-def packed_sources(sources: Tensor | None) -> dict[str, Any] | None:
+def source_arrays(sources: Tensor | None) -> dict[str, Any] | None:
     """Which patches are in which merged row, row by row.
 
     sources: (r, n) how much of each patch went into each row.
@@ -154,42 +161,72 @@ def packed_sources(sources: Tensor | None) -> dict[str, Any] | None:
     if len(rows) > _MOST_PARTS:
         return None
     return {
-        "counts": packed((parts != 0).sum(dim=1), "u2"),
-        "patches": packed(patches, "u2"),
-        "shares": packed(parts[rows, patches], "f4"),
+        "counts": array((parts != 0).sum(dim=1), "u2"),
+        "patches": array(patches, "u2"),
+        "shares": array(parts[rows, patches], "f4"),
     }
 
 
-def size_of(told: dict[str, Any]) -> int:
-    """Bytes of the dict as JSON."""
-    return len(json.dumps(told, separators=(",", ":")).encode())
+def to_bytes(data: dict[str, Any]) -> bytes:
+    """The file described above; bytes in the data become arrays of u1."""
+    arrays = bytearray()
+
+    def placed(value: Any) -> Any:
+        if isinstance(value, bytes):
+            value = np.frombuffer(value, np.uint8)
+        if isinstance(value, np.ndarray):
+            start = len(arrays)
+            arrays.extend(_filled(value.tobytes()))
+            return {"type": value.dtype.str[1:], "from": start, "count": value.size}
+        if isinstance(value, list | tuple):
+            return [placed(item) for item in value]
+        if isinstance(value, dict):
+            return {name: placed(item) for name, item in value.items()}
+        return value
+
+    head = json.dumps(placed(data), separators=(",", ":")).encode()
+    return len(head).to_bytes(4, "little") + _filled(head) + bytes(arrays)
+
+
+def to_json(kind: str, **data: Any) -> str:
+    """A message for the page; js/core.js hands it to whoever waits for its kind."""
+    return json.dumps({"kind": kind, **data}, default=_array_in_text)
+
+
+def _array_in_text(value: Array) -> dict[str, str]:
+    data = base64.b64encode(value.tobytes()).decode("ascii")
+    return {"type": value.dtype.str[1:], "data": data}
+
+
+def _filled(data: bytes) -> bytes:
+    return data + bytes(-len(data) % 4)
 
 
 def _method(exploration: Exploration, label: str) -> dict[str, Any]:
     method, full = exploration.methods[label], exploration.full.get(label)
     if method.by_hand and not method.inside:
         full = exploration.selections(exploration.n)[label]
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "name": None,
         "title": label,
         "nested": False,
         "inside": label in exploration.inside,
-        "order": None if full is None else packed(full.order, "u2"),
+        "order": None if full is None else array(full.order, "u2"),
         "gain": None if full is None else _floats(full.gain),
         "weight": _floats(exploration.weights[label]),
         "factors": None,
     }
     if not method.by_hand:
-        told |= {"name": method.name, "title": method.title, "nested": method.nested}
+        data |= {"name": method.name, "title": method.title, "nested": method.nested}
         factors = method.factors(exploration.view.tokens)
         if factors is not None:
             plain = bool((factors[0] == 1).all())
-            told["factors"] = {
+            data["factors"] = {
                 "magnitude": None if plain else "squared_norms",
-                "text": packed(factors[1], "f4"),
+                "text": array(factors[1], "f4"),
             }
-    return told
+    return data
 
 
-def _floats(values: Tensor | None) -> dict[str, str] | None:
-    return None if values is None else packed(values, "f4")
+def _floats(values: Tensor | None) -> Array | None:
+    return None if values is None else array(values, "f4")

@@ -11,12 +11,12 @@ import pytest
 from visits import controls, page_request, with_result
 
 from spare_demo.ui.answers import answers_html
-from spare_demo.ui.bundle import bundled
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
-from spare_demo.ui.per_layer import identity, per_layer, per_layer_mail
+from spare_demo.ui.payload import leftover_reply, payload, picks_reply, why_reply
+from spare_demo.ui.per_layer import identity, per_layer, per_layer_reply
 from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.wire import to_bytes, to_json
 
 
 @pytest.fixture
@@ -24,11 +24,13 @@ def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(page_request(photo_file, "What is <it>?", "spare", "fastv"))
 
 
-def unpacked(sent: dict[str, str]) -> list:
+def unpacked(sent: dict[str, str] | np.ndarray) -> list:
+    if isinstance(sent, np.ndarray):
+        return sent.tolist()
     return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
 
 
-def bits(sent: dict[str, str]) -> list[int]:
+def bits(sent: dict[str, str] | np.ndarray) -> list[int]:
     """The patches that a packed set holds."""
     flags = np.unpackbits(np.array(unpacked(sent), dtype=np.uint8), bitorder="little")
     return flags.nonzero()[0].tolist()
@@ -36,26 +38,27 @@ def bits(sent: dict[str, str]) -> list[int]:
 
 def test_the_browser_gets_no_set_to_draw(visit: Visit) -> None:
     sent = payload(visit, 8)
-    assert bundled(sent)
+    assert to_bytes(sent)
     method = sent["methods"]["B"]
     assert method["inside"] and method["order"] is None and method["label"] == "B FastV"
     assert method["lowest"] == 6 and method["per_layer"] is None and sent["depth"] == 3
-    for mail in (picks_mail, leftover_mail):
+    for reply in (picks_reply, leftover_reply):
         with pytest.raises(ValueError, match="B FastV has no single token set"):
-            mail(visit, "B", 8)
-    assert set(json.loads(why_mail(visit, 3, 8, "own"))["reasons"]) == {"A"}
+            reply(visit, "B", 8)
+    assert set(json.loads(why_reply(visit, 3, 8, "own"))["reasons"]) == {"A"}
 
 
 def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
-    assert per_layer_mail(visit) is None and per_layer(visit, "A") is None
+    assert per_layer_reply(visit) is None and per_layer(visit, "A") is None
     assert "B FastV · 8 on average" in answers_html(visit, 8)
     *_, done = guide.answer(visit, 8)
     plan, answer = done.exploration.plans(8)[0]["B"], done.result.answers["B"]
-    mail = json.loads(per_layer_mail(done) or "")
-    assert mail["kind"] == "per-layer" and mail["of"] == payload(done, 8)["of"] == identity(visit)
-    assert list(mail["slots"]) == ["B"]
-    told = mail["slots"]["B"]
-    assert payload(done, 8)["methods"]["B"]["per_layer"] == told
+    reply = json.loads(per_layer_reply(done) or "")
+    assert reply["kind"] == "per-layer" and reply["of"] == payload(done, 8)["of"] == identity(visit)
+    assert list(reply["slots"]) == ["B"]
+    told = reply["slots"]["B"]
+    sent = payload(done, 8)["methods"]["B"]["per_layer"]
+    assert json.loads(to_json("", sent=sent))["sent"] == told
     assert told["budget"] == 8 and tuple(told["counts"]) == plan.per_layer
     for sent, found in zip(told["sets"], answer.layer_sets, strict=True):
         assert sent["layer"] == found.layer and sent["rows"] == 0 and sent["sources"] is None
@@ -113,5 +116,5 @@ def test_a_budget_out_of_reach_is_said_and_the_others_answer(guide: Guide, visit
 
 def test_the_layers_come_with_the_finished_answers(handlers: Handlers, photo_file: str) -> None:
     steps = list(handlers.ask(**controls(photo_file, "What?", method_a="fastv", budget=8)))
-    assert json.loads(steps[-1]["mail"])["slots"]["A"]["budget"] == 8
-    assert all("mail" not in step for step in steps[:-1])
+    assert json.loads(steps[-1]["reply"])["slots"]["A"]["budget"] == 8
+    assert all("reply" not in step for step in steps[:-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import build, examples, launch_options
 from spare_demo.ui.payload import payload
 from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.wire import to_bytes
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 
@@ -80,7 +80,7 @@ def test_what_is_sent_is_small_and_the_rest_is_asked_for(visit: Visit) -> None:
     sent = payload(visit, 64)
     del sent["picture"]
     assert sent["n"] == 2880
-    assert len(json.dumps(sent)) < 400_000
+    assert len(to_bytes(sent)) < 300_000
     assert sent["coordinates"] is None  # or this would not test what it should
 
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from visits import page_request
 
-from spare_demo.ui.payload import leftover_mail, payload, picks_mail, why_mail
+from spare_demo.ui.payload import leftover_reply, payload, picks_reply, why_reply
 from spare_demo.ui.session import Guide, Visit
 
 
@@ -20,7 +20,9 @@ def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(page_request(photo_file, "What is <it>?", "spare", "uniform"))
 
 
-def unpacked(sent: dict) -> list:
+def unpacked(sent: dict | np.ndarray) -> list:
+    if isinstance(sent, np.ndarray):
+        return sent.tolist()
     return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
 
 
@@ -42,24 +44,24 @@ def test_nested_picks_come_whole_and_others_for_the_budget(visit) -> None:
     assert methods["B"]["budget"] == 5 and not methods["B"]["nested"]
 
 
-def test_the_mail_answers_what_the_browser_cannot_know(visit) -> None:
-    picks = json.loads(picks_mail(visit, "B", 7))
+def test_a_reply_has_what_the_browser_cannot_know(visit) -> None:
+    picks = json.loads(picks_reply(visit, "B", 7))
     assert picks["order"] == visit.exploration.selections(7)["B"].order.tolist()
-    left = json.loads(leftover_mail(visit, "A", 7))
+    left = json.loads(leftover_reply(visit, "A", 7))
     kept = visit.exploration.selections(7)["A"].order.tolist()
     assert [unpacked(left["values"])[i] for i in kept] == pytest.approx([0] * 7, abs=1e-6)
 
 
-def test_reasons_by_mail(visit) -> None:
+def test_reasons_in_a_reply(visit) -> None:
     order = visit.exploration.full["A"].order.tolist()
-    kept, lost = (json.loads(why_mail(visit, order[i], 5, "own"))["reasons"]["A"] for i in (2, 9))
+    kept, lost = (json.loads(why_reply(visit, order[i], 5, "own"))["reasons"]["A"] for i in (2, 9))
     assert (kept["rank"], kept["step"], kept["winner"]) == (3, 2, order[2])
     assert lost["rank"] is None and lost["step"] == 4
     assert {part["token"] for part in lost["parts"]} <= set(order[:5])
     factors = lost["factors"]
     product = factors["novelty"] * factors["magnitude"] * factors["text"]
     assert factors["value"] == pytest.approx(product)
-    first = json.loads(why_mail(visit, order[9], 5, "first"))["reasons"]["A"]
+    first = json.loads(why_reply(visit, order[9], 5, "first"))["reasons"]["A"]
     assert first["winner"] == order[0] and first["factors"]["novelty"] == pytest.approx(1)
 
 
@@ -68,7 +70,7 @@ def test_what_went_into_merged_rows_is_sent(guide: Guide, photo_file: str, metho
     visit = guide.look(page_request(photo_file, "What is it?", "spare", method))
     for sent, budget in (
         (payload(visit, 6)["methods"]["B"], 6),
-        (json.loads(picks_mail(visit, "B", 9)), 9),
+        (json.loads(picks_reply(visit, "B", 9)), 9),
     ):
         parts = sent["sources"]
         exact = visit.exploration.selections(budget)["B"].sources

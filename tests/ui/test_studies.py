@@ -59,7 +59,7 @@ def test_a_set_that_cannot_be_is_a_sentence(handlers, passes, visit, picks, sent
 
 def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
     steps = list(handlers.studies.enough(visit))
-    marks = json.loads(steps[-1]["mail"])
+    marks = json.loads(steps[-1]["reply"])
     assert marks["kind"] == "marks" and set(marks["marks"]) == {"A", "B"}
     k = marks["marks"]["A"]
     whole = visit.result.answers["unpruned"].text
@@ -67,7 +67,7 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
     longest = handlers.settings.max_new_tokens
     assert handlers.model.answer(visit.exploration.view, kept, longest).text == whole
     assert steps[-1]["enough"].count("<table") == 2
-    assert json.loads(steps[0]["mail"])["marks"] == {} or len(steps) == 2
+    assert json.loads(steps[0]["reply"])["marks"] == {} or len(steps) == 2
 
 
 def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, photo_file) -> None:
@@ -89,10 +89,10 @@ def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
     assert other["visit"].result.kl is None and other["kl"]["visible"] is False
 
 
-def test_words_share_one_mail(handlers, visit) -> None:
+def test_words_share_one_reply(handlers, visit) -> None:
     (step,) = handlers.studies.words({}, visit)
-    mail = json.loads(step["mail"])
-    assert mail["kind"] == "words" and len(mail["words"]) > 1
+    reply = json.loads(step["reply"])
+    assert reply["kind"] == "words" and len(reply["words"]) > 1
 
 
 def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
@@ -150,8 +150,8 @@ def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, ph
 def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> None:
     own = merged(handlers.ask_own("[1, 4, 9]", visit))["visit"]
     asked = {"panels": ["kept", "difference"], "link": "http://here/?a=spare"}
-    mail = json.loads(merged(handlers.cite(asked, own))["mail"])
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(mail["data"]))) as zipped:
+    reply = json.loads(merged(handlers.cite(asked, own))["reply"])
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(reply["data"]))) as zipped:
         result = json.loads(zipped.read("result.json"))
         readme = zipped.read("README.txt").decode()
         names = zipped.namelist()
@@ -173,7 +173,7 @@ def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
     (step,) = guarded(handlers.cite)({"panels": ["kept"]}, unasked)
-    assert "let all of them end" in json.loads(step["mail"])["sentence"]
+    assert "let all of them end" in json.loads(step["reply"])["sentence"]
 
 
 def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_file: str) -> None:

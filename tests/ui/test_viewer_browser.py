@@ -30,6 +30,7 @@ from spare_demo.render import (
 )
 from spare_demo.ui import examples
 from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.wire import to_bytes
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -365,7 +366,7 @@ def test_what_is_sent_beside_the_picture_is_small(served) -> None:
     )
     sent = payload(visit, 64)
     del sent["picture"]
-    assert len(json.dumps(sent)) < 400_000
+    assert len(to_bytes(sent)) < 300_000
 
 
 def test_how_few_are_enough_marks_the_slider(visitor) -> None:

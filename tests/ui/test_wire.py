@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 
 import numpy as np
@@ -25,18 +24,18 @@ from spare_demo.ui.wire import (
     MOST_BYTES,
     ROW_ERROR,
     TOLERANCE,
-    compact,
+    comparison_data,
     coordinates,
-    size_of,
+    to_bytes,
 )
 
 
-def unpacked(array: dict) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(array["data"]), "<" + array["type"]).astype(np.float64)
+def size_of(data: dict) -> int:
+    return len(to_bytes(data))
 
 
 def directions(told: dict, n: int) -> np.ndarray:
-    blocks = [unpacked(told[name]).reshape(n, -1) for name in ("wide", "narrow")]
+    blocks = [told[name].astype(float).reshape(n, -1) for name in ("wide", "narrow")]
     both = np.concatenate(blocks, axis=1) * told["step"]
     assert both.shape == (n, told["rank"])
     return both
@@ -64,43 +63,45 @@ def exploration(tiny_model: LlavaModel, photo: Image.Image) -> Exploration:
 
 
 def test_everything_arrives(exploration: Exploration) -> None:
-    told = json.loads(json.dumps(compact(exploration), allow_nan=False))
+    told = comparison_data(exploration)
     tokens = exploration.view.tokens
     assert (told["n"], told["rows"], told["columns"], told["view"]) == (16, 4, 4, None)
     assert exploration.view.relevance is not None
-    np.testing.assert_allclose(unpacked(told["cosine"]), exploration.view.relevance, rtol=1e-6)
-    norms = unpacked(told["squared_norms"])
+    np.testing.assert_allclose(told["cosine"].astype(float), exploration.view.relevance, rtol=1e-6)
+    norms = told["squared_norms"].astype(float)
     np.testing.assert_allclose(norms, tokens.features.double().square().sum(dim=1), rtol=1e-6)
     methods = told["methods"]
     assert list(methods) == ["spare", "cdpruner", "uniform", "mine"]
     for label in ("spare", "cdpruner"):
         method, full = methods[label], exploration.full[label]
         assert method["nested"]
-        assert unpacked(method["order"]).tolist() == full.order.tolist()
-        np.testing.assert_allclose(unpacked(method["gain"]), full.gain, rtol=1e-6)
+        assert method["order"].astype(float).tolist() == full.order.tolist()
+        np.testing.assert_allclose(method["gain"].astype(float), full.gain, rtol=1e-6)
         weight = exploration.weights[label]
-        np.testing.assert_allclose(unpacked(method["weight"]), weight, rtol=1e-6)
+        np.testing.assert_allclose(method["weight"].astype(float), weight, rtol=1e-6)
     assert methods["spare"]["factors"]["magnitude"] == "squared_norms"
     assert methods["cdpruner"]["factors"]["magnitude"] is None
-    squares = unpacked(methods["cdpruner"]["weight"]) ** 2
-    np.testing.assert_allclose(unpacked(methods["cdpruner"]["factors"]["text"]), squares, rtol=1e-6)
+    squares = methods["cdpruner"]["weight"].astype(float) ** 2
+    np.testing.assert_allclose(
+        methods["cdpruner"]["factors"]["text"].astype(float), squares, rtol=1e-6
+    )
     uniform = {key: methods["uniform"][key] for key in ("name", "nested", "order", "factors")}
     assert uniform == {"name": "uniform", "nested": False, "order": None, "factors": None}
     assert methods["mine"]["name"] is None
     assert methods["mine"]["title"] == "mine"
-    assert unpacked(methods["mine"]["order"]).tolist() == [7, 2, 11]
+    assert methods["mine"]["order"].astype(float).tolist() == [7, 2, 11]
 
 
 def test_the_values_at_each_pick_come_out_as_its_gain(exploration: Exploration) -> None:
-    told = compact(exploration)
-    norms = unpacked(told["squared_norms"])
+    told = comparison_data(exploration)
+    norms = told["squared_norms"].astype(float)
     for label in ("spare", "cdpruner"):
         method = told["methods"][label]
-        order = [int(token) for token in unpacked(method["order"])]
+        order = [int(token) for token in method["order"].astype(float)]
         found = shares(told["coordinates"], 16, order, list(range(16)))
         magnitude = norms if method["factors"]["magnitude"] else np.ones(16)
-        value = magnitude * unpacked(method["factors"]["text"])
-        for step, gain in enumerate(unpacked(method["gain"])):
+        value = magnitude * method["factors"]["text"].astype(float)
+        for step, gain in enumerate(method["gain"].astype(float)):
             pick = order[step]
             slack = TOLERANCE * told["coordinates"]["row_error"] * value[pick]
             assert found[step][pick] * value[pick] == pytest.approx(gain, abs=slack)
@@ -155,20 +156,20 @@ def test_with_less_room_they_are_coarser_and_at_last_left_out() -> None:
     assert sent[3] is None
     for told, bytes_each in zip(sent[:3], (4, 3, 2), strict=True):
         assert told is not None
-        raw = sum(len(base64.b64decode(told[name]["data"])) for name in ("wide", "narrow"))
+        raw = sum(told[name].nbytes for name in ("wide", "narrow"))
         assert raw <= 64 * 48 * bytes_each
 
 
 def test_the_limit_on_bytes_holds_or_is_refused(exploration: Exploration) -> None:
-    whole = size_of(compact(exploration))
-    without = size_of({**compact(exploration), "coordinates": None})
+    whole = size_of(comparison_data(exploration))
+    without = size_of({**comparison_data(exploration), "coordinates": None})
     assert whole > without
-    cut = compact(exploration, without + 300)
+    cut = comparison_data(exploration, without + 300)
     assert cut["coordinates"] is None
     assert size_of(cut) <= without + 300
-    assert size_of(compact(exploration, whole + 200)) == whole
+    assert size_of(comparison_data(exploration, whole + 200)) == whole
     with pytest.raises(ValueError, match="Compare fewer methods"):
-        compact(exploration, without - 10)
+        comparison_data(exploration, without - 10)
 
 
 def test_the_built_in_model_fits_with_coordinates() -> None:
@@ -177,8 +178,8 @@ def test_the_built_in_model_fits_with_coordinates() -> None:
     for row in listed[:2]:
         view = model.encode(ASSETS / "examples" / row["picture"], row["question"])
         explored = explore(view, choose(("spare", "cdpruner")))
-        told = compact(explored)
-        assert size_of(told) <= MOST_BYTES < 400_000
+        told = comparison_data(explored)
+        assert size_of(told) <= MOST_BYTES < 300_000
         assert told["coordinates"] is not None
         for label, full in explored.full.items():
             found = shares(told["coordinates"], told["n"], full.order.tolist(), [16, 64, 128])
@@ -192,7 +193,7 @@ def test_tokens_of_several_views_come_with_their_cells(
     tiny_next: LlavaNextModel, photo: Image.Image
 ) -> None:
     view = tiny_next.encode(photo, "What colour?", "any")
-    told = compact(explore(view, {"A": PRUNERS["spare"]}))
-    cells = np.frombuffer(base64.b64decode(told["cells"]["data"]), "<u2")
+    told = comparison_data(explore(view, {"A": PRUNERS["spare"]}))
+    cells = told["cells"]
     assert cells.tolist() == view.grid.cells.tolist()
     assert (told["rows"], told["columns"]) == (6, 4 + 2 + 8)

@@ -19,13 +19,13 @@ SPARE.cite = (element, trigger) => {
     button.disabled = false;
   }
 
-  SPARE.on('mail', (mail) => {
-    if (mail.kind === 'zip' || mail.kind === 'refused') ready();
-    if (mail.kind === 'refused') {
-      message.innerHTML = `<p class="message" role="alert">${SPARE.escape(mail.sentence)}</p>`;
+  SPARE.on('reply', (reply) => {
+    if (reply.kind === 'zip' || reply.kind === 'refused') ready();
+    if (reply.kind === 'refused') {
+      message.innerHTML = `<p class="message" role="alert">${SPARE.escape(reply.sentence)}</p>`;
     }
-    if (mail.kind !== 'zip') return;
-    const bytes = Uint8Array.from(atob(mail.data), (letter) => letter.charCodeAt(0));
+    if (reply.kind !== 'zip') return;
+    const bytes = Uint8Array.from(atob(reply.data), (letter) => letter.charCodeAt(0));
     SPARE.save(new Blob([bytes], {type: 'application/zip'}), 'spare-comparison.zip');
   });
   element.querySelector('.copy-link').addEventListener(

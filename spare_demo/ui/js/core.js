@@ -11,10 +11,10 @@ window.SPARE = (() => {
     for (const heard of listeners[name] ?? []) heard(...what);
   }
 
-  const hear = (mail) => emit('mail', JSON.parse(mail));
+  const receive = (reply) => emit('reply', JSON.parse(reply));
 
-  // Questions to the server, one after the other, of one kind only the latest: of two mails in one
-  // moment only one would be heard. One that stays without an answer does not hold up the others.
+  // Questions to the server, one after the other, of one kind only the latest: of two replies in one
+  // moment only one would arrive. One that stays without an answer does not hold up the others.
   const PATIENCE = 15000;  // milliseconds
   const line = new Map();
   let open = null, alarm = 0;
@@ -38,11 +38,11 @@ window.SPARE = (() => {
     open = null;
     next();
   }
-  on('mail', ({kind}) => { if (kind === open) setTimeout(answered); });
+  on('reply', ({kind}) => { if (kind === open) setTimeout(answered); });
 
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
-  // A file as bundle.py makes it -> what it holds; its arrays are typed arrays on the file itself.
+  // A file as wire.py makes it -> what it holds; its arrays are typed arrays on the file itself.
   function unbundled(file) {
     const length = new DataView(file).getUint32(0, true), after = 4 + Math.ceil(length / 4) * 4;
     const head = new TextDecoder().decode(new Uint8Array(file, 4, length));
@@ -50,7 +50,7 @@ window.SPARE = (() => {
       : new kinds[value.type](file, after + value.from, value.count)));
   }
 
-  // {type, data} as compact.py packs it -> a typed array; null and a typed array stay.
+  // {type, data} as a message has it -> a typed array; null and a typed array stay.
   function unpack(sent) {
     if (!sent) return null;
     if (ArrayBuffer.isView(sent)) return sent;
@@ -116,6 +116,6 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-  return {on, emit, hear, ask, unbundled, unpack, number, percent, tokensWord, escape,
+  return {on, emit, receive, ask, unbundled, unpack, number, percent, tokensWord, escape,
           expectedJaccard, save, unhurried, calm};
 })();

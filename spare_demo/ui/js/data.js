@@ -1,4 +1,4 @@
-// One comparison as the server sent it (ui/payload.py, compact.py), and what follows from it at
+// One comparison as the server sent it (ui/payload.py, ui/wire.py), and what follows from it at
 // any budget.
 'use strict';
 SPARE.Comparison = class {

@@ -85,8 +85,8 @@ SPARE.scrub = (element) => {
     }).join('');
     row.onclick = ({target}) => { if (target.dataset.k) set(Number(target.dataset.k), true); };
   }
-  SPARE.on('mail', (mail) => { if (mail.kind === 'marks') mark(mail.marks); });
+  SPARE.on('reply', (reply) => { if (reply.kind === 'marks') mark(reply.marks); });
   SPARE.on('data', () => document.querySelector('.enough-marks')?.replaceChildren());
   SPARE.setBudget = set;
-  SPARE.tellBudget = tell;
+  SPARE.showBudget = tell;
 };

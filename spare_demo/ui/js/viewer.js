@@ -177,15 +177,15 @@ SPARE.viewer = (element, props, trigger, watch) => {
   SPARE.on('repaint', soon);
   SPARE.on('remark', mark);
   SPARE.on('budget', (k) => { state.k = k; soon(); });
-  SPARE.on('mail', (mail) => {
-    if (mail.kind === 'words') words.learn(mail);
-    if (mail.kind === 'picks') state.data.learn(mail.slot, mail.budget, mail.order, mail.sources);
-    if (mail.kind === 'per-layer') {
-      layers = mail;
-      if (state.data?.of === mail.of) state.data.learnLayers(mail.slots);
+  SPARE.on('reply', (reply) => {
+    if (reply.kind === 'words') words.learn(reply);
+    if (reply.kind === 'picks') state.data.learn(reply.slot, reply.budget, reply.order, reply.sources);
+    if (reply.kind === 'per-layer') {
+      layers = reply;
+      if (state.data?.of === reply.of) state.data.learnLayers(reply.slots);
     }
-    if (mail.kind === 'leftover') {
-      state.data.leftovers.set(`${mail.slot} ${mail.budget}`, SPARE.unpack(mail.values));
+    if (reply.kind === 'leftover') {
+      state.data.leftovers.set(`${reply.slot} ${reply.budget}`, SPARE.unpack(reply.values));
     }
     soon();
   });

@@ -198,10 +198,10 @@ SPARE.why = (element, trigger) => {
   for (const event of ['cursor', 'budget', 'repaint']) SPARE.on(event, soon);
   SPARE.on('data', () => { told = new Map(); soon(); });
   SPARE.on('painted', () => soon());
-  SPARE.on('mail', (mail) => {
-    if (mail.kind === 'why') {
-      for (const [slot, found] of Object.entries(mail.reasons)) {
-        told.set(`${slot} ${mail.patch} ${mail.budget} ${mail.step}`, found);
+  SPARE.on('reply', (reply) => {
+    if (reply.kind === 'why') {
+      for (const [slot, found] of Object.entries(reply.reasons)) {
+        told.set(`${slot} ${reply.patch} ${reply.budget} ${reply.step}`, found);
       }
     }
     soon();

@@ -26,11 +26,11 @@ SPARE.words = (row, trigger) => {
 
   return {
     show: (wanted) => { row.hidden = !wanted || (state.data && !state.data.relevance); },
-    learn(mail) {
-      const values = SPARE.unpack(mail.values);
+    learn(reply) {
+      const values = SPARE.unpack(reply.values);
       let low = Infinity, high = -Infinity;
       for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }
-      state.data.words = {names: mail.words, values, range: [low, high], chosen: 0};
+      state.data.words = {names: reply.words, values, range: [low, high], chosen: 0};
       draw();
     },
   };

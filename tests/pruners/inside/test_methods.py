@@ -34,7 +34,7 @@ from spare_demo.results.export import write
 from spare_demo.results.io import read_result, write_result
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
-from spare_demo.ui.wire import compact
+from spare_demo.ui.wire import comparison_data
 
 QUESTION = "Which number is written on the small triangle?"
 INSIDE = [name for name, method in PRUNERS.items() if isinstance(method, LayerPruner)]
@@ -223,7 +223,7 @@ def exploration(result: Result) -> Exploration:
 def test_what_needs_a_set_says_so_or_leaves_them_out(exploration: Exploration) -> None:
     with pytest.raises(ValueError, match="FastV keeps other patches in each layer"):
         why(exploration, "fastv", 3, 9)
-    told = compact(exploration)["methods"]
+    told = comparison_data(exploration)["methods"]
     assert told["fastv"]["inside"] and told["fastv"]["order"] is None
     assert not told["spare"]["inside"]
 
