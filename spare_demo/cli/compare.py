@@ -6,7 +6,6 @@ import argparse
 import dataclasses
 import textwrap
 from pathlib import Path
-from typing import get_args
 
 from spare_demo.analysis.cost import (
     allocated_sentence,
@@ -18,16 +17,19 @@ from spare_demo.analysis.cost import (
     seconds_text,
     tokens_text,
 )
-from spare_demo.cli.terminal import print_table
+from spare_demo.cli.options import (
+    add_model_options,
+    add_question_options,
+    print_table,
+    question_options,
+)
 from spare_demo.comparison.pipeline import finish
 from spare_demo.comparison.request import UNPRUNED, Request, choose
 from spare_demo.comparison.result import Result
-from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Answer, Model, bits_of, load_model
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.citation import cite
 from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import write
@@ -63,13 +65,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
     )
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
-    add("--model", help=f"see the command models (default: {settings.model})")
-    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
-    add(
-        "--bits",
-        type=int,
-        help=f"16, or 8 or 4 to quantise the weights (default: {settings.bits})",
-    )
+    about = f"see the command models (default: {settings.model})"
+    add_model_options(parser, settings, None, about)
     add(
         "--methods",
         nargs="*",
@@ -87,37 +84,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     )
     add("--picks", metavar="FILE", help="also these patch lists: JSON, or an earlier result.json")
     add("--budget", default=settings.budget, help='tokens kept, or "10%%" (default: %(default)s)')
-    add(
-        "--together",
-        action="store_true",
-        help="spend the budget over all views of LLaVA-NeXT, instead of equal shares",
-    )
-    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
-    add(
-        "--max-new-tokens",
-        type=int,
-        default=settings.max_new_tokens,
-        help="longest answer (default: %(default)s)",
-    )
-    add(
-        "--aspect",
-        choices=get_args(Aspect),
-        help="how the model sees the picture: pad or crop to a square (LLaVA-1.5), fixed 672 by "
-        "672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL); default: its first",
-    )
-    add(
-        "--relevance-layer",
-        type=int,
-        choices=(-2, -1),
-        default=-2,
-        help="tower layer that relevance reads (default: %(default)s, as CDPruner released it)",
-    )
-    add(
-        "--relevance-text",
-        choices=("stretches", "tokens"),
-        default="stretches",
-        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
-    )
+    add_question_options(parser, settings, settings.max_new_tokens)
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -144,11 +111,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         question=question,
         methods=chosen,
         budget=arguments.budget,
-        max_new_tokens=arguments.max_new_tokens,
         seed=arguments.seed,
-        aspect=arguments.aspect,
-        relevance=RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
-        together=arguments.together,
+        **question_options(arguments),
     )
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)

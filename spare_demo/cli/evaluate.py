@@ -7,24 +7,24 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
+from tqdm import tqdm
+
+from spare_demo.cli.options import add_model_options, add_question_options, question_options
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.files import write_files
-from spare_demo.evaluation.progress import Bar
 from spare_demo.evaluation.report import about_built_in, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
-from spare_demo.evaluation.run import Plan, expected, run
+from spare_demo.evaluation.run import Experiment, expected, run
 from spare_demo.evaluation.sheets import BadLine, Sheet, digest, drawn, read_lines
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
-from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options, write_method
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.scenes.sets import SETS
 from spare_demo.settings import Settings
 
@@ -54,9 +54,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
     add("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
-    add("--model", default=settings.model, help="see the command models (default: %(default)s)")
-    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
-    add("--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights")
+    about = "see the command models (default: %(default)s)"
+    add_model_options(parser, settings, settings.model, about)
     add(
         "--methods",
         nargs="*",
@@ -94,27 +93,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         help="ask everything of a blank picture too (default: of drawn scenes)",
     )
     add("--instruction", default="", help="a line for the model alone, after every question")
-    add("--max-new-tokens", type=int, default=16, help="longest answer (default: %(default)s)")
-    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
-    add("--aspect", choices=get_args(Aspect), help="how a photo is fitted (default: the model's)")
-    add(
-        "--together",
-        action="store_true",
-        help="spend budgets over all views of LLaVA-NeXT, instead of equal shares",
-    )
-    add(
-        "--relevance-layer",
-        type=int,
-        choices=(-2, -1),
-        default=-2,
-        help="tower layer that relevance reads (default: %(default)s)",
-    )
-    add(
-        "--relevance-text",
-        choices=("stretches", "tokens"),
-        default="stretches",
-        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
-    )
+    add_question_options(parser, settings, max_new_tokens=16)
     add("--reference", metavar="METHOD", help="differences are against it (default: the first)")
     add("--resamples", type=int, default=RESAMPLES, help="of the bootstrap (default: %(default)s)")
     add("--report", type=Path, metavar="FILE", help="write a report in Markdown too")
@@ -138,28 +117,31 @@ def _set_or_setting(text: str) -> str:
 def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     """Run it. Raises ValueError, ModelError or OSError with a sentence to show."""
     sheets = _sheets(arguments)
-    plan = _plan(arguments)
+    experiment = _experiment(arguments)
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
     model = load_model(arguments.model, arguments.device, bits=arguments.bits, report=_tell)
-    plan = dataclasses.replace(plan, aspect=model.aspect(plan.aspect))
-    plan = _possible(plan, model, leave_out=arguments.methods == ["all"])
-    if arguments.reference and arguments.reference not in plan.methods:
-        raise ValueError(f"--reference must be one of the methods: {', '.join(plan.methods)}.")
-    record = {"model": _model(model), "questions": digest(sheets), **plan.record()}
-    with Results(arguments.out, record, expected(sheets, plan)) as results:
+    experiment = dataclasses.replace(experiment, aspect=model.aspect(experiment.aspect))
+    experiment = _possible(experiment, model, leave_out=arguments.methods == ["all"])
+    if arguments.reference and arguments.reference not in experiment.methods:
+        raise ValueError(
+            f"--reference must be one of the methods: {', '.join(experiment.methods)}."
+        )
+    record = {"model": _model(model), "questions": digest(sheets), **experiment.record()}
+    with Results(arguments.out, record, expected(sheets, experiment)) as results:
         total = sum(len(sheet.questions) for sheet in sheets)
         done = results.done
         before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
-        bar = Bar(total, before)
         skip = _tell if arguments.skip_bad else None
-        try:
-            for measured in run(model, sheets, plan, done, skip):
-                results.add(measured.rows, measured.places)
-                bar.show(len(measured.sheet.questions))
-        except KeyboardInterrupt:
-            _tell(f"\nInterrupted. The same command goes on from {bar.done} of {total} questions.")
-            raise
+        with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
+            try:
+                for measured in run(model, sheets, experiment, done, skip):
+                    results.add(measured.rows, measured.places)
+                    bar.update(len(measured.sheet.questions))
+            except KeyboardInterrupt:
+                bar.close()
+                _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
+                raise
         if not results.rows:
             raise ValueError("No question could be asked. See the lines above.")
     # As the file has them, so that the same comes out whenever it is summed up.
@@ -196,7 +178,7 @@ def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
     return sheets
 
 
-def _plan(arguments: argparse.Namespace) -> Plan:
+def _experiment(arguments: argparse.Namespace) -> Experiment:
     budgets = read_budgets(arguments.budgets)
     if arguments.max_new_tokens < 1:
         raise ValueError("--max-new-tokens must be 1 or more.")
@@ -212,43 +194,42 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     names = [told.get(name, name) for name in names]
     arguments.reference = told.get(arguments.reference, arguments.reference)
     chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
-    return Plan(
+    return Experiment(
         methods=chosen,
         budgets=budgets,
         blank=arguments.data is None if arguments.blank is None else arguments.blank,
         instruction=arguments.instruction.strip(),
-        max_new_tokens=arguments.max_new_tokens,
-        aspect=arguments.aspect,
-        relevance=RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
-        together=arguments.together,
+        **question_options(arguments),
     )
 
 
-def _possible(plan: Plan, model: Model, leave_out: bool) -> Plan:
-    """The plan, with the methods that this model can run; others are refused or left out."""
+def _possible(experiment: Experiment, model: Model, leave_out: bool) -> Experiment:
+    """The experiment, with the methods that this model can run; others are refused or left out."""
     methods = {}
-    for label, method in plan.methods.items():
+    for label, method in experiment.methods.items():
         reason = model.reason_against(method)
         if method.inside and not reason:
-            reason = _schedule_against(label, plan, model)
+            reason = _schedule_against(label, experiment, model)
         if reason:
             if not leave_out:
                 raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
             _tell(f"{method.title} is left out: {reason}.")
         else:
             methods[label] = method
-    possible = dataclasses.replace(plan, methods=methods).within(model)
+    possible = dataclasses.replace(experiment, methods=methods).within(model)
     for label, least in possible.least.items():
         met = [str(k) for k in possible.budgets_of(label)]
-        if len(met) < len(plan.budgets):
+        if len(met) < len(experiment.budgets):
             title = methods[label].title
             _tell(f"{title} is measured at {', '.join(met)}: below {least} it has no schedule.")
     return possible
 
 
-def _schedule_against(label: str, plan: Plan, model: Model) -> str | None:
+def _schedule_against(label: str, experiment: Experiment, model: Model) -> str | None:
     """Why a schedule of layers does not even meet the largest budget."""
-    alone = dataclasses.replace(plan, methods={label: plan.methods[label]}).within(model)
+    alone = dataclasses.replace(experiment, methods={label: experiment.methods[label]}).within(
+        model
+    )
     if alone.budgets_of(label):
         return None
     return f"its schedule needs a budget of at least {alone.least[label]} on this model"

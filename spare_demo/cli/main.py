@@ -12,16 +12,11 @@ from spare_demo.cli import serve
 from spare_demo.cli.evaluate import add_options as add_evaluation_options
 from spare_demo.cli.evaluate import evaluate
 from spare_demo.cli.methods_table import markdown, measured
-from spare_demo.cli.terminal import print_table
+from spare_demo.cli.options import add_model_options, print_table
 from spare_demo.models import ModelError, catalogue, load_model, supported
-from spare_demo.models.generate.passes import is_out_of_memory
+from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings, add_flags, parse
-
-_NO_MEMORY = (
-    "There was not enough memory for this picture. Ask with a smaller one, or with methods that "
-    "take less."
-)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
-        print(_NO_MEMORY, file=sys.stderr)
+        print(NO_MEMORY, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -76,15 +71,8 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
 
     command = commands.add_parser("methods", help="the table of pruning methods")
     command.set_defaults(run=_methods)
-    command.add_argument(
-        "--model", help="say which methods cannot run on this model, and measure with --table"
-    )
-    command.add_argument(
-        "--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)"
-    )
-    command.add_argument(
-        "--bits", type=int, default=settings.bits, help="16, or 8 or 4 to quantise the weights"
-    )
+    about = "say which methods cannot run on this model, and measure with --table"
+    add_model_options(command, settings, None, about)
     command.add_argument(
         "--table", action="store_true", help="the whole table in Markdown, with every setting"
     )
@@ -96,7 +84,8 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
 def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
     model = None
     if arguments.model:
-        model = load_model(arguments.model, arguments.device, bits=arguments.bits)
+        bits = settings.bits if arguments.bits is None else arguments.bits
+        model = load_model(arguments.model, arguments.device, bits=bits)
     if arguments.table:
         print(markdown() if model is None else markdown(*measured(model)), end="")
         return

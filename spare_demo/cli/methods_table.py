@@ -20,6 +20,7 @@ from spare_demo.models import Model, View
 from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.options import fields_of
+from spare_demo.table import markdown_table
 
 BUDGET, RUNS = 64, 5
 
@@ -103,37 +104,33 @@ def markdown(seconds: Mapping[str, float] | None = None, where: str = "not measu
     """The whole page; seconds: per method, as `measured` gives them."""
     seconds = seconds or {}
     head = ("name", "paper", "acts", "reads", "cost", "measured", "nested", "merges", "deviations")
-    lines = [_HEAD, f"Measured: {where}.\n", _row(head), _row(["---"] * len(head))]
-    for name, method in PRUNERS.items():
-        paper = f"[{method.paper}]({method.link})" if method.link else method.paper or "control"
-        lines.append(
-            _row(
-                (
-                    f"`{name}`",
-                    paper,
-                    method.acts,
-                    "; ".join(method.reads) or "nothing",
-                    method.cost,
-                    f"{seconds[name] * 1000:.1f} ms" if name in seconds else "–",
-                    "yes" if method.nested else "no",
-                    "yes" if method.merges else "no",
-                    method.deviations or "none",
-                )
-            )
+    methods = [
+        (
+            f"`{name}`",
+            f"[{method.paper}]({method.link})" if method.link else method.paper or "control",
+            method.acts,
+            "; ".join(method.reads) or "nothing",
+            method.cost,
+            f"{seconds[name] * 1000:.1f} ms" if name in seconds else "–",
+            "yes" if method.nested else "no",
+            "yes" if method.merges else "no",
+            method.deviations or "none",
         )
-    lines += ["\n## Settings\n", "`--set METHOD.SETTING=VALUE`; the defaults are the papers'.\n"]
-    lines += [_row(("setting", "default", "values", "what it does")), _row(["---"] * 4)]
-    for name, method in PRUNERS.items():
-        for field, item in fields_of(method).items():
-            limits = item.metadata["limits"]
-            values = (
-                " to ".join(map(str, limits)) if limits else ", ".join(item.metadata["choices"])
-            )
-            default = str(getattr(method, field))
-            told = f"{item.metadata['label']}. {item.metadata['help']}"
-            lines.append(_row((f"`{name}.{field}`", default, values, told)))
-    return "\n".join(lines) + "\n"
+        for name, method in PRUNERS.items()
+    ]
+    settings = [
+        _setting(f"`{name}.{field}`", item, str(getattr(method, field)))
+        for name, method in PRUNERS.items()
+        for field, item in fields_of(method).items()
+    ]
+    return (
+        f"{_HEAD}\nMeasured: {where}.\n\n{markdown_table(head, methods)}\n\n## Settings\n\n"
+        "`--set METHOD.SETTING=VALUE`; the defaults are the papers'.\n\n"
+        f"{markdown_table(('setting', 'default', 'values', 'what it does'), settings)}\n"
+    )
 
 
-def _row(cells: tuple[str, ...] | list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _setting(name: str, item: dataclasses.Field[Any], default: str) -> tuple[str, ...]:
+    limits, choices = item.metadata["limits"], item.metadata["choices"]
+    values = " to ".join(map(str, limits)) if limits else ", ".join(choices)
+    return name, default, values, f"{item.metadata['label']}. {item.metadata['help']}"

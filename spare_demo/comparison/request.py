@@ -27,28 +27,37 @@ Given = Sequence[str] | Mapping[str, Method | Selection | LayerPlan]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequestOptions:
-    """How a question is asked, whatever the picture and the methods.
+class QuestionOptions:
+    """How a question is asked, whatever the picture, the methods and the budget.
 
     Attributes:
-        budget: visual tokens kept, or a share of them such as "10%"; of methods inside the
-            language model the average over its layers.
         max_new_tokens: longest answer.
-        seed: for methods given by name that draw at random, 0 to 2^32 - 1.
         aspect: one of `model.aspects`, None for the first.
         relevance: where the text weight comes from.
         together: spend the budget over all views of the picture, instead of equal shares.
+    """
+
+    max_new_tokens: int = 64
+    aspect: Aspect | None = None
+    relevance: RelevanceOptions = RelevanceOptions()
+    together: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestOptions(QuestionOptions):
+    """How a question is asked of every method.
+
+    Attributes, beside those of `QuestionOptions`:
+        budget: visual tokens kept, or a share of them such as "10%"; of methods inside the
+            language model the average over its layers.
+        seed: for methods given by name that draw at random, 0 to 2^32 - 1.
 
     Raises:
         ValueError: with a sentence to show, for a seed that is no whole number.
     """
 
     budget: int | float | str = 64
-    max_new_tokens: int = 64
     seed: int = 0
-    aspect: Aspect | None = None
-    relevance: RelevanceOptions = RelevanceOptions()
-    together: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", read_seed(self.seed))

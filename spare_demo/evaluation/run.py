@@ -17,24 +17,22 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo import measures
-from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.request import UNPRUNED, QuestionOptions
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.budgets import Budget, as_share, size, value
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.results import BLANK, Key, Place, Row
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
-from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
 from spare_demo.pruners import LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 
 @dataclass(frozen=True)
-class Plan:
+class Experiment(QuestionOptions):
     """What is measured of every question.
 
     Attributes:
@@ -45,8 +43,8 @@ class Plan:
             below; `within` finds it.
         blank: whether every question is put to a blank picture too, nothing pruned.
         instruction: a line that only the language model is given, after the question.
-        max_new_tokens: longest answer.
-        aspect, relevance, together: as `compare` takes them; the usual aspect if None.
+
+    The rest is as of `QuestionOptions`.
     """
 
     methods: Mapping[str, Method]
@@ -54,12 +52,9 @@ class Plan:
     least: Mapping[str, Budget] = field(default_factory=dict)
     blank: bool = True
     instruction: str = ""
-    max_new_tokens: int = 16
-    aspect: Aspect | None = None
-    relevance: RelevanceOptions = RelevanceOptions()
-    together: bool = False
+    max_new_tokens: int = field(default=16, kw_only=True)
 
-    def within(self, model: Model) -> Plan:
+    def within(self, model: Model) -> Experiment:
         """The same, with the budgets that each schedule can meet on this model."""
         n, layers = model.most_tokens, model.layers
         inside = {k: m for k, m in self.methods.items() if m.inside}
@@ -102,15 +97,15 @@ class Measured(NamedTuple):
     places: list[Place]
 
 
-def expected(sheets: Sequence[Sheet], plan: Plan) -> dict[Key, int]:
+def expected(sheets: Sequence[Sheet], experiment: Experiment) -> dict[Key, int]:
     """How many rows each picture gives."""
-    return {(sheet.set, sheet.picture): plan.rows_of(sheet) for sheet in sheets}
+    return {(sheet.set, sheet.picture): experiment.rows_of(sheet) for sheet in sheets}
 
 
 def run(
     model: Model,
     sheets: Sequence[Sheet],
-    plan: Plan,
+    experiment: Experiment,
     done: set[Key] = frozenset(),  # type: ignore[assignment]
     skip: Callable[[str], None] | None = None,
 ) -> Iterator[Measured]:
@@ -123,7 +118,7 @@ def run(
             that any picture can have, or a method that needs a question's text where the model has
             no text tower.
     """
-    most = plan.budgets[-1] if plan.budgets and plan.methods else 1
+    most = experiment.budgets[-1] if experiment.budgets and experiment.methods else 1
     if isinstance(most, int):
         check_budget(most, model.most_tokens)
     for sheet in sheets:
@@ -137,7 +132,7 @@ def run(
                 raise PictureError(sentence) from None
             skip(sentence)
             continue
-        yield _measure(model, sheet, photo, plan)
+        yield _measure(model, sheet, photo, experiment)
 
 
 class _Trial(NamedTuple):
@@ -151,26 +146,26 @@ class _Trial(NamedTuple):
     error: float
 
 
-def _measure(model: Model, sheet: Sheet, photo: Image.Image, plan: Plan) -> Measured:
-    picture = model.look(photo, plan.aspect)
-    blank = model.look(_blank(model, photo.size), plan.aspect) if plan.blank else None
-    picks = _Picks(picture.features, _drawing_anew(plan.methods, sheet), plan)
+def _measure(model: Model, sheet: Sheet, photo: Image.Image, experiment: Experiment) -> Measured:
+    picture = model.look(photo, experiment.aspect)
+    blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
+    picks = _Picks(picture.features, _drawing_anew(experiment.methods, sheet), experiment)
     trials: list[_Trial] = []
     places: list[Place] = []
     for number, asked in enumerate(sheet.questions):
-        view, relevance = _ask(model, picture, asked, plan)
+        view, relevance = _ask(model, picture, asked, experiment)
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
-        for label in plan.methods:
+        for label in experiment.methods:
             for budget, selection, error in picks.of(label, relevance):
                 trials.append(_Trial(number, label, budget, view, selection, error))
         if blank is not None:
-            nothing = _ask(model, blank, asked, plan)[0]
+            nothing = _ask(model, blank, asked, experiment)[0]
             n = nothing.tokens.n
             trials.append(_Trial(number, BLANK, n, nothing, None, float("nan")))
         if sheet.scene is not None and model.text_tower is not None:
-            where_of = where.places(model, picture, sheet.scene, asked, plan.relevance.text)
+            where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *found) for found in where_of]
-    said = model.answer_many([(t.view, t.selection) for t in trials], plan.max_new_tokens)
+    said = model.answer_many([(t.view, t.selection) for t in trials], experiment.max_new_tokens)
     unpruned = {t.number: s for t, s in zip(trials, said, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])
     kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in said])).tolist()
@@ -202,8 +197,10 @@ _Pick = tuple[Budget, Selection | LayerPlan, float]
 class _Picks:
     """What the methods keep of one picture, with the error it leaves; text-free ones once."""
 
-    def __init__(self, features: Tensor, methods: Mapping[str, Method], plan: Plan) -> None:
-        self.plan, self.methods = plan, methods
+    def __init__(
+        self, features: Tensor, methods: Mapping[str, Method], experiment: Experiment
+    ) -> None:
+        self.experiment, self.methods = experiment, methods
         self.features, self.x = features, measures.compact(features)
         self.known: dict[str, list[_Pick]] = {}
         self.greedy: tuple[View | None, dict[str, Selection]] = None, {}
@@ -213,7 +210,11 @@ class _Picks:
 
         Methods inside the language model have a plan instead, and no error of one set.
         """
-        method, budgets, tokens = self.methods[label], self.plan.budgets_of(label), view.tokens
+        method, budgets, tokens = (
+            self.methods[label],
+            self.experiment.budgets_of(label),
+            view.tokens,
+        )
         if label in self.known:
             return self.known[label]
         sizes = [size(budget, tokens.n) for budget in budgets]
@@ -241,7 +242,7 @@ class _Picks:
 
     def _most(self, label: str, view: View) -> Selection:
         """A nested method's picks for the largest budget; greedy methods pick all together."""
-        most = max(size(budget, view.tokens.n) for budget in self.plan.budgets)
+        most = max(size(budget, view.tokens.n) for budget in self.experiment.budgets)
         if not isinstance(self.methods[label], Greedy):
             return self.methods[label].select(view.tokens, most)
         if self.greedy[0] is not view:
@@ -274,17 +275,17 @@ def _drawing_anew(methods: Mapping[str, Method], sheet: Sheet) -> dict[str, Meth
     return found
 
 
-def _ask(model: Model, picture: Picture, asked: Asked, plan: Plan) -> tuple[View, View]:
+def _ask(model: Model, picture: Picture, asked: Asked, experiment: Experiment) -> tuple[View, View]:
     """As the language model is asked, and as the methods are told: without any instruction."""
-    told = model.ask(picture, asked.question, plan.relevance, plan.together)
+    told = model.ask(picture, asked.question, experiment.relevance, experiment.together)
     lines = [asked.question]
     if asked.choices:
         lines.append(LETTER_INSTRUCTION)
-    if plan.instruction:
-        lines.append(plan.instruction)
+    if experiment.instruction:
+        lines.append(experiment.instruction)
     if len(lines) == 1:
         return told, told
-    return model.ask(picture, "\n".join(lines), plan.relevance, plan.together), told
+    return model.ask(picture, "\n".join(lines), experiment.relevance, experiment.together), told
 
 
 def _blank(model: Model, size: tuple[int, int]) -> Image.Image:

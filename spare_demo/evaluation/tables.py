@@ -10,6 +10,7 @@ from spare_demo.evaluation.budgets import Budget, words
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
 from spare_demo.pruners import PRUNERS, options
+from spare_demo.table import markdown_table, text_table
 
 _INTERVALS = "The 95 % intervals, in brackets, come from drawing whole pictures again."
 _FEW = 20  # pictures; of fewer the draws are too much alike
@@ -27,22 +28,13 @@ class Table:
 
     def markdown(self) -> str:
         """Under its title in bold."""
-        lines = [
-            "| " + " | ".join(_escape(c) for c in row) + " |" for row in (self.head, *self.rows)
-        ]
-        lines.insert(1, "|---" + "|---:" * (len(self.head) - 1) + "|")
         note = f"\n\n{self.note}" if self.note else ""
-        return f"**{self.title}**\n\n" + "\n".join(lines) + note
+        return f"**{self.title}**\n\n{markdown_table(self.head, self.rows, numbers=True)}{note}"
 
     def text(self) -> str:
         """Columns side by side."""
-        whole = (self.head, *self.rows)
-        widths = [max(len(row[i]) for row in whole) for i in range(len(self.head))]
-        lines = []
-        for first, *others in whole:
-            cells = [c.rjust(width) for c, width in zip(others, widths[1:], strict=True)]
-            lines.append("  ".join([first.ljust(widths[0]), *cells]))
-        return "\n".join([self.title, *lines, *([self.note] if self.note else [])])
+        lines = [self.title, text_table(self.head, self.rows)]
+        return "\n".join([*lines, *([self.note] if self.note else [])])
 
 
 def title_of(label: str) -> str:
@@ -243,7 +235,3 @@ def _plain_table(
 
 def _skills_word(count: int) -> str:
     return "1 skill" if count == 1 else f"{count} skills"
-
-
-def _escape(cell: str) -> str:
-    return cell.replace("|", "\\|")

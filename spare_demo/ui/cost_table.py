@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from html import escape
 from itertools import groupby
 
@@ -18,6 +18,7 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
+from spare_demo.table import Wide, html_table
 from spare_demo.ui.session import SLOTS, Visit
 
 _NONE = "–"
@@ -34,24 +35,20 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
     rows = cost_rows(visit.result.answers)
     floors = [floor(answer) for answer in visit.result.answers.values()]
     lines = [
-        _line("tokens in", [str(row.prompt_tokens) for row in rows]),
-        _line("of them visual", [tokens_text(row) for row in rows]),
+        ("tokens in", *[str(row.prompt_tokens) for row in rows]),
+        ("of them visual", *[tokens_text(row) for row in rows]),
         *_stages_before(visit, len(rows)),
-        _line("prefill", [seconds_text(row.prefill_seconds) for row in rows]),
-        _line("its floor", ["not known" if s is None else seconds_text(s) for s in floors]),
-        _line("its operations", [operations_text(row.prefill_operations) for row in rows]),
-        _line("decode", [seconds_text(row.decode_seconds) for row in rows]),
-        _line("tokens out", [str(row.new_tokens) for row in rows]),
-        _line("KV cache", [bytes_text(row.kv_cache_bytes) for row in rows]),
+        ("prefill", *[seconds_text(row.prefill_seconds) for row in rows]),
+        ("its floor", *["not known" if s is None else seconds_text(s) for s in floors]),
+        ("its operations", *[operations_text(row.prefill_operations) for row in rows]),
+        ("decode", *[seconds_text(row.decode_seconds) for row in rows]),
+        ("tokens out", *[str(row.new_tokens) for row in rows]),
+        ("KV cache", *[bytes_text(row.kv_cache_bytes) for row in rows]),
     ]
     if allocated := allocated_sentence(rows):
         lines.append(
-            _line("allocated", [bytes_text(max(r.kv_cache_bytes, r.allocated_bytes)) for r in rows])
+            ("allocated", *[bytes_text(max(r.kv_cache_bytes, r.allocated_bytes)) for r in rows])
         )
-    heads = "".join(
-        f"<th scope='col' class='{row.label.lower()}'>{escape(names[row.label])}</th>"
-        for row in rows
-    )
     notes = [newline_sentence(visit.result.answers), *_about_selecting(visit)]
     if visit.exploration.inside:
         notes.append(
@@ -64,45 +61,32 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
             "Floor: the least this device could take for the prefill, from its memory's speed and "
             "its rate of arithmetic, both measured at start."
         )
+    head, kinds = ["", *(names[row.label] for row in rows)], [row.label.lower() for row in rows]
     return (
         "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
-        f"<table class='cost stages'><thead><tr><td></td>{heads}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table></div>"
+        f"{html_table(head, lines, 'cost stages', kinds)}</div>"
         f"<p>{escape(cost_sentence(rows, names))}</p>"
         f"<p class='note'>{escape(' '.join(filter(None, notes)))}</p>"
     )
 
 
-def _line(name: str, cells: Sequence[str]) -> str:
-    return _spanning(name, [(cell, 1) for cell in cells])
-
-
-def _spanning(name: str, cells: Sequence[tuple[str, int]]) -> str:
-    """A line of the table; each cell with how many answers it is about."""
-    drawn = "".join(
-        f"<td colspan='{wide}'>{escape(text)}</td>" if wide > 1 else f"<td>{escape(text)}</td>"
-        for text, wide in cells
-    )
-    return f"<tr><th scope='row'>{name}</th>{drawn}</tr>"
-
-
-def _stages_before(visit: Visit, answers: int) -> Iterator[str]:
+def _stages_before(visit: Visit, answers: int) -> Iterator[tuple[str | Wide, ...]]:
     """The lines of what comes before the language model."""
     view = visit.exploration.view
     once = seconds_text(visit.exploration.view.picture.encode_seconds)
-    yield _spanning("encode", [(f"{once}, once for this picture", answers)])
+    yield "encode", Wide(f"{once}, once for this picture", answers)
     once = seconds_text(view.relevance_seconds)
-    yield _spanning("relevance", [(f"{once}, once for this question", answers)])
-    cells, times = [(_NONE, 1)], visit.result.select_seconds
+    yield "relevance", Wide(f"{once}, once for this question", answers)
+    cells, times = [Wide(_NONE, 1)], visit.result.select_seconds
     # Methods that ran as one carry one time.
     for seconds, run in groupby(filter(visit.result.answers.__contains__, SLOTS), key=times.get):
         together = len(list(run))
         if seconds is None:
-            cells += [(_NONE, 1)] * together
+            cells += [Wide(_NONE, 1)] * together
         else:
             said = seconds_text(seconds)
-            cells.append((f"{said} together" if together > 1 else said, together))
-    yield _spanning("select", cells)
+            cells.append(Wide(f"{said} together" if together > 1 else said, together))
+    yield "select", *cells
 
 
 def _about_selecting(visit: Visit) -> Iterator[str]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import logging
 
 from spare_demo.models import ModelError
-from spare_demo.models.generate.passes import is_out_of_memory
+from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
 
 SORRY = (
     "Something went wrong on the server. Your picture and question are still here: ask again, or "
     "try a smaller picture."
-)
-
-_NO_MEMORY = (
-    "There was not enough memory for this picture. Ask again with a smaller one, or with methods "
-    "that take less; everything else goes on."
 )
 
 _log = logging.getLogger(__name__)
@@ -27,4 +22,4 @@ def sentence(error: Exception) -> str:
     if isinstance(error, ValueError | ModelError):
         return str(error)
     _log.error("An event failed", exc_info=error)
-    return _NO_MEMORY if is_out_of_memory(error) else SORRY
+    return NO_MEMORY if is_out_of_memory(error) else SORRY

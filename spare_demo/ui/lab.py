@@ -14,9 +14,8 @@ from typing import Any
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
-from spare_demo.evaluation.progress import duration, seconds_left
 from spare_demo.evaluation.results import Row, csv_text
-from spare_demo.evaluation.run import Plan, picture_seed, run
+from spare_demo.evaluation.run import Experiment, picture_seed, run
 from spare_demo.evaluation.sheets import Sheet, drawn
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.evaluation.tables import title_of
@@ -26,6 +25,7 @@ from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
 from spare_demo.settings import Settings
+from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
 
@@ -48,14 +48,14 @@ class Bench:
     """What a visitor's run has found so far. Never changed, only replaced.
 
     Attributes:
-        plan: methods and budgets.
+        experiment: methods and budgets.
         rows: of the scenes that are done; `sheets` those scenes, by their seed.
         scenes: how many were asked for.
         seconds: since the start.
         seed: of the methods that draw at random.
     """
 
-    plan: Plan
+    experiment: Experiment
     scenes: int
     rows: tuple[Row, ...] = ()
     sheets: tuple[Sheet, ...] = ()
@@ -103,25 +103,25 @@ class Lab:
         if not chosen or not budgets:
             raise ValueError("Choose at least one method and one budget, then press Run.")
         start = read_seed(seed)
-        plan = Plan(
+        experiment = Experiment(
             choose(chosen, start),
             tuple(sorted({int(k) for k in budgets})),
             blank=False,
             aspect=self.model.aspect(None),
         ).within(self.model)
-        for label, least in plan.least.items():
-            if not plan.budgets_of(label):
+        for label, least in experiment.least.items():
+            if not experiment.budgets_of(label):
                 raise ValueError(
                     f"{title_of(label)} cannot meet any of these budgets. Choose one of at least "
                     f"{least}, or leave the method out."
                 )
-        bench = Bench(plan, _read_scenes(scenes), seed=start)
+        bench = Bench(experiment, _read_scenes(scenes), seed=start)
         yield {"bench": bench, "message": "", "progress": _progress(bench), **self._pickers(bench)}
         started = time.monotonic()
         sheets = itertools.islice(drawn(which, 10**6), bench.scenes)
         for sheet in sheets:
             try:
-                (measured,) = run(self.model, [sheet], plan)
+                (measured,) = run(self.model, [sheet], experiment)
             except OutOfMemory as error:  # what was found stays, as after Stop
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return
@@ -149,7 +149,7 @@ class Lab:
         if bench is None or not bench.rows:
             return ""
         summary = bench.summary()
-        k = _read_choice(budget, bench.plan.budgets)
+        k = _read_choice(budget, bench.experiment.budgets)
         found = [tables.by_skill(summary, k), tables.by_number(summary, k)]
         return "".join(_table_html(table) for table in found if table)
 
@@ -159,12 +159,12 @@ class Lab:
         """Where A is right and B is wrong: pictures with captions, A's rows, a sentence."""
         if bench is None or not bench.rows:
             return [], [], ""
-        k = _read_choice(budget, bench.plan.budgets)
+        k = _read_choice(budget, bench.experiment.budgets)
         for label in (a, b):
-            if k not in bench.plan.budgets_of(label):
+            if k not in bench.experiment.budgets_of(label):
                 sentence = (
                     f"{title_of(label)} was not measured at {words(k)}: its schedule needs a "
-                    f"budget of at least {bench.plan.least[label]}. Choose a larger one."
+                    f"budget of at least {bench.experiment.least[label]}. Choose a larger one."
                 )
                 return [], [], sentence
         found = [
@@ -205,10 +205,10 @@ class Lab:
 
     def _pickers(self, bench: Bench) -> Shown:
         """The choices of A, B and the budget that this run has."""
-        labels = [*bench.plan.methods, UNPRUNED]
+        labels = [*bench.experiment.methods, UNPRUNED]
         return {
             "compared": [(title_of(label), label) for label in labels],
-            "at": (bench.plan.budgets, middle(bench.plan.budgets)),
+            "at": (bench.experiment.budgets, middle(bench.experiment.budgets)),
         }
 
     def _curves(self, bench: Bench) -> Shown:
@@ -218,7 +218,7 @@ class Lab:
 
 def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
     """The rows of one method, in the order asked; "unpruned" has one budget only."""
-    if label not in (*bench.plan.methods, UNPRUNED):
+    if label not in (*bench.experiment.methods, UNPRUNED):
         raise ValueError("Choose A and B among the methods of this run.")
     whole = label == UNPRUNED
     return [row for row in bench.rows if row.method == label and (whole or row.budget == budget)]
@@ -236,7 +236,7 @@ def _progress(bench: Bench, ended: bool = False) -> str:
         verb = "Done" if done == bench.scenes else "Stopped"
         words = f"{verb}: {done} of {bench.scenes} scenes in {duration(bench.seconds)}"
     elif done:
-        left = seconds_left(bench.seconds, done, bench.scenes - done)
+        left = bench.seconds / done * (bench.scenes - done)
         words = f"{done} of {bench.scenes} scenes, {duration(left)} left"
     else:
         words = f"Measuring the first of {bench.scenes} scenes"
@@ -248,17 +248,20 @@ def _progress(bench: Bench, ended: bool = False) -> str:
     )
 
 
+def duration(seconds: float) -> str:
+    """ "42 s", "3 min 5 s", "2 h 10 min"."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def _table_html(table: tables.Table) -> str:
-    head = "".join(f"<th scope='col'>{escape(cell)}</th>" for cell in table.head)
-    body = "".join(
-        f"<tr><th scope='row'>{escape(row[0])}</th>"
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        + "</tr>"
-        for row in table.rows
-    )
     return (
-        f"<h3>{escape(table.title)}</h3><div class='scroll' tabindex='0'><table class='cost'>"
-        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<h3>{escape(table.title)}</h3><div class='scroll' tabindex='0'>"
+        f"{html_table(table.head, table.rows, 'cost')}</div>"
         f"{panels.words_html(table.note)}"
     )
 

@@ -225,10 +225,10 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             "example": example,
             # As the run had them, whatever the visitor tried there before.
             "seed": seed,
-            "aspect": bench.plan.aspect,
-            "relevance_layer": bench.plan.relevance.layer,
-            "relevance_text": bench.plan.relevance.text,
-            "together": bench.plan.together,
+            "aspect": bench.experiment.aspect,
+            "relevance_layer": bench.experiment.relevance.layer,
+            "relevance_text": bench.experiment.relevance.text,
+            "together": bench.experiment.together,
         }
         found: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return found | {tabs: gr.Tabs(selected="compare")}

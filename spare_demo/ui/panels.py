@@ -12,6 +12,7 @@ from spare_demo.analysis.min_budget import Sufficiency
 from spare_demo.models import Model
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
+from spare_demo.table import html_table
 from spare_demo.ui.session import Visit
 
 
@@ -83,19 +84,16 @@ def enough_html(visit: Visit, found: Mapping[str, Sufficiency]) -> str:
     parts = []
     for slot, known in found.items():
         title = visit.titles[slot]
-        rows = "".join(
-            f"<tr><th scope='row'>{trial.budget}</th><td>{escape(trial.text)}</td>"
-            f"<td>{'same' if trial.same else 'another'}</td></tr>"
+        rows = [
+            (str(trial.budget), trial.text, "same" if trial.same else "another")
             for trial in known.trials
-        )
+        ]
         sentence = known.sentence(title) if known.done else f"{title}: searching …"
         parts.append(
             f"<section class='tried {slot.lower()}'><p>{escape(sentence)}</p>"
             f"<details><summary>{len(known.trials)} budgets tried</summary>"
             f"<div class='scroll' tabindex='0' role='region' aria-label='Budgets tried, {slot}'>"
-            "<table><thead><tr><th scope='col'>k</th><th scope='col'>answer"
-            f"</th><th scope='col'>against all tokens</th></tr></thead><tbody>{rows}</tbody>"
-            "</table></div></details></section>"
+            f"{html_table(('k', 'answer', 'against all tokens'), rows)}</div></details></section>"
         )
     return "".join(parts)
 

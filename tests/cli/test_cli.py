@@ -371,7 +371,7 @@ def test_memory_that_runs_out_while_choosing_is_a_sentence(
     monkeypatch.setattr("spare_demo.comparison.selections.select_together", full)
     assert run()[0] == 1
     said = capsys.readouterr().err
-    assert "not enough memory for this picture. Ask with a smaller one" in said
+    assert "not enough memory for this picture and question. Ask with a smaller" in said
     assert "0x7f" not in said and "Traceback" not in said
     error = RuntimeError("shape mismatch")  # no lack of memory, and not told as one
     with pytest.raises(RuntimeError, match="shape"):

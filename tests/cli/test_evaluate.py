@@ -40,7 +40,7 @@ def test_scenes_from_start_to_report(
     assert measure(*sets, *written) == 0
     out, err = capsys.readouterr()
     assert "== held-out ==" in out and "== unseen-pairs ==" in out
-    assert "14 of 14 questions, done in" in err
+    assert "14/14" in err
     settings, rows, places = load(tmp_path / "out")
     assert len(rows) == 14 * (2 + 2 * 2)
     assert len(places) == 14 * 2
@@ -72,7 +72,7 @@ def test_the_same_command_measures_nothing_twice(
 
     monkeypatch.setattr(command, "run", cut)
     assert measure("--questions", "20") == 130
-    assert "The same command goes on from" in capsys.readouterr().err
+    assert "The same command resumes at question" in capsys.readouterr().err
     file = tmp_path / "out" / "results.csv"
     begun = file.read_bytes()
     monkeypatch.setattr(command, "run", real)

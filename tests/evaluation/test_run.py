@@ -12,7 +12,7 @@ from PIL import Image
 from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
-from spare_demo.evaluation.run import Plan, expected, run
+from spare_demo.evaluation.run import Experiment, expected, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet, drawn
 from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
@@ -30,16 +30,16 @@ def sheets() -> list[Sheet]:
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
-    return Plan(choose(METHODS), (3, 8), max_new_tokens=4)  # type: ignore[arg-type]
+def experiment() -> Experiment:
+    return Experiment(choose(METHODS), (3, 8), max_new_tokens=4)  # type: ignore[arg-type]
 
 
 def test_every_result_is_that_of_the_single_steps(
-    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
 ) -> None:
-    measured = list(run(tiny_model, sheets, plan))
+    measured = list(run(tiny_model, sheets, experiment))
     assert [m.sheet for m in measured] == sheets
-    counts = expected(sheets, plan)
+    counts = expected(sheets, experiment)
     for m in measured:
         assert len(m.rows) == counts[m.sheet.set, m.sheet.picture]
     for row in measured[0].rows:
@@ -61,37 +61,39 @@ def test_every_result_is_that_of_the_single_steps(
 
 
 def test_the_vision_tower_sees_each_picture_once(
-    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
 ) -> None:
     assert sum(len(sheet.questions) for sheet in sheets) > len(sheets)
     seen: list[int] = []
     tower = tiny_model.hf.model.vision_tower
     hook = tower.register_forward_hook(lambda *_: seen.append(1))
     try:
-        list(run(tiny_model, sheets, Plan(plan.methods, plan.budgets, blank=False)))
+        list(
+            run(tiny_model, sheets, Experiment(experiment.methods, experiment.budgets, blank=False))
+        )
     finally:
         hook.remove()
     assert len(seen) == len(sheets)
 
 
 def test_blank_is_a_picture_of_nothing(
-    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
 ) -> None:
-    rows = next(run(tiny_model, sheets, plan)).rows
+    rows = next(run(tiny_model, sheets, experiment)).rows
     blank = next(row for row in rows if row.method == "blank")
     grey = tuple(round(255 * m) for m in tiny_model.processor.image_processor.image_mean)
     view = tiny_model.encode(Image.new("RGB", (336, 336), grey), blank.question)
     assert blank.prediction == tiny_model.answer(view, None, 4).text
     assert math.isnan(blank.error)
-    without = next(run(tiny_model, sheets, Plan(plan.methods, (3,), blank=False)))
+    without = next(run(tiny_model, sheets, Experiment(experiment.methods, (3,), blank=False)))
     assert {row.method for row in without.rows} == {"unpruned", *METHODS}
 
 
 def test_what_is_done_is_left_out_and_random_is_the_same_again(
-    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
 ) -> None:
-    whole = list(run(tiny_model, sheets, plan))
-    rest = list(run(tiny_model, sheets, plan, done={(sheets[0].set, sheets[0].picture)}))
+    whole = list(run(tiny_model, sheets, experiment))
+    rest = list(run(tiny_model, sheets, experiment, done={(sheets[0].set, sheets[0].picture)}))
     assert repr([m.rows for m in rest]) == repr([m.rows for m in whole[1:]])
     errors = [
         {row.error for row in m.rows if (row.method, row.budget) == ("random", 3)} for m in whole
@@ -100,7 +102,10 @@ def test_what_is_done_is_left_out_and_random_is_the_same_again(
 
 
 def test_text_free_methods_pick_once_a_picture(
-    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel,
+    sheets: list[Sheet],
+    experiment: Experiment,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[str] = []
     for label in ("spare", "cdpruner-diversity"):
@@ -112,7 +117,7 @@ def test_text_free_methods_pick_once_a_picture(
             return factors(self, tokens)
 
         monkeypatch.setattr(kind, "factors", counting)
-    next(run(tiny_model, sheets, plan))
+    next(run(tiny_model, sheets, experiment))
     questions = len(sheets[0].questions)
     assert (calls.count("spare"), calls.count("cdpruner-diversity")) == (questions, 1)
 
@@ -122,14 +127,14 @@ def test_choices_and_an_instruction_reach_the_model_but_not_the_methods(
 ) -> None:
     asked = Asked("Which?", ("left",), ("left", "right"))
     sheet = Sheet("data", "a.png", (asked,), lambda: photo)
-    plan = Plan(
+    experiment = Experiment(
         choose(["spare"]),  # type: ignore[arg-type]
         (5,),
         blank=False,
         instruction="Be brief.",
         max_new_tokens=4,
     )
-    unpruned, pruned = next(run(tiny_model, [sheet], plan)).rows
+    unpruned, pruned = next(run(tiny_model, [sheet], experiment)).rows
     told = f"Which?\nA. left\nB. right\n{LETTER_INSTRUCTION}\nBe brief."
     view = tiny_model.encode(photo, told)
     assert unpruned.prediction == tiny_model.answer(view, None, 4).text
@@ -139,23 +144,23 @@ def test_choices_and_an_instruction_reach_the_model_but_not_the_methods(
 
 
 def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(
-    tiny_model: LlavaModel, sheets: list[Sheet], plan: Plan
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
 ) -> None:
     def broken() -> Image.Image:
         raise PictureError("The file is empty.")
 
     bad = Sheet("data", "x.png", sheets[0].questions, broken, where="x.png (line 3 of q.jsonl)")
     with pytest.raises(PictureError, match=r"x\.png \(line 3 of q\.jsonl\).*empty"):
-        list(run(tiny_model, [bad, *sheets], plan))
+        list(run(tiny_model, [bad, *sheets], experiment))
     told: list[str] = []
-    measured = list(run(tiny_model, [bad, *sheets], plan, skip=told.append))
+    measured = list(run(tiny_model, [bad, *sheets], experiment, skip=told.append))
     assert [m.sheet for m in measured] == sheets
     assert "x.png" in told[0]
 
 
 def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:
     with pytest.raises(ValueError, match="1 to 16"):
-        next(run(tiny_model, sheets, Plan(choose(["spare"]), (17,))))  # type: ignore[arg-type]
+        next(run(tiny_model, sheets, Experiment(choose(["spare"]), (17,))))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [(300, 80), (56, 56), (640, 480)])
@@ -166,9 +171,9 @@ def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tupl
     names = ["cdpruner-diversity", "uniform", "divprune", "visionzip", "fastv"]
     names = [name for name in names if tiny_qwen.reason_against(PRUNERS[name]) is None]
     assert {"uniform", "divprune", "fastv"} <= set(names)
-    plan = Plan(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)  # type: ignore[arg-type]
-    (measured,) = run(tiny_qwen, [sheet], plan)
-    assert len(measured.rows) == plan.rows_of(sheet)
+    experiment = Experiment(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)  # type: ignore[arg-type]
+    (measured,) = run(tiny_qwen, [sheet], experiment)
+    assert len(measured.rows) == experiment.rows_of(sheet)
     view = tiny_qwen.encode(photo, "What?")
     n = view.tokens.n
     full = tiny_qwen.answer(view, None, 2)
@@ -195,26 +200,28 @@ def test_a_picture_with_fewer_tokens_than_a_budget_keeps_all(tiny_qwen: QwenMode
     small = Sheet(
         "data", "a.png", (Asked("What?", ("left",)),), lambda: Image.new("RGB", (56, 56), "navy")
     )
-    plan = Plan(choose(["uniform", "cdpruner-diversity", "fastv"]), (40, 50, 60)).within(tiny_qwen)  # type: ignore[arg-type]
-    (measured,) = run(tiny_qwen, [small], plan)
+    experiment = Experiment(
+        choose(["uniform", "cdpruner-diversity", "fastv"]), (40, 50, 60)
+    ).within(tiny_qwen)  # type: ignore[arg-type]
+    (measured,) = run(tiny_qwen, [small], experiment)
     said = {row.prediction for row in measured.rows if row.method != "blank"}
     assert len(said) == 1  # what all tokens say
     assert {row.budget for row in measured.rows if row.method == "uniform"} == {40, 50, 60}
     assert all(abs(row.kl) < 1e-6 for row in measured.rows if row.method == "uniform")
     with pytest.raises(ValueError, match="1 to 60"):
-        next(run(tiny_qwen, [small], Plan(plan.methods, (40, 61))))
+        next(run(tiny_qwen, [small], Experiment(experiment.methods, (40, 61))))
 
 
 def test_a_schedule_never_meets_another_number_than_asked_for(
     tiny_model: LlavaModel, tiny_qwen: QwenModel, sheets: list[Sheet]
 ) -> None:
     with pytest.raises(ValueError, match="from 6 to 16"):
-        next(run(tiny_model, sheets, Plan(choose(["fastv"]), (3,))))  # type: ignore[arg-type]
+        next(run(tiny_model, sheets, Experiment(choose(["fastv"]), (3,))))  # type: ignore[arg-type]
     # The least share of the largest picture; of one of 4 tokens a schedule needs 2, half of them.
     small = Sheet("data", "a", (Asked("What?", ("x",)),), lambda: Image.new("RGB", (56, 56)))
-    plan = Plan(choose(["fastv"]), ("35%",), max_new_tokens=1).within(tiny_qwen)  # type: ignore[arg-type]
-    assert plan.budgets_of("fastv") == ("35%",)
-    (measured,) = run(tiny_qwen, [small], plan)
+    experiment = Experiment(choose(["fastv"]), ("35%",), max_new_tokens=1).within(tiny_qwen)  # type: ignore[arg-type]
+    assert experiment.budgets_of("fastv") == ("35%",)
+    (measured,) = run(tiny_qwen, [small], experiment)
     (row,) = [row for row in measured.rows if row.method == "fastv"]
     view = tiny_qwen.encode(small.open(), "What?")
     whole, few = (

@@ -412,7 +412,7 @@ def test_a_question_out_of_memory_ends_and_the_page_goes_on(
     finally:
         handle.remove()
     said = merged(steps)["message"]
-    assert "ran out of memory with this picture and question" in said and "goes on" in said
+    assert "not enough memory for this picture and question" in said and "goes on" in said
     assert "0x7f" not in said and "CUDA" not in said
     assert ("stage" in merged(steps)) == (part == "language_model")  # what is kept was shown
     again = merged(ask(handlers, photo_file))

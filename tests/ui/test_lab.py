@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from spare_demo.evaluation.results import Row
-from spare_demo.evaluation.run import Plan
+from spare_demo.evaluation.run import Experiment
 from spare_demo.evaluation.sheets import drawn
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui import build
-from spare_demo.ui.lab import Bench, Lab
+from spare_demo.ui.lab import Bench, Lab, duration
 
 
 @pytest.fixture
@@ -84,13 +84,13 @@ def bench() -> Bench:
                         right and k != 3, "ocr", method, k, 0.0, 0.0,
                     )
                 )  # fmt: skip
-    return Bench(Plan({}, (3, 8)), 1, tuple(rows), (sheet,))
+    return Bench(Experiment({}, (3, 8)), 1, tuple(rows), (sheet,))
 
 
 @pytest.fixture
 def named(bench: Bench) -> Bench:
-    plan = Plan({name: PRUNERS[name] for name in ("spare", "random")}, (3, 8))
-    return replace(bench, plan=plan)
+    experiment = Experiment({name: PRUNERS[name] for name in ("spare", "random")}, (3, 8))
+    return replace(bench, experiment=experiment)
 
 
 @pytest.mark.parametrize(
@@ -192,3 +192,10 @@ def test_a_schedule_is_measured_at_the_budgets_it_meets(lab: Lab) -> None:
     assert not pictures and not rows
     assert words.startswith("FastV was not measured at 3 tokens: its schedule needs a budget of")
     assert "FastV" in lab.skills(bench, 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.4, "0 s"), (59.4, "59 s"), (61, "1 min 1 s"), (7_800, "2 h 10 min")]
+)
+def test_durations_are_read_at_a_glance(seconds: float, words: str) -> None:
+    assert duration(seconds) == words

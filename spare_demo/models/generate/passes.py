@@ -20,6 +20,11 @@ T = TypeVar("T")
 ConcurrentPass = Callable[[], Sequence[Tensor]]
 """A second pass for `Passes.run`; returns the tensors that it left on the device."""
 
+NO_MEMORY = (
+    "There was not enough memory for this picture and question. Ask with a smaller picture, a "
+    "shorter question or methods that take less; everything else goes on."
+)
+
 # Allocators other than CUDA's raise a plain RuntimeError with one of these.
 _OUT = ("out of memory", "can't allocate memory", "not enough memory")
 
@@ -101,11 +106,7 @@ class Passes:
                     raise
         # Raised outside the handler: the error's traceback would hold on to the pass's tensors.
         self.release()
-        raise OutOfMemory(
-            "The model ran out of memory with this picture and question. Ask with a smaller "
-            "picture, a shorter question or another way of seeing the picture; everything else "
-            "goes on."
-        )
+        raise OutOfMemory(NO_MEMORY)
 
     def _both(self, step: Callable[[], T], concurrent: ConcurrentPass) -> T:
         if self._device.type != "cuda":

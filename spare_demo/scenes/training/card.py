@@ -15,6 +15,7 @@ from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.training.architecture import LANGUAGE, PATCH, SIDE, VISION
 from spare_demo.scenes.training.language_phases import EVEN_PHASES, FAIR_PHASES, STIRRED_PHASES
 from spare_demo.scenes.training.tower import PHASES
+from spare_demo.table import markdown_table
 
 _SETS = {
     "held-out": "held out",
@@ -135,7 +136,7 @@ def card(summary: dict[str, Any], steps: dict[str, int]) -> str:
         captions=captions.steps, batch=captions.batch, **steps,
         fair=fair, stirred=stirred, even=even, late=fair + stirred + even,
         revision=summary["settings"]["model"]["revision"],
-        overall=_table(overall), parts=_table(parts),
+        overall=markdown_table(overall[0], overall[1:]), parts=markdown_table(parts[0], parts[1:]),
         questions=first["questions"], sets=" ".join(sets),
     )  # fmt: skip
 
@@ -151,11 +152,6 @@ def _figures(estimates: list[dict[str, Any]]) -> list[str]:
         if e
     ]
     return [str(by_method["unpruned"]["count"]), *shares]
-
-
-def _table(rows: list[list[str]]) -> str:
-    head, *body = (f"| {' | '.join(row)} |" for row in rows)
-    return "\n".join([head, "|---" * len(rows[0]) + "|", *body])
 
 
 def main() -> None:

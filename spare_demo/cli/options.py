@@ -1,0 +1,81 @@
+"""Options that several commands share, and how they print tables."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from spare_demo.images.geometry import Aspect
+from spare_demo.relevance import RelevanceOptions
+from spare_demo.settings import Settings
+from spare_demo.table import text_table
+
+
+def add_model_options(
+    parser: argparse.ArgumentParser, settings: Settings, model: str | None, help: str
+) -> None:
+    """Which model, where and in how many bits; model: the default, help: of the option."""
+    add = parser.add_argument
+    add("--model", default=model, help=help)
+    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add(
+        "--bits",
+        type=int,
+        default=None if model is None else settings.bits,
+        help=f"16, or 8 or 4 to quantise the weights (default: {settings.bits})",
+    )
+
+
+def add_question_options(
+    parser: argparse.ArgumentParser, settings: Settings, max_new_tokens: int
+) -> None:
+    """How questions are asked; max_new_tokens: the default."""
+    add = parser.add_argument
+    add("--seed", type=int, default=settings.seed, help="for random methods (default: %(default)s)")
+    add(
+        "--max-new-tokens",
+        type=int,
+        default=max_new_tokens,
+        help="longest answer (default: %(default)s)",
+    )
+    add(
+        "--aspect",
+        choices=get_args(Aspect),
+        help="how the model sees a picture: pad or crop to a square (LLaVA-1.5), fixed 672 by "
+        "672 pixels or any resolution (LLaVA-NeXT), native (Qwen2.5-VL); default: its first",
+    )
+    add(
+        "--together",
+        action="store_true",
+        help="spend the budget over all views of LLaVA-NeXT, instead of equal shares",
+    )
+    add(
+        "--relevance-layer",
+        type=int,
+        choices=(-2, -1),
+        default=-2,
+        help="tower layer that relevance reads (default: %(default)s, as CDPruner released it)",
+    )
+    add(
+        "--relevance-text",
+        choices=("stretches", "tokens"),
+        default="stretches",
+        help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
+    )
+
+
+def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The values of `add_question_options` but the seed, as `QuestionOptions` takes them."""
+    return {
+        "max_new_tokens": arguments.max_new_tokens,
+        "aspect": arguments.aspect,
+        "relevance": RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
+        "together": arguments.together,
+    }
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns side by side; the last one is wrapped to the terminal's width."""
+    print(text_table(head, rows, shutil.get_terminal_size((120, 0)).columns))

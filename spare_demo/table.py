@@ -1,0 +1,81 @@
+"""Tables as text for a terminal, as Markdown and as HTML; every row is as long as the head."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+Row = Sequence[str]
+
+
+class Wide(NamedTuple):
+    """A cell of an HTML table that spans several columns."""
+
+    text: str
+    columns: int
+
+
+def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
+    """Columns side by side, numbers to the right.
+
+    width: of the terminal, for tables of words: all columns to the left, the last one wrapped.
+    """
+    table = (head, *rows)
+    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
+    if width is None:
+        return "\n".join(
+            "  ".join(
+                cell.rjust(wide) if i else cell.ljust(wide)
+                for i, (cell, wide) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in table
+        )
+    indent = sum(wide + 2 for wide in widths[:-1])
+    lines: list[str] = []
+    for *cells, last in table:
+        first, *more = textwrap.wrap(last, max(30, width - indent)) or [""]
+        whole = [cell.ljust(wide) for cell, wide in zip(cells, widths[:-1], strict=True)]
+        lines.append("  ".join([*whole, first]).rstrip())
+        lines += [" " * indent + line for line in more]
+    return "\n".join(lines)
+
+
+def markdown_table(head: Row, rows: Sequence[Row], numbers: bool = False) -> str:
+    """Lines of Markdown; numbers: all columns but the first are aligned to the right."""
+    table = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    lines = [f"| {' | '.join(row)} |" for row in table]
+    rule = "|---:" if numbers else "|---"
+    lines.insert(1, "|---" + rule * (len(head) - 1) + "|")
+    return "\n".join(lines)
+
+
+def html_table(
+    head: Row, rows: Sequence[Sequence[str | Wide]], kind: str = "", columns: Row = ()
+) -> str:
+    """An HTML table; the first cell of a row is its heading.
+
+    kind: its class. columns: a class for each column but the first.
+    """
+    kinds = ["", *columns] if columns else [""] * len(head)
+    heads = "".join(
+        f"<th scope='col'{_class(name)}>{escape(cell)}</th>" if cell else "<td></td>"
+        for cell, name in zip(head, kinds, strict=True)
+    )
+    body = ""
+    for first, *cells in rows:
+        text = first.text if isinstance(first, Wide) else first
+        body += f"<tr><th scope='row'>{escape(text)}</th>{''.join(map(_cell, cells))}</tr>"
+    return f"<table{_class(kind)}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _class(name: str) -> str:
+    return f" class='{name}'" if name else ""
+
+
+def _cell(cell: str | Wide) -> str:
+    if isinstance(cell, Wide):
+        span = f" colspan='{cell.columns}'" if cell.columns > 1 else ""
+        return f"<td{span}>{escape(cell.text)}</td>"
+    return f"<td>{escape(cell)}</td>"

@@ -1,0 +1,28 @@
+"""Tables as text, Markdown and HTML."""
+
+from __future__ import annotations
+
+from spare_demo.table import Wide, html_table, markdown_table, text_table
+
+HEAD, ROWS = ("", "k"), [("SPARE", "8"), ("a|b <i>", "128")]
+
+
+def test_numbers_stand_to_the_right_on_a_terminal() -> None:
+    assert text_table(HEAD, ROWS).splitlines() == ["           k", "SPARE      8", "a|b <i>  128"]
+
+
+def test_the_last_column_of_words_is_wrapped_under_itself() -> None:
+    lines = text_table(("name", "what"), [("x", "word " * 20)], width=40).splitlines()
+    assert lines[0] == "name  what" and len(lines) > 3
+    assert all(line.startswith("      word") and len(line) <= 40 for line in lines[2:])
+
+
+def test_markdown_cells_hold_no_bar_of_their_own() -> None:
+    lines = markdown_table(HEAD, ROWS, numbers=True).splitlines()
+    assert lines[1] == "|---|---:|" and lines[3] == r"| a\|b <i> | 128 |"
+
+
+def test_html_is_escaped_and_cells_may_be_wide() -> None:
+    html = html_table(("", "A"), [("<b>", Wide("&", 2))], "cost", ["a"])
+    assert "<th scope='col' class='a'>A</th>" in html and "<table class='cost'>" in html
+    assert "<th scope='row'>&lt;b&gt;</th><td colspan='2'>&amp;</td>" in html
