@@ -4,6 +4,7 @@ from spare_demo.render.base import BLUE, VERMILION, Rendered
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.curves import kl_figure, reconstruction_figure
 from spare_demo.render.difference import difference
+from spare_demo.render.display import Display
 from spare_demo.render.heatmap import heatmap
 from spare_demo.render.layers import layer_overlay
 from spare_demo.render.maps import (
@@ -21,6 +22,7 @@ __all__ = [
     "BLUE",
     "VERMILION",
     "Canvas",
+    "Display",
     "Rendered",
     "difference",
     "heatmap",

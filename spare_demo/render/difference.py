@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-from PIL import Image
-
-from spare_demo.render.base import (
-    BLUE,
-    VERMILION,
-    Colour,
-    Rendered,
-    Tokens,
-    token_flags,
-    tokens_word,
-)
+from spare_demo.render.base import BLUE, VERMILION, Colour, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.display import Display, Item, Photo
 from spare_demo.render.legend import (
-    DROPPED,
     PHOTO,
     Entry,
-    below,
     ground_entries,
+    hatched_entry,
     legend,
-    swatch,
-    swatch_size,
+    on_canvas,
+    outlined,
 )
-from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
+from spare_demo.render.marks import Hatch, Outline, line_width
 
 _BLACK: Colour = (0, 0, 0)
 _WHITE: Colour = (255, 255, 255)
@@ -39,7 +28,7 @@ def difference(
     label_b: str,
     jaccard: float,
     random_jaccard: float,
-) -> Rendered:
+) -> Display:
     """Both, only A, only B, neither: each told by its outline, and without colour as well.
 
     Args:
@@ -54,20 +43,23 @@ def difference(
     """
     n = canvas.grid.n
     a, b = token_flags(kept_a, n), token_flags(kept_b, n)
-    pixels = np.array(canvas.keep(a | b))
-    cells, width = canvas.cells(pixels), line_width(canvas.patch)
-    shared_cells, a_cells, b_cells = (canvas.per_cell(x) for x in (a & b, a & ~b, b & ~a))
-    _white_on_black(cells, shared_cells, width)
-    outline(cells, a_cells, BLUE, width)
-    corner_hatch(cells, b_cells, VERMILION)
-    outline(cells, b_cells, VERMILION, width)
+    width = line_width(canvas.patch)
+    # White on black, which is seen on any photo.
+    shared_lines = ((_BLACK, width + 1, 0), (_WHITE, max(1, width - 1), 1))
+    items: list[Item] = [
+        Photo(0, 0, canvas.keep(a | b)),
+        *(Outline(canvas, a & b, *line) for line in shared_lines),
+        Outline(canvas, a & ~b, BLUE, width),
+        Hatch(canvas, b & ~a, VERMILION),
+        Outline(canvas, b & ~a, VERMILION, width),
+    ]
 
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     entries = [
-        Entry(_both_swatch(canvas, width), f"both {both}"),
-        Entry(swatch(canvas, PHOTO, BLUE), f"only {label_a} {only_a}"),
-        Entry(swatch(canvas, PHOTO, VERMILION, hatch=True), f"only {label_b} {only_b}"),
-        Entry(swatch(canvas, DROPPED), f"neither {n - both - only_a - only_b}"),
+        Entry(f"both {both}", PHOTO, shared_lines),
+        outlined(canvas, f"only {label_a} {only_a}", BLUE),
+        hatched_entry(canvas, f"only {label_b} {only_b}", VERMILION),
+        Entry(f"neither {n - both - only_a - only_b}"),
         *ground_entries(canvas),
     ]
     padding = canvas.grid.padding.numpy()
@@ -83,16 +75,4 @@ def difference(
         )
     shared = f"Jaccard {jaccard:.2f} (two random picks: {random_jaccard:.2f})"
     sentence += f" {shared}."
-    return Rendered(below(Image.fromarray(pixels), legend(canvas, entries, shared)), sentence)
-
-
-def _white_on_black(cells: Cells, flags: np.ndarray, width: int) -> None:
-    outline(cells, flags, _BLACK, width + 1)
-    outline(cells, flags, _WHITE, max(1, width - 1), inset=1)
-
-
-def _both_swatch(canvas: Canvas, width: int) -> Image.Image:
-    side = swatch_size(canvas)
-    pixels = np.full((side, side, 3), PHOTO, np.uint8)
-    _white_on_black(pixels.reshape(1, 1, side, side, 3), np.ones(1, np.bool_), width)
-    return Image.fromarray(pixels)
+    return on_canvas(canvas, items, legend(canvas, entries, shared), sentence)

@@ -7,21 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
 
-from spare_demo.render.base import Rendered, number
+from spare_demo.render.base import number
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
-from spare_demo.render.legend import (
-    FAINT,
-    INK,
-    PANEL,
-    below,
-    strip_height,
-    strip_width,
-    text_size,
-)
-from spare_demo.render.text import drawable, font, wrap
+from spare_demo.render.display import ColourBar, Display, Item, Line, Photo, Text
+from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
+from spare_demo.render.marks import Fill
+from spare_demo.render.text import font, wrap
 
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
 
@@ -34,7 +27,7 @@ def heatmap(
     label: str,
     meaning: str,
     value_range: tuple[float, float] | None = None,
-) -> Rendered:
+) -> Display:
     """Raw values per token, never smoothed or rescaled, with a bar that says what they are.
 
     Args:
@@ -58,12 +51,11 @@ def heatmap(
     if least < low or most > high:
         raise ValueError(f"{label}: values reach beyond the range {low:g} to {high:g}; widen it.")
     shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
-    colours = canvas.spread(cividis(shares))
-    picture = canvas.grey.copy()
-    x, y = canvas.origin
-    ground = picture.crop((x, y, x + colours.width, y + colours.height))
-    tokens = canvas.spread(np.full(canvas.grid.n, 255, np.uint8))
-    picture.paste(Image.blend(ground, colours, OPACITY), (x, y), tokens)
+    everywhere = np.ones(canvas.grid.n, np.bool_)
+    items: list[Item] = [
+        Photo(0, 0, canvas.grey),
+        Fill(canvas, everywhere, cividis(shares), OPACITY),
+    ]
 
     signed, scale = low < 0, max(abs(low), abs(high))
     shown = [number(value, signed, scale) for value in (least, most, mean)]
@@ -72,7 +64,8 @@ def heatmap(
         sentence += (
             f" The colours run from {number(low, signed, scale)} to {number(high, signed, scale)}."
         )
-    return Rendered(below(picture, _bar(canvas, low, high, mean, f"{label}. {meaning}")), sentence)
+    strip = _strip(canvas, low, high, mean, f"{label}. {meaning}")
+    return on_canvas(canvas, items, strip, sentence)
 
 
 def as_numbers(values: Values) -> NDArray[np.float64]:
@@ -81,22 +74,22 @@ def as_numbers(values: Values) -> NDArray[np.float64]:
     return np.asarray(plain, np.float64)
 
 
-def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Image.Image:
-    """The strip: title, colours, and the values of their ends, of zero and of the mean."""
-    width, size = strip_width(canvas), text_size(canvas)
+def _strip(
+    canvas: Canvas, low: float, high: float, mean: float, title: str
+) -> tuple[list[Item], int]:
+    """Title, colours, and the values of their ends, of zero and of the mean."""
+    width, size, y = strip_width(canvas), text_size(canvas), canvas.size[1]
     pad = round(size * 0.6)
-    lines = wrap(drawable(title), width - 2 * pad, size)
+    lines = wrap(title, width - 2 * pad, size)
     extra = round(size * 1.4) * (len(lines) - 1)
-    strip = Image.new("RGB", (width, strip_height(canvas) + extra), PANEL)
-    draw = ImageDraw.Draw(strip)
+    items: list[Item] = []
     for index, words in enumerate(lines):
-        middle = round(size * 1.05) + round(size * 1.4) * index
-        draw.text((pad, middle), words, fill=INK, font=font(size), anchor="lm")
+        middle = y + round(size * 1.05) + round(size * 1.4) * index
+        items.append(Text(pad, middle, words, size, INK))
 
     left, right = pad, width - pad
-    top, bottom = round(size * 1.9) + extra, round(size * 2.7) + extra
-    ramp = Image.fromarray(cividis(np.linspace(0, 1, right - left))[None])
-    strip.paste(ramp.resize((right - left, bottom - top)), (left, top))
+    top, bottom = y + round(size * 1.9) + extra, y + round(size * 2.7) + extra
+    items.append(ColourBar(left, top, right, bottom, cividis))
 
     signed, scale = low < 0, max(abs(low), abs(high))
     ticks = [(low, number(low, signed, scale)), (mean, f"mean {number(mean, signed, scale)}")]
@@ -112,13 +105,12 @@ def _bar(canvas: Canvas, low: float, high: float, mean: float, title: str) -> Im
     line, drop = max(2, size // 10), round(size * 0.55)
     for point, centre, wide, (value, words) in zip(points, centres, widths, ticks, strict=True):
         if value in (0.0, mean):  # a mark across the colours that shows on dark and light
-            draw.line((point, top, point, bottom), fill=(0, 0, 0), width=line + 4)
-            draw.line((point, top, point, bottom), fill=(255, 255, 255), width=line)
+            across = ((point, top), (point, bottom))
+            items += [Line(across, (0, 0, 0), line + 4), Line(across, (255, 255, 255), line)]
         end = point if abs(point - centre) < wide / 2 else centre
-        draw.line((point, bottom, end, bottom + drop), fill=FAINT, width=line)
-        at = (centre, bottom + drop + size * 0.65)
-        draw.text(at, words, fill=INK, font=font(size), anchor="mm")
-    return strip
+        items.append(Line(((point, bottom), (end, bottom + drop)), FAINT, line))
+        items.append(Text(centre, bottom + drop + size * 0.65, words, size, INK, "mm"))
+    return items, strip_height(canvas) + extra
 
 
 def side_by_side(

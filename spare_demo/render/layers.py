@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
-from PIL import Image
-
-from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
+from spare_demo.render.base import Colour, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import DROPPED, PHOTO, Entry, below, ground_entries, legend, swatch
-from spare_demo.render.marks import corner_hatch, line_width, outline
+from spare_demo.render.display import Display, Item, Photo
+from spare_demo.render.legend import (
+    DROPPED,
+    Entry,
+    ground_entries,
+    hatched_entry,
+    legend,
+    on_canvas,
+    outlined,
+)
+from spare_demo.render.marks import Hatch, Outline, line_width
 
 
 def layer_overlay(
@@ -20,7 +26,7 @@ def layer_overlay(
     depth: int,
     colour: Colour,
     label: str,
-) -> Rendered:
+) -> Display:
     """Kept patches as they are with a thin outline; those merged into other rows with a hatch.
 
     Args:
@@ -37,21 +43,19 @@ def layer_overlay(
     """
     n = canvas.grid.n
     flags, mixed = token_flags(kept, n), token_flags(merged, n)
-    pixels = np.array(canvas.keep(flags))
-    cells = canvas.cells(pixels)
-    outline(cells, canvas.per_cell(flags), colour, line_width(canvas.patch))
-    corner_hatch(cells, canvas.per_cell(mixed & ~flags), colour)
     count, gone = int(flags.sum()), int((~flags & ~mixed).sum())
-    entries = [Entry(swatch(canvas, PHOTO, colour), f"{label} still has {count}")]
+    entries = [outlined(canvas, f"{label} still has {count}", colour)]
     sentence = f"In layer {layer + 1} of {depth} {label} still has {count} of {tokens_word(n)}"
     if rows:
         into = f"{rows} row" if rows == 1 else f"{rows} rows"
         part = int(mixed.sum())
-        entries.append(
-            Entry(swatch(canvas, DROPPED, colour, hatch=True), f"merged {part} into {into}")
-        )
+        entries.append(hatched_entry(canvas, f"merged {part} into {into}", colour, DROPPED))
         sentence += f", and {into} merged from {part} others"
-    entries += [Entry(swatch(canvas, DROPPED), f"dropped {gone}"), *ground_entries(canvas)]
+    entries += [Entry(f"dropped {gone}"), *ground_entries(canvas)]
     note = f"layer {layer + 1} of {depth}: {count + rows} of {n} rows"
-    image = below(Image.fromarray(pixels), legend(canvas, entries, note))
-    return Rendered(image, sentence + ".")
+    items: list[Item] = [
+        Photo(0, 0, canvas.keep(flags)),
+        Outline(canvas, flags, colour, line_width(canvas.patch)),
+        Hatch(canvas, mixed & ~flags, colour),
+    ]
+    return on_canvas(canvas, items, legend(canvas, entries, note), sentence + ".")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from spare_demo.render.base import Colour
 from spare_demo.render.canvas import LONGEST, Canvas, hatched
-from spare_demo.render.marks import Cells, corner_hatch, line_width, outline
+from spare_demo.render.display import Display, Item, Photo, Text
+from spare_demo.render.marks import Swatch, line_width
 from spare_demo.render.text import drawable, font, shorten, wrap
 
 PANEL: Colour = (250, 250, 250)
@@ -22,10 +23,16 @@ DROPPED: Colour = (69, 70, 71)
 
 
 class Entry(NamedTuple):
-    """A small picture (square, `swatch_size` canvas pixels) and the words for it."""
+    """A square of the legend and the words for it.
 
-    swatch: Image.Image
+    fill, lines, hatch: as of `Swatch`; usually those of a dropped token. picture: in its place.
+    """
+
     text: str
+    fill: Colour = DROPPED
+    lines: tuple[tuple[Colour, int, int], ...] = ()
+    hatch: Colour | None = None
+    picture: Image.Image | None = None
 
 
 def text_size(canvas: Canvas) -> int:
@@ -48,19 +55,14 @@ def strip_height(canvas: Canvas) -> int:
     return round(text_size(canvas) * 4.8)
 
 
-def swatch(
-    canvas: Canvas, fill: Colour, line: Colour | None = None, hatch: bool = False
-) -> Image.Image:
-    """A legend square: flat fill, an outline and a corner hatch as tokens have them."""
-    side = swatch_size(canvas)
-    pixels = np.full((side, side, 3), fill, np.uint8)
-    cell: Cells = pixels.reshape(1, 1, side, side, 3)
-    flag = np.ones(1, np.bool_)
-    if hatch and line is not None:
-        corner_hatch(cell, flag, line)
-    if line is not None:
-        outline(cell, flag, line, line_width(canvas.patch))
-    return Image.fromarray(pixels)
+def outlined(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
+    """An entry for tokens with an outline."""
+    return Entry(text, fill, ((colour, line_width(canvas.patch), 0),))
+
+
+def hatched_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
+    """An entry for tokens with an outline and a hatched corner."""
+    return outlined(canvas, text, colour, fill)._replace(hatch=colour)
 
 
 def ground_entries(canvas: Canvas) -> list[Entry]:
@@ -68,44 +70,46 @@ def ground_entries(canvas: Canvas) -> list[Entry]:
     entries = []
     if bool(canvas.grid.padding.any()):
         side = swatch_size(canvas)
-        entries.append(Entry(Image.fromarray(hatched(side, side)), "padding"))
+        entries.append(Entry("padding", picture=Image.fromarray(hatched(side, side))))
     if canvas.cropped:
-        entries.append(Entry(swatch(canvas, (222, 223, 224)), "cropped away"))
+        entries.append(Entry("cropped away", (222, 223, 224)))
     return entries
 
 
-def below(picture: Image.Image, strip: Image.Image) -> Image.Image:
-    """The picture with the strip under it."""
-    width = max(picture.width, strip.width)
-    whole = Image.new("RGB", (width, picture.height + strip.height), PANEL)
-    whole.paste(picture, (0, 0))
-    whole.paste(strip, (0, picture.height))
-    return whole
+def on_canvas(
+    canvas: Canvas, items: Sequence[Item], strip: tuple[list[Item], int], sentence: str
+) -> Display:
+    """The picture of a canvas with a strip under it.
+
+    strip: its items, from the canvas's lower edge on, and its height.
+    """
+    below, height = strip
+    size = (strip_width(canvas), canvas.size[1] + height)
+    return Display(*size, [*items, *below], sentence, PANEL)
 
 
-def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> Image.Image:
+def legend(canvas: Canvas, entries: list[Entry], note: str = "") -> tuple[list[Item], int]:
     """A strip (`strip_width`): entries side by side, wrapped, then a fainter note."""
     width, size, side = strip_width(canvas), text_size(canvas), swatch_size(canvas)
     gap, pad, line = round(size * 1.2), round(size * 0.6), round(size * 1.7)
-    places: list[tuple[float, int, str]] = []
-    x, row = float(pad), 0
+    items: list[Item] = []
+    x, row, top = float(pad), 0, canvas.size[1]
     for entry in entries:
         room = width - 2 * pad - side - size * 0.45
-        words = shorten(drawable(entry.text), room, size)
-        wide = side + size * 0.45 + font(size).getlength(words)
+        words = shorten(entry.text, room, size)
+        wide = side + size * 0.45 + font(size).getlength(drawable(words))
         if x > pad and x + wide > width - pad:
             x, row = float(pad), row + 1
-        places.append((x, row, words))
+        middle = top + pad + row * line + line // 2
+        place = (round(x), middle - side // 2)
+        if entry.picture is not None:
+            items.append(Photo(*place, entry.picture))
+        else:
+            items.append(Swatch(*place, side, canvas.patch, entry.fill, entry.lines, entry.hatch))
+        items.append(Text(x + side + size * 0.45, middle, words, size, INK))
         x += wide + gap
-    notes = wrap(drawable(note), width - 2 * pad, size)
-    lines = row + 1 + len(notes)
-    strip = Image.new("RGB", (width, max(strip_height(canvas), lines * line + 2 * pad)), PANEL)
-    draw = ImageDraw.Draw(strip)
-    for entry, (x, row, words) in zip(entries, places, strict=True):
-        middle = pad + row * line + line // 2
-        strip.paste(entry.swatch, (round(x), middle - side // 2))
-        draw.text((x + side + size * 0.45, middle), words, fill=INK, font=font(size), anchor="lm")
+    notes = wrap(note, width - 2 * pad, size)
     for index, words in enumerate(notes):
-        middle = pad + (row + 1 + index) * line + line // 2
-        draw.text((pad, middle), words, fill=FAINT, font=font(size), anchor="lm")
-    return strip
+        middle = top + pad + (row + 1 + index) * line + line // 2
+        items.append(Text(pad, middle, words, size, FAINT))
+    return items, max(strip_height(canvas), (row + 1 + len(notes)) * line + 2 * pad)

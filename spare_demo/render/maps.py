@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from spare_demo.render.base import Rendered, Tokens, number, token_list, tokens_word
+from spare_demo.render.base import Tokens, number, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.difference import difference
+from spare_demo.render.display import Display
 from spare_demo.render.heatmap import Values, as_numbers, heatmap
 
 _FAVOURED = "The higher, the sooner it is picked, other things equal."
 
 
-def relevance_map(canvas: Canvas, values: Values) -> Rendered:
+def relevance_map(canvas: Canvas, values: Values) -> Display:
     """The raw cosine between each patch and the question, as page and files show it.
 
     values: (n,) raw cosines.
@@ -27,7 +30,7 @@ def relevance_map(canvas: Canvas, values: Values) -> Rendered:
 
 def leftover_map(
     canvas: Canvas, values: Values, label: str, kept: int, highest: float = 1.0
-) -> Rendered:
+) -> Display:
     """The share of each patch that the kept ones cannot reconstruct, on a scale from 0.
 
     Args:
@@ -46,10 +49,10 @@ def leftover_map(
     )
     half = int((shares > 0.5).sum())
     words = "No patch is" if half == 0 else "1 patch is" if half == 1 else f"{half} patches are"
-    return Rendered(drawn.image, f"{drawn.sentence} {words} more than half left over.")
+    return replace(drawn, sentence=f"{drawn.sentence} {words} more than half left over.")
 
 
-def weight_map(canvas: Canvas, values: Values, label: str) -> Rendered:
+def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
     """The text weight as a method used it.
 
     Args:
@@ -59,10 +62,10 @@ def weight_map(canvas: Canvas, values: Values, label: str) -> Rendered:
     weights = as_numbers(values)
     drawn = heatmap(canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED)
     place = canvas.where(int(weights.argmax()))
-    return Rendered(drawn.image, f"{drawn.sentence} The highest is at {place}.")
+    return replace(drawn, sentence=f"{drawn.sentence} The highest is at {place}.")
 
 
-def relevance_change_map(canvas: Canvas, change: Values) -> Rendered:
+def relevance_change_map(canvas: Canvas, change: Values) -> Display:
     """How the raw cosine moved from the first question to the second.
 
     change: (n,) second minus first. The scale is as long below zero as above.
@@ -78,16 +81,16 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Rendered:
     )
     more = int((values > 0).sum())
     mean = number(float(np.abs(values).mean()), scale=size)
-    return Rendered(
-        drawn.image,
+    sentence = (
         f"{drawn.sentence} {more} of {tokens_word(len(values))} moved towards the second question; "
-        f"the mean move is {mean}.",
+        f"the mean move is {mean}."
     )
+    return replace(drawn, sentence=sentence)
 
 
 def question_difference(
     canvas: Canvas, first: Tokens, second: Tokens, label: str, jaccard: float, chance: float
-) -> Rendered:
+) -> Display:
     """Which of a method's picks moved when another question was asked.
 
     Args:
@@ -100,9 +103,9 @@ def question_difference(
     n = canvas.grid.n
     a, b = set(token_list(first, n).tolist()), set(token_list(second, n).tolist())
     were = "was" if len(a & b) == 1 else "were"
-    return Rendered(
-        drawn.image,
+    sentence = (
         f"Of the {tokens_word(len(a))} that {label} kept for the first question, {len(a & b)} "
         f"{were} kept for the second too; {len(b - a)} came in their place. "
-        f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f}).",
+        f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f})."
     )
+    return replace(drawn, sentence=sentence)

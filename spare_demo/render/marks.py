@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
-from spare_demo.render.base import Colour, Flags
+from spare_demo.render.base import Colour, Flags, hex_of
+from spare_demo.render.canvas import Canvas
 
 Cells = NDArray[np.uint8]  # (rows, cols, patch, patch, 3), a view into the picture
 
@@ -56,3 +60,142 @@ def corner_hatch(cells: Cells, flags: Flags, colour: Colour) -> None:
     row, col = np.nonzero(flags.reshape(rows, cols))
     inside_y, inside_x = np.nonzero(pattern)
     cells[row[:, None], col[:, None], inside_y[None, :], inside_x[None, :]] = colour
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """A line along the inner edge of the flagged tokens of a canvas; see `outline`."""
+
+    canvas: Canvas
+    flags: Flags
+    colour: Colour
+    width: int
+    inset: int = 0
+
+    def paint(self, image: Image.Image, scale: int) -> None:
+        """Neighbours share one line."""
+        pixels = np.array(image)
+        flags = self.canvas.per_cell(self.flags)
+        outline(self.canvas.cells(pixels), flags, self.colour, self.width, self.inset)
+        image.paste(Image.fromarray(pixels))
+
+    def svg(self) -> str:
+        """A square for each token, in one path."""
+        shift = self.inset + self.width / 2
+        squares = []
+        for token in np.flatnonzero(self.flags):
+            x0, y0, x1, _ = self.canvas.rectangle(int(token))
+            side = x1 - x0 - 2 * shift
+            squares.append(f"M{x0 + shift:g} {y0 + shift:g}h{side:g}v{side:g}h{-side:g}z")
+        if not squares:
+            return ""
+        return (
+            f'<path d="{"".join(squares)}" fill="none" stroke="{hex_of(self.colour)}" '
+            f'stroke-width="{self.width}"/>'
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Hatch:
+    """Diagonal stripes in the top right corner of the flagged tokens of a canvas."""
+
+    canvas: Canvas
+    flags: Flags
+    colour: Colour
+
+    def paint(self, image: Image.Image, scale: int) -> None:
+        """See `corner_hatch`."""
+        pixels = np.array(image)
+        corner_hatch(self.canvas.cells(pixels), self.canvas.per_cell(self.flags), self.colour)
+        image.paste(Image.fromarray(pixels))
+
+    def svg(self) -> str:
+        """Two lines for each token, in one path."""
+        lines = []
+        for token in np.flatnonzero(self.flags):
+            _, y0, x1, _ = self.canvas.rectangle(int(token))
+            reach = self.canvas.patch * 0.4
+            for part in (reach, reach / 2):
+                lines.append(f"M{x1 - part:g} {y0}L{x1} {y0 + part:g}")
+        if not lines:
+            return ""
+        width = max(1, self.canvas.patch // 14)
+        return f'<path d="{"".join(lines)}" stroke="{hex_of(self.colour)}" stroke-width="{width}"/>'
+
+
+@dataclass(frozen=True, eq=False)
+class Fill:
+    """Colours over the flagged tokens of a canvas, through which the grey photo is seen.
+
+    colours: (n, 3). opacity: of the colours, 0 to 1.
+    """
+
+    canvas: Canvas
+    flags: Flags
+    colours: NDArray[np.uint8]
+    opacity: float
+
+    def paint(self, image: Image.Image, scale: int) -> None:
+        """A flat colour for each token."""
+        colours, (x, y) = self.canvas.spread(self.colours), self.canvas.origin
+        ground = self.canvas.grey.crop((x, y, x + colours.width, y + colours.height))
+        mask = self.canvas.spread(self.flags.astype(np.uint8) * 255)
+        image.paste(Image.blend(ground, colours, self.opacity), (x, y), mask)
+
+    def svg(self) -> str:
+        """A rect for each token."""
+        rects = []
+        for token in np.flatnonzero(self.flags):
+            x0, y0, x1, y1 = self.canvas.rectangle(int(token))
+            rects.append(
+                f'<rect x="{x0}" y="{y0}" width="{x1 - x0}" height="{y1 - y0}" '
+                f'fill="{hex_of(self.colours[token])}" fill-opacity="{self.opacity}"/>'
+            )
+        return "".join(rects)
+
+
+@dataclass(frozen=True)
+class Swatch:
+    """A square of the legend, which looks as a token does.
+
+    patch: side of a token. lines: (colour, width, inset) of each outline. hatch: its colour, None
+    for none.
+    """
+
+    x: int
+    y: int
+    side: int
+    patch: int
+    fill: Colour
+    lines: tuple[tuple[Colour, int, int], ...] = ()
+    hatch: Colour | None = None
+
+    def paint(self, image: Image.Image, scale: int) -> None:
+        """With the marks of tokens."""
+        pixels = np.full((self.side, self.side, 3), self.fill, np.uint8)
+        cell: Cells = pixels.reshape(1, 1, self.side, self.side, 3)
+        flag = np.ones(1, np.bool_)
+        if self.hatch is not None:
+            corner_hatch(cell, flag, self.hatch)
+        for colour, width, inset in self.lines:
+            outline(cell, flag, colour, width, inset)
+        image.paste(Image.fromarray(pixels), (self.x, self.y))
+
+    def svg(self) -> str:
+        """Squares within each other, and a triangle in the corner."""
+        x, y, side = self.x, self.y, self.side
+        parts = [
+            f'<rect x="{x}" y="{y}" width="{side}" height="{side}" fill="{hex_of(self.fill)}"/>'
+        ]
+        if self.hatch is not None:
+            far, reach = x + side, round(side * 0.6)
+            corner = f"{far - reach},{y} {far},{y} {far},{y + reach}"
+            parts.append(f'<polygon points="{corner}" fill="{hex_of(self.hatch)}"/>')
+        for colour, width, inset in self.lines:
+            shift = inset + width / 2
+            inner = f'width="{side - 2 * shift:g}" height="{side - 2 * shift:g}"'
+            parts.append(
+                f'<rect x="{x + shift:g}" y="{y + shift:g}" {inner} fill="none" '
+                f'stroke="{hex_of(colour)}" stroke-width="{width}"/>'
+            )
+        return "".join(parts)

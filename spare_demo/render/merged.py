@@ -6,25 +6,25 @@ import numpy as np
 import torch
 from PIL import Image
 
-from spare_demo.render.base import Colour, Flags, Rendered, Tokens, token_flags, tokens_word
+from spare_demo.render.base import Colour, Flags, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.display import Display, Item, Photo
 from spare_demo.render.heatmap import heatmap
 from spare_demo.render.legend import (
-    DROPPED,
     MIXED,
-    PHOTO,
     Entry,
-    below,
     ground_entries,
+    hatched_entry,
     legend,
-    swatch,
+    on_canvas,
+    outlined,
 )
-from spare_demo.render.marks import corner_hatch, line_width, outline
+from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.overlay import kept_overlay
 from spare_demo.tokens import Selection
 
 
-def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, label: str) -> Rendered:
+def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, label: str) -> Display:
     """`merged_overlay` where the selection says what it merged, else `kept_overlay`."""
     if selection.sources is None:
         return kept_overlay(canvas, selection.kept, colour, label)
@@ -33,7 +33,7 @@ def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, labe
 
 def merged_overlay(
     canvas: Canvas, sources: torch.Tensor, order: Tokens, colour: Colour, label: str
-) -> Rendered:
+) -> Display:
     """Outlined: patches that have a row of their own, hatched in the corner where others were
     mixed into it. Half bright: patches that are only mixed into rows of others. Dark: no part.
 
@@ -47,20 +47,20 @@ def merged_overlay(
     Raises:
         ValueError: indices out of range or repeated, or sources for another number of patches.
     """
-    picture, own, grown, mixed = merged_ground(canvas, sources, order)
-    pixels = np.array(picture)
-    cells = canvas.cells(pixels)
-    outline(cells, canvas.per_cell(own), colour, line_width(canvas.patch))
-    corner_hatch(cells, canvas.per_cell(grown), colour)
-
+    picture, own, grown, mixed = _ground(canvas, sources, order)
+    items: list[Item] = [
+        Photo(0, 0, picture),
+        Outline(canvas, own, colour, line_width(canvas.patch)),
+        Hatch(canvas, grown, colour),
+    ]
     n, rows = canvas.grid.n, len(sources)
     alone, without = int((own & ~grown).sum()), rows - int(own.sum())
     unused = n - int(own.sum()) - int(mixed.sum())
     entries = [
-        Entry(swatch(canvas, PHOTO, colour), f"as they are {alone}"),
-        Entry(swatch(canvas, PHOTO, colour, hatch=True), f"others mixed in {int(grown.sum())}"),
-        Entry(swatch(canvas, MIXED), f"only mixed in {int(mixed.sum())}"),
-        Entry(swatch(canvas, DROPPED), f"no part {unused}"),
+        outlined(canvas, f"as they are {alone}", colour),
+        hatched_entry(canvas, f"others mixed in {int(grown.sum())}", colour),
+        Entry(f"only mixed in {int(mixed.sum())}", MIXED),
+        Entry(f"no part {unused}"),
         *ground_entries(canvas),
     ]
     note = f"{label}: {rows} merged tokens of {n}"
@@ -71,10 +71,10 @@ def merged_overlay(
         f"with others mixed in, {without} of no single patch. {int(mixed.sum())} are only mixed "
         f"in, {unused} have no part."
     )
-    return Rendered(below(Image.fromarray(pixels), legend(canvas, entries, note)), sentence)
+    return on_canvas(canvas, items, legend(canvas, entries, note), sentence)
 
 
-def merged_ground(
+def _ground(
     canvas: Canvas, sources: torch.Tensor, order: Tokens
 ) -> tuple[Image.Image, Flags, Flags, Flags]:
     """What `merged_overlay` marks, and the picture below its marks.
@@ -99,7 +99,7 @@ def merged_ground(
     return Image.fromarray(pixels), own, grown, mixed
 
 
-def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> Rendered:
+def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> Display:
     """How much of each patch went into one merged row.
 
     Args:

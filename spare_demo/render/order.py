@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
-from PIL import Image, ImageDraw
+from collections.abc import Iterator
+from functools import partial
 
-from spare_demo.render.base import Colour, Rendered, Tokens, token_list, tokens_word
+import numpy as np
+
+from spare_demo.render.base import Colour, Tokens, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import hue_ramp
-from spare_demo.render.legend import FAINT, INK, PANEL, below, strip_height, strip_width, text_size
-from spare_demo.render.marks import line_width, outline
-from spare_demo.render.text import drawable, font, shorten
+from spare_demo.render.display import ColourBar, Display, Item, Photo, Text
+from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
+from spare_demo.render.marks import Fill, Outline, line_width
+from spare_demo.render.text import shorten
 
 NUMBERED = 64  # most picks that carry their rank; more would be a page of digits
 PICKED_OPACITY = 0.8  # of a picked token's colour
 
 
-def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Rendered:
+def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Display:
     """Picked tokens from dark (first) to light (last) in the method's hue, numbered while few.
 
     Args:
@@ -35,22 +38,13 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Ren
     fill, flags = np.zeros((n, 3), np.uint8), np.zeros(n, np.bool_)
     fill[picks], flags[picks] = shades, True
 
-    picture = canvas.dim.copy()
-    x, y = canvas.origin
-    colours = canvas.spread(fill)
-    place = (x, y, x + colours.width, y + colours.height)
-    blended = Image.blend(canvas.grey.crop(place), colours, PICKED_OPACITY)
-    picture.paste(blended, place, canvas.spread(flags.astype(np.uint8) * 255))
-    pixels = np.array(picture)
-    outline(
-        canvas.cells(pixels),
-        canvas.per_cell(flags),
-        (255, 255, 255),
-        max(1, line_width(canvas.patch) // 2),
-    )
-    picture = Image.fromarray(pixels)
+    items: list[Item] = [
+        Photo(0, 0, canvas.dim),
+        Fill(canvas, flags, fill, PICKED_OPACITY),
+        Outline(canvas, flags, (255, 255, 255), max(1, line_width(canvas.patch) // 2)),
+    ]
     if k <= NUMBERED:
-        _write_ranks(picture, canvas, picks.tolist(), shades)
+        items += _ranks(canvas, picks.tolist(), shades)
 
     sentence = f"{label} picked {k} of {tokens_word(n)}"
     if k:
@@ -62,34 +56,29 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Ren
                 if inside.size
                 else "; none lies in padding"
             )
-    return Rendered(below(picture, _ramp(canvas, colour, label, k)), sentence + ".")
+    return on_canvas(canvas, items, _strip(canvas, colour, label, k), sentence + ".")
 
 
-def _write_ranks(
-    picture: Image.Image, canvas: Canvas, picks: list[int], shades: np.ndarray
-) -> None:
-    draw = ImageDraw.Draw(picture)
+def _ranks(canvas: Canvas, picks: list[int], shades: np.ndarray) -> Iterator[Text]:
     size = max(6, round(canvas.patch * 0.5))
     for rank, (token, shade) in enumerate(zip(picks, shades, strict=True), start=1):
         x0, y0, x1, y1 = canvas.rectangle(token)
-        ink = (255, 255, 255) if shade.astype(float) @ (0.299, 0.587, 0.114) < 128 else (0, 0, 0)
-        centre = ((x0 + x1) / 2, (y0 + y1) / 2)
-        draw.text(centre, str(rank), fill=ink, font=font(size), anchor="mm")
+        dark = shade.astype(float) @ (0.299, 0.587, 0.114) < 128
+        ink = (255, 255, 255) if dark else (0, 0, 0)
+        yield Text((x0 + x1) / 2, (y0 + y1) / 2, str(rank), size, ink, "mm")
 
 
-def _ramp(canvas: Canvas, colour: Colour, label: str, k: int) -> Image.Image:
-    width, size = strip_width(canvas), text_size(canvas)
+def _strip(canvas: Canvas, colour: Colour, label: str, k: int) -> tuple[list[Item], int]:
+    width, size, y = strip_width(canvas), text_size(canvas), canvas.size[1]
     pad = round(size * 0.6)
-    strip = Image.new("RGB", (width, strip_height(canvas)), PANEL)
-    draw = ImageDraw.Draw(strip)
-    words = shorten(drawable(f"{label}: order of the {tokens_word(k)} kept"), width - 2 * pad, size)
-    draw.text((pad, round(size * 1.05)), words, fill=INK, font=font(size), anchor="lm")
-    if k < 2:
-        return strip
-    left, right, top, bottom = pad, width - pad, round(size * 1.9), round(size * 2.7)
-    shades = hue_ramp(colour, np.linspace(0, 1, right - left))[None]
-    strip.paste(Image.fromarray(shades).resize((right - left, bottom - top)), (left, top))
-    below_bar = bottom + size * 1.1
-    draw.text((left, below_bar), "first (1)", fill=FAINT, font=font(size), anchor="lm")
-    draw.text((right, below_bar), f"last ({k})", fill=FAINT, font=font(size), anchor="rm")
-    return strip
+    words = shorten(f"{label}: order of the {tokens_word(k)} kept", width - 2 * pad, size)
+    items: list[Item] = [Text(pad, y + round(size * 1.05), words, size, INK)]
+    if k > 1:
+        left, right, top, bottom = pad, width - pad, round(size * 1.9), round(size * 2.7)
+        below = y + bottom + size * 1.1
+        items += [
+            ColourBar(left, y + top, right, y + bottom, partial(hue_ramp, colour)),
+            Text(left, below, "first (1)", size, FAINT),
+            Text(right, below, f"last ({k})", size, FAINT, "rm"),
+        ]
+    return items, strip_height(canvas)

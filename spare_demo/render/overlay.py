@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-from PIL import Image
-
-from spare_demo.render.base import Colour, Rendered, Tokens, token_flags, tokens_word
+from spare_demo.render.base import Colour, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.legend import DROPPED, PHOTO, Entry, below, ground_entries, legend, swatch
-from spare_demo.render.marks import line_width, outline
+from spare_demo.render.display import Display, Item, Photo
+from spare_demo.render.legend import Entry, ground_entries, legend, on_canvas, outlined
+from spare_demo.render.marks import Outline, line_width
 
 
-def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Rendered:
+def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Display:
     """Kept patches as they are with a thin outline, dropped ones grey at 35 % brightness.
 
     Args:
@@ -25,13 +23,11 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Re
     """
     n = canvas.grid.n
     flags = token_flags(kept, n)
-    pixels = np.array(canvas.keep(flags))
-    outline(canvas.cells(pixels), canvas.per_cell(flags), colour, line_width(canvas.patch))
     count = int(flags.sum())
     padding = canvas.grid.padding.numpy()
     entries = [
-        Entry(swatch(canvas, PHOTO, colour), f"{label} kept {count}"),
-        Entry(swatch(canvas, DROPPED), f"dropped {n - count}"),
+        outlined(canvas, f"{label} kept {count}", colour),
+        Entry(f"dropped {n - count}"),
         *ground_entries(canvas),
     ]
     sentence, note = f"{label} kept {count} of {tokens_word(n)}", f"{count / n:.1%} of the tokens"
@@ -39,5 +35,8 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Re
         in_padding = int((flags & padding).sum())
         sentence += f"; {in_padding} of them {'lies' if in_padding == 1 else 'lie'} in padding"
         note += f", {in_padding} in padding"
-    image = below(Image.fromarray(pixels), legend(canvas, entries, note))
-    return Rendered(image, sentence + ".")
+    items: list[Item] = [
+        Photo(0, 0, canvas.keep(flags)),
+        Outline(canvas, flags, colour, line_width(canvas.patch)),
+    ]
+    return on_canvas(canvas, items, legend(canvas, entries, note), sentence + ".")

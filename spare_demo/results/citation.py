@@ -34,9 +34,9 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
     files: dict[str, bytes] = {"result.json": write_result(result).encode()}
     sentences: dict[str, str] = {}
     for drawing in drawings(result, panels):
-        files[f"{drawing.name}.png"] = png(drawing.drawn.image)
-        sentences[drawing.name] = drawing.drawn.sentence
-        files[f"{drawing.name}.svg"] = drawing.svg.encode()
+        files[f"{drawing.name}.png"] = png(drawing.display.image)
+        sentences[drawing.name] = drawing.display.sentence
+        files[f"{drawing.name}.svg"] = drawing.display.svg.encode()
     files["picture.png"] = png_bytes(result.photo)
     files["README.txt"] = _readme(result, sentences, link).encode()
     archive = io.BytesIO()

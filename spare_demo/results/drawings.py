@@ -14,6 +14,7 @@ from spare_demo.comparison.selections import Curve
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.render import (
     Canvas,
+    Display,
     Rendered,
     difference,
     kl_figure,
@@ -26,16 +27,8 @@ from spare_demo.render import (
     weight_map,
 )
 from spare_demo.render.base import PALETTE, Colour
-from spare_demo.render.card import Panel, card, card_svg
-from spare_demo.render.curve_files import CurveSheet, curve_sheet
-from spare_demo.render.svg import (
-    difference_svg,
-    kept_svg,
-    layer_svg,
-    map_svg,
-    merged_svg,
-    order_svg,
-)
+from spare_demo.render.card import Panel, card
+from spare_demo.render.curve_files import curves_display
 
 PANELS = {
     "comparison": "all answers side by side",
@@ -54,11 +47,10 @@ USUAL = ("kept", "relevance", "difference", "comparison", "reconstruction")
 
 
 class Drawing(NamedTuple):
-    """One picture of an export: its name, what `render` made of it, and the same as SVG."""
+    """One picture of an export, by its name."""
 
     name: str
-    drawn: Rendered
-    svg: str
+    display: Display
 
 
 def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Drawing]:
@@ -77,56 +69,31 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
     for label, selection in comparison.selections.items():
         named, title, colour = slugs[label], titles[label], colours[label]
         if "kept" in panels:
-            kept = selection_overlay(canvas, selection, colour, title)
-            if selection.sources is None:
-                words = kept_svg(canvas, selection.kept, colour, title, kept.sentence)
-            else:
-                order, sources = selection.order, selection.sources
-                words = merged_svg(canvas, sources, order, colour, title, kept.sentence)
-            yield Drawing(f"kept-{named}", kept, words)
+            yield Drawing(f"kept-{named}", selection_overlay(canvas, selection, colour, title))
         if "order" in panels:
-            drawn = pick_order(canvas, selection.order, colour, title)
-            words = order_svg(canvas, selection.order, colour, title, drawn.sentence)
-            yield Drawing(f"order-{named}", drawn, words)
+            yield Drawing(f"order-{named}", pick_order(canvas, selection.order, colour, title))
         weight = comparison.weights[label]
         if "weight" in panels and weight is not None:
-            drawn = weight_map(canvas, weight, title)
-            words = map_svg(canvas, weight, f"Text weight, {title}", None, drawn.sentence)
-            yield Drawing(f"weight-{named}", drawn, words)
+            yield Drawing(f"weight-{named}", weight_map(canvas, weight, title))
         left = comparison.leftover[label]
         if "leftover" in panels and left is not None:
-            drawn = leftover_map(canvas, left, title, len(selection), highest)
-            about = f"Share left over, {title} keeping {len(selection)}"
-            words = map_svg(canvas, left, about, (0.0, highest), drawn.sentence)
-            yield Drawing(f"leftover-{named}", drawn, words)
+            shares = leftover_map(canvas, left, title, len(selection), highest)
+            yield Drawing(f"leftover-{named}", shares)
     for label in comparison.plans if "kept" in panels else ():
-        for found in comparison.answers[label].layer_sets[1:]:
-            drawn = _layer_picture(comparison, canvas, label, found)
-            words = layer_svg(
-                canvas,
-                found.kept,
-                found.merged,
-                found.merged_rows,
-                colours[label],
-                titles[label],
-                drawn.sentence,
-            )
-            yield Drawing(f"kept-{slugs[label]}-from-layer-{found.layer + 1}", drawn, words)
-    relevance = comparison.relevance
-    if "relevance" in panels and relevance is not None:
-        drawn = relevance_map(canvas, relevance)
-        about = "Raw cosine between each patch and the question"
-        words = map_svg(canvas, relevance, about, None, drawn.sentence)
-        yield Drawing("relevance", drawn, words)
+        for layer_set in comparison.answers[label].layer_sets[1:]:
+            name = f"kept-{slugs[label]}-from-layer-{layer_set.layer + 1}"
+            yield Drawing(name, _layer_picture(comparison, canvas, label, layer_set))
+    if "relevance" in panels and comparison.relevance is not None:
+        yield Drawing("relevance", relevance_map(canvas, comparison.relevance))
     if "difference" in panels and len(comparison.selections) >= 2:
-        yield _difference(comparison, canvas)
+        yield Drawing("difference", _difference(comparison, canvas))
     if "comparison" in panels:
-        told = (comparison.question, _panels(comparison, canvas), _footer(comparison))
-        yield Drawing("comparison", card(*told), card_svg(*told))
+        columns, footer = _panels(comparison, canvas), _footer(comparison)
+        yield Drawing("comparison", card(comparison.question, columns, footer))
     yield from _curves(comparison, panels)
 
 
-def _difference(comparison: Result, canvas: Canvas) -> Drawing:
+def _difference(comparison: Result, canvas: Canvas) -> Display:
     n = comparison.visual_tokens
     (a, kept_a), (b, kept_b) = list(comparison.selections.items())[:2]
     # Merged rows cannot be compared patch by patch; the patches that they grew from can.
@@ -137,9 +104,7 @@ def _difference(comparison: Result, canvas: Canvas) -> Drawing:
     )
     shared = measures.jaccard(kept_a.kept, kept_b.kept, n)
     chance = measures.expected_jaccard(n, len(kept_a), len(kept_b))
-    drawn = difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
-    words = difference_svg(canvas, kept_a.kept, kept_b.kept, title_a, title_b, drawn.sentence)
-    return Drawing("difference", drawn, words)
+    return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
 
 
 def _coloured(comparison: Result) -> dict[str, Colour]:
@@ -193,7 +158,7 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
     return panels
 
 
-def _layer_picture(comparison: Result, canvas: Canvas, label: str, found: LayerSet) -> Rendered:
+def _layer_picture(comparison: Result, canvas: Canvas, label: str, found: LayerSet) -> Display:
     return layer_overlay(
         canvas,
         found.kept,
@@ -245,7 +210,7 @@ def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
     budget = comparison.budget
     if "reconstruction" in panels and (curves := comparison.reconstruction) is not None:
         random = curves.random
-        sheet = curve_sheet(
+        display = curves_display(
             curves.budgets,
             _series(comparison, curves.errors, len(curves.budgets)),
             (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
@@ -254,16 +219,12 @@ def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
             curve(comparison).sentence,
             curves.bound.tolist(),
         )
-        yield _curve_drawing("reconstruction", sheet)
+        yield Drawing("reconstruction", display)
     if "kl" in panels and (kl := comparison.kl) is not None:
         series = _series(comparison, kl.series, len(kl.budgets))
         sentence = kl_figure(kl.budgets, series, kl.random, budget).sentence
-        said = inside_note(_by_title(comparison), error=False)
-        sentence = f"{sentence} {said}".strip()
+        note = inside_note(_by_title(comparison), error=False)
+        sentence = f"{sentence} {note}".strip()
         y_title = "KL to the unpruned model (nats)"
-        sheet = curve_sheet(kl.budgets, series, kl.random, budget, y_title, sentence)
-        yield _curve_drawing("kl", sheet)
-
-
-def _curve_drawing(name: str, sheet: CurveSheet) -> Drawing:
-    return Drawing(name, Rendered(sheet.picture(), sheet.sentence), sheet.svg())
+        display = curves_display(kl.budgets, series, kl.random, budget, y_title, sentence)
+        yield Drawing("kl", display)

@@ -29,7 +29,7 @@ def write(
     same to hover over in reconstruction.html, and result.json. Raises OSError if the folder cannot
     be written, ValueError for a panel that is not one of `drawings.PANELS`.
     """
-    made = {f"{d.name}.png": png(d.drawn.image) for d in drawings(result, panels)}
+    made = {f"{d.name}.png": png(d.display.image) for d in drawings(result, panels)}
     if "reconstruction" in panels:
         made["reconstruction.html"] = _curve_page(result).encode()
     made["result.json"] = (text or write_result(result)).encode()

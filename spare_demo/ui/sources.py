@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.comparison.request import read_budget
-from spare_demo.render import BLUE, VERMILION, Rendered, layer_overlay, merged_overlay, source_map
+from spare_demo.render import BLUE, VERMILION, Display, layer_overlay, merged_overlay, source_map
 from spare_demo.render.base import Colour
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
@@ -85,7 +85,7 @@ def _in_layer(
     layer: float | None,
     colour: Colour,
     label: str,
-) -> Rendered | None:
+) -> Display | None:
     """What is merged in a layer of the language model; None where no layer merges, or unknown."""
     answer = visit.result.answers.get(slot)
     if answer is None or not any(found.merged_rows for found in answer.layer_sets):
@@ -103,7 +103,7 @@ def _in_layer(
     return source_map(visit.canvas, found.sources, int(token) - 1, where)
 
 
-def _figure(drawn: Rendered) -> str:
+def _figure(drawn: Display) -> str:
     picture = data_address(drawn.image, compress_level=3)
     words, (width, height) = escape(drawn.sentence), drawn.image.size
     return (

@@ -103,11 +103,11 @@ class Studies:
             )
             keys.append(panels.questions_key_html(bool(visit.canvas.grid.padding.any())))
         # Their own legends, made for paper, would be too small to read here.
-        bare = [picture.crop((0, 0, *visit.canvas.size)) for picture, _ in drawn]
-        figures = [
-            (data_address(picture, compress_level=3), sentence, key)
-            for picture, (_, sentence), key in zip(bare, drawn, keys, strict=True)
-        ]
+        figures = []
+        for display, key in zip(drawn, keys, strict=True):
+            bare = display.image.crop((0, 0, *visit.canvas.size))
+            address = data_address(bare, compress_level=3)
+            figures.append((address, display.sentence, key))
         correlation = moved.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
         yield {"second": panels.figures_html(figures, words)}

@@ -17,7 +17,7 @@ from spare_demo.cli.main import main
 from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
 from spare_demo.pruners import PRUNERS
-from spare_demo.render import Rendered
+from spare_demo.render import Display
 from spare_demo.render.card import Panel, card
 from spare_demo.results.drawings import PANELS
 
@@ -105,7 +105,7 @@ def test_methods_that_merge_are_drawn_and_recorded_as_merged(
     assert labels == ["spare", "visionzip (unmerged)", "spare (imported)"]
 
 
-def _card(headings: list[str], panels: list[Panel]) -> Rendered:
+def _card(headings: list[str], panels: list[Panel]) -> Display:
     headings += [panel.heading for panel in panels]
     return card("", panels, "")
 

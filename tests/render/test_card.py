@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from spare_demo.render import BLUE, VERMILION
-from spare_demo.render.card import Panel, card, card_svg
+from spare_demo.render.card import Panel, card
 from spare_demo.render.text import font, wrap
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,8 +68,8 @@ def test_text_is_wrapped_and_cut_to_its_room() -> None:
 
 def test_the_svg_has_the_same_words_pictures_and_sentence() -> None:
     told = ("How many <em>?", panels(5, "Sieben — 七"), "made by a test")
-    root = ET.fromstring(card_svg(*told))
     drawn = card(*told)
+    root = ET.fromstring(drawn.svg)
     assert root.find(f"{SVG}title").text == drawn.sentence  # type: ignore[union-attr]
     assert (int(root.attrib["width"]), int(root.attrib["height"])) == drawn.image.size
     words = [part.text for part in root.iter(f"{SVG}text")]

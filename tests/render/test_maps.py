@@ -11,7 +11,7 @@ from spare_demo.images.geometry import tiled
 from spare_demo.images.preprocess import fit
 from spare_demo.render import (
     Canvas,
-    Rendered,
+    Display,
     kl_figure,
     leftover_map,
     question_difference,
@@ -28,7 +28,7 @@ def canvas() -> Canvas:
     return Canvas(photo, fit(photo, 56, 14, "pad", (0, 0, 0))[1])
 
 
-def colours(canvas: Canvas, drawn: Rendered) -> np.ndarray:
+def colours(canvas: Canvas, drawn: Display) -> np.ndarray:
     """(16, 3) the colour in the middle of each token."""
     pixels = canvas.cells(np.array(drawn.image.crop((0, 0, *canvas.size))))
     return pixels[:, :, canvas.patch // 2, canvas.patch // 2].reshape(16, 3).astype(float)

@@ -11,7 +11,7 @@ from spare_demo.images.preprocess import fit
 from spare_demo.render import (
     BLUE,
     Canvas,
-    Rendered,
+    Display,
     kept_overlay,
     merged_overlay,
     selection_overlay,
@@ -83,7 +83,7 @@ def test_a_grown_patch_is_hatched_and_one_as_it_is_not(canvas: Canvas) -> None:
 
 
 def test_without_sources_it_is_the_usual_picture(canvas: Canvas) -> None:
-    plain: Rendered = selection_overlay(canvas, Selection([4, 2]), BLUE, "SPARE")
+    plain: Display = selection_overlay(canvas, Selection([4, 2]), BLUE, "SPARE")
     usual = kept_overlay(canvas, [2, 4], BLUE, "SPARE")
     assert plain.sentence == usual.sentence and plain.image.tobytes() == usual.image.tobytes()
 

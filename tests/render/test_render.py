@@ -117,7 +117,8 @@ def test_the_canvas_refuses_another_photo(wide):
 
 @pytest.mark.parametrize("kind", [list, torch.tensor, np.array])
 def test_overlay_kept_untouched_dropped_dimmed_padding_hatched(wide, kind):
-    picture, sentence = kept_overlay(wide, kind([INSIDE, PADDED]), BLUE, "SPARE")
+    display = kept_overlay(wide, kind([INSIDE, PADDED]), BLUE, "SPARE")
+    picture, sentence = display.image, display.sentence
     kept = interior(wide, picture.crop((0, 0, *wide.size)), INSIDE)
     np.testing.assert_array_equal(kept, interior(wide, wide.image, INSIDE))
     dropped = interior(wide, picture.crop((0, 0, *wide.size)), ALSO_INSIDE).astype(float)

@@ -13,19 +13,22 @@ import torch
 from PIL import Image
 
 from spare_demo.images.preprocess import fit
-from spare_demo.render import BLUE, VERMILION, Canvas, layer_overlay, merged_overlay
+from spare_demo.render import (
+    BLUE,
+    VERMILION,
+    Canvas,
+    Display,
+    difference,
+    heatmap,
+    kept_overlay,
+    layer_overlay,
+    merged_overlay,
+    pick_order,
+)
 from spare_demo.render.base import hex_of
 from spare_demo.render.colours import cividis
-from spare_demo.render.curve_files import CurveSheet, curve_sheet
+from spare_demo.render.curve_files import curves_display
 from spare_demo.render.legend import DROPPED, PHOTO
-from spare_demo.render.svg import (
-    difference_svg,
-    kept_svg,
-    layer_svg,
-    map_svg,
-    merged_svg,
-    order_svg,
-)
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "A <b> & “B”"
@@ -73,10 +76,12 @@ def test_merged(canvas: Canvas) -> None:
     sources[1, [5, 6, 7]] = torch.tensor([1, 0.5, 0.5])
     sources[2, [8, 9]] = 0.5
     drawn = merged_overlay(canvas, sources, [5, 3], VERMILION, ODD)
-    root = read(merged_svg(canvas, sources, [5, 3], VERMILION, ODD, drawn.sentence))
+    root = read(drawn.svg)
     assert outlined(root, canvas, "#d55e00") == {3, 5}
-    assert words(root) == [f"{ODD}: as they are 1", "others mixed in 1", "only mixed in 4",
-                           f"no part {canvas.grid.n - 6}"]  # fmt: skip
+    assert words(root)[:4] == [
+        *("as they are 1", "others mixed in 1", "only mixed in 4"),
+        f"no part {canvas.grid.n - 6}",
+    ]
     (title,) = root.iter(f"{SVG}title")
     assert title.text == drawn.sentence
     x0, y0, x1, y1 = canvas.rectangle(8)  # half bright in both
@@ -91,12 +96,13 @@ def test_merged(canvas: Canvas) -> None:
 
 
 def test_kept(canvas: Canvas) -> None:
-    root = read(kept_svg(canvas, [3, 9], BLUE, ODD, f"{ODD}."))
+    drawn = kept_overlay(canvas, [3, 9], BLUE, ODD)
+    root = read(drawn.svg)
     title = root.find(f"{SVG}title")
     assert title is not None
-    assert title.text == f"{ODD}."
+    assert title.text == drawn.sentence
     assert outlined(root, canvas, "#0072b2") == {3, 9}
-    assert words(root) == [f"{ODD} kept 2", "dropped 14"]
+    assert words(root)[:2] == [f"{ODD} kept 2", "dropped 14"]
     flags = np.zeros(16, bool)
     flags[[3, 9]] = True
     np.testing.assert_array_equal(ground(root), np.asarray(canvas.keep(flags)))
@@ -104,70 +110,72 @@ def test_kept(canvas: Canvas) -> None:
 
 def test_a_layer(canvas: Canvas) -> None:
     drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, ODD)
-    root = read(layer_svg(canvas, [0, 5], [5, 7, 9], 1, BLUE, ODD, drawn.sentence))
+    root = read(drawn.svg)
     assert outlined(root, canvas, "#0072b2") == {0, 5}
-    assert words(root) == [f"{ODD} still has 2", "merged 3 into 1 row", "dropped 12"]
+    assert words(root)[:3] == [f"{ODD} still has 2", "merged 3 into 1 row", "dropped 12"]
     (hatch,) = [p for p in root.iter(f"{SVG}path") if "L" in p.attrib["d"]]
-    squares = [r.attrib["fill"] for r in root.iter(f"{SVG}rect") if "stroke" in r.attrib]
-    assert squares == [hex_of(PHOTO), hex_of(DROPPED)]  # bright and dark, as on the picture
+    squares = [r.attrib["fill"] for r in root.iter(f"{SVG}rect") if r.attrib["fill"] != "none"]
+    bright, dark = hex_of(PHOTO), hex_of(DROPPED)  # as on the picture
+    assert squares[1:4] == [bright, dark, dark]
     corners = {canvas.rectangle(token)[2] for token in (7, 9)}
     assert {float(x) for x, _ in re.findall(r"L([\d.]+) ([\d.]+)", hatch.attrib["d"])} == corners
     (title,) = root.iter(f"{SVG}title")
     assert title.text == drawn.sentence
-    plain = read(layer_svg(canvas, [0], [], 0, BLUE, ODD, "x"))
-    assert words(plain) == [f"{ODD} still has 1", "dropped 15"]
+    plain = read(layer_overlay(canvas, [0], [], 0, 2, 6, BLUE, ODD).svg)
+    assert words(plain)[:2] == [f"{ODD} still has 1", "dropped 15"]
 
 
 def test_difference(canvas: Canvas) -> None:
-    root = read(difference_svg(canvas, [1, 2], [2, 5, 6], "SPARE", "CDPruner", "x"))
+    root = read(difference(canvas, [1, 2], [2, 5, 6], "SPARE", "CDPruner", 0.25, 0.1).svg)
     assert outlined(root, canvas, "#0072b2") == {1}
     assert outlined(root, canvas, "#d55e00") == {5, 6}
     assert outlined(root, canvas, "#ffffff") == {2}
-    assert words(root) == ["both 1", "only SPARE 1", "only CDPruner 2", "neither 12"]
+    assert words(root)[:4] == ["both 1", "only SPARE 1", "only CDPruner 2", "neither 12"]
     hatches = [p for p in root.iter(f"{SVG}path") if p.attrib.get("fill") is None]
     assert len(hatches) == 1
     assert hatches[0].attrib["d"].count("M") == 4  # two lines each
-    assert outlined(read(difference_svg(canvas, [], [], "a", "b", "x")), canvas, "#0072b2") == set()
+    none = read(difference(canvas, [], [], "a", "b", 1.0, 1.0).svg)
+    assert outlined(none, canvas, "#0072b2") == set()
 
 
 def test_order(canvas: Canvas) -> None:
-    root = read(order_svg(canvas, [9, 3, 4], VERMILION, "B", "x"))
+    root = read(pick_order(canvas, [9, 3, 4], VERMILION, "B").svg)
     filled = [r for r in root.iter(f"{SVG}rect") if r.attrib.get("fill-opacity") == "0.8"]
     corners = [(int(r.attrib["x"]), int(r.attrib["y"])) for r in filled]
-    assert corners == [canvas.rectangle(token)[:2] for token in (9, 3, 4)]
-    assert words(root) == ["1", "2", "3", "B: order of the 3 kept", "first (1)", "last (3)"]
-    assert "2" not in words(read(order_svg(canvas, [9], VERMILION, "B", "x")))
+    assert corners == [canvas.rectangle(token)[:2] for token in (3, 4, 9)]
+    assert words(root) == ["1", "2", "3", "B: order of the 3 tokens kept", "first (1)", "last (3)"]
+    assert "2" not in words(read(pick_order(canvas, [9], VERMILION, "B").svg))
 
 
 def test_map(canvas: Canvas) -> None:
     values = np.linspace(-0.1, 0.3, 16)
-    root = read(map_svg(canvas, values, ODD, None, "x"))
+    root = read(heatmap(canvas, values, ODD, "High is more.").svg)
     filled = [r for r in root.iter(f"{SVG}rect") if r.attrib.get("fill-opacity") == "0.55"]
     shades = [tuple(bytes.fromhex(r.attrib["fill"][1:])) for r in filled]
     np.testing.assert_array_equal(shades, cividis((values + 0.1) / 0.4))
-    assert words(root) == [ODD, "-0.100", "0", "mean +0.100", "+0.300"]
+    assert words(root) == [f"{ODD}. High is more.", "-0.100", "0", "mean +0.100", "+0.300"]
     np.testing.assert_array_equal(ground(root), np.asarray(canvas.grey))
     close = np.zeros(16)
     close[3] = 1.0
     places = [
         float(part.attrib["x"])
-        for part in read(map_svg(canvas, close, "t", None, "x")).iter(f"{SVG}text")
+        for part in read(heatmap(canvas, close, "t", "m.").svg).iter(f"{SVG}text")
     ]
     assert places[2] - places[1] > 3 * canvas.size[0] // 46  # the mean stands beside the zero
-    flat = words(read(map_svg(canvas, np.ones(16), "t", None, "x")))
-    assert flat == ["t", "mean 1.00"]
-    shared = words(read(map_svg(canvas, np.full(16, 0.5), "t", (0.0, 1.0), "x")))
-    assert shared == ["t", "0", "mean 0.50", "1.00"]
+    flat = words(read(heatmap(canvas, np.ones(16), "t", "m.").svg))
+    assert flat == ["t. m.", "1.00", "mean 1.00"]
+    shared = words(read(heatmap(canvas, np.full(16, 0.5), "t", "m.", (0.0, 1.0)).svg))
+    assert shared == ["t. m.", "0", "mean 0.50", "1.00"]
 
 
-def shown(bound: list[float] | None = None) -> CurveSheet:
+def shown(bound: list[float] | None = None) -> Display:
     series = {"SPARE": [1.0, 0.5, 0.0], "CDPruner": [0.8, 0.25, 0.0]}
     band = ([0.95, 0.65, 0.0], [0.8, 0.5, 0.0], [1.0, 0.7, 0.0])
-    return curve_sheet([1, 4, 16], series, band, 4, "relative error", "x", bound)
+    return curves_display([1, 4, 16], series, band, 4, "relative error", "x", bound)
 
 
 def test_curve() -> None:
-    root = read(shown([0.5, 0.1, 0.0]).svg())
+    root = read(shown([0.5, 0.1, 0.0]).svg)
     lines = {
         part.attrib["stroke"]: [
             tuple(float(v) for v in point.split(",")) for point in part.attrib["points"].split()
@@ -182,13 +190,13 @@ def test_curve() -> None:
     assert {"SPARE", "CDPruner", "random", "SVD bound", "k = 4", "16", "relative error"} <= set(
         words(root)
     )
-    assert "SVD bound" not in words(read(shown().svg()))
+    assert "SVD bound" not in words(read(shown().svg))
     with pytest.raises(ValueError, match="values for 1 budgets"):
-        curve_sheet([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "x")
+        curves_display([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "x")
 
 
 def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
-    pixels = np.asarray(shown([0.5, 0.1, 0.0]).picture())
+    pixels = np.asarray(shown([0.5, 0.1, 0.0]).image)
     assert pixels.shape == (1140, 2280, 3)
     # Half way from (64, 24) to (312, 172) of SPARE's line, in threefold pixels.
     assert tuple(pixels[98 * 3, 188 * 3]) == BLUE
@@ -206,7 +214,7 @@ def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
 
 def test_a_curve_of_zeros_is_drawn() -> None:
     zero = [0.0, 0.0]
-    assert "polyline" in curve_sheet([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x").svg()
+    assert "polyline" in curves_display([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x").svg
 
 
 def test_what_lies_around_the_tokens_is_in_the_legend_and_nothing_is_cut_off() -> None:
@@ -214,8 +222,8 @@ def test_what_lies_around_the_tokens_is_in_the_legend_and_nothing_is_cut_off() -
     photo = Image.fromarray(noise)
     padded = Canvas(photo, fit(photo, 84, 14, "pad", (0, 0, 0))[1])
     assert padded.grid.padding.any()
-    root = read(difference_svg(padded, [0, 7], [7, 20], "A", "B", "A sentence."))
-    assert words(root) == ["both 1", "only A 1", "only B 1", "neither 33", "padding"]
+    root = read(difference(padded, [0, 7], [7, 20], "A", "B", 0.3, 0.1).svg)
+    assert words(root)[:5] == ["both 1", "only A 1", "only B 1", "neither 33", "padding"]
     _, swatch = root.iter(f"{SVG}image")
     height, width = float(root.attrib["height"]), float(root.attrib["width"])
     for part in (*root.iter(f"{SVG}text"), *root.iter(f"{SVG}rect"), swatch):

@@ -54,8 +54,10 @@ def test_it_comes_back_as_it_was(result: Result) -> None:
     assert isinstance(methods["by hand"], SetByHand)
     assert methods["by hand"].picks.order.tolist() == [7, 2, 11]
     for ours, theirs in zip(drawings(saved.result, PANELS), drawings(result, PANELS), strict=True):
-        assert ours.name == theirs.name and ours.drawn.sentence == theirs.drawn.sentence
-        np.testing.assert_array_equal(np.asarray(ours.drawn.image), np.asarray(theirs.drawn.image))
+        assert ours.name == theirs.name and ours.display.sentence == theirs.display.sentence
+        np.testing.assert_array_equal(
+            np.asarray(ours.display.image), np.asarray(theirs.display.image)
+        )
 
 
 def test_a_result_from_a_file_holds_no_model_and_no_features(result: Result) -> None:

@@ -166,8 +166,8 @@ def test_a_written_result_opens_again(result: Result) -> None:
             assert (old.sources is None) == (new.sources is None)
             if old.sources is not None:
                 torch.testing.assert_close(new.sources, old.sources)
-    before = [(drawn.name, drawn.drawn.sentence) for drawn in drawings(result, ("kept",))]
-    assert before == [(drawn.name, drawn.drawn.sentence) for drawn in drawings(again, ("kept",))]
+    before = [(drawn.name, drawn.display.sentence) for drawn in drawings(result, ("kept",))]
+    assert before == [(drawn.name, drawn.display.sentence) for drawn in drawings(again, ("kept",))]
     told = json.loads(write_result(result))
     told["methods"]["fastv"]["name"] = "slowv"
     with pytest.raises(ValueError, match=r"slowv.*not in this version"):
@@ -247,10 +247,10 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
     assert again.kl is not None and again.kl.series == last.series
     (drawn,) = drawings(measured, ("kl",))
     assert "k of FastV is the average over layers; below 4 it has no schedule." in (
-        drawn.drawn.sentence
+        drawn.display.sentence
     )
     assert "k of SparseVLM is the average over layers as its paper counts it" in (
-        drawn.drawn.sentence
+        drawn.display.sentence
     )
     by_hand = explore(view, choose({"mine": PRUNERS["dart"].plan(view, 8)}))
     *_, points = kl_curves(deep_model, by_hand, whole)
@@ -260,7 +260,7 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
 def test_the_error_curve_says_why_it_leaves_them_out(result: Result) -> None:
     (drawn,) = drawings(result, ("reconstruction",))
     for title in ("FastV", "DART"):
-        assert f"{title} has no error of one set" in drawn.drawn.sentence
+        assert f"{title} has no error of one set" in drawn.display.sentence
     first = {label: result.methods[label] for label in ("fastv", "spare")}
     lines = {
         trace.name: (trace.line.color, list(trace.y))
