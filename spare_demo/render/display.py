@@ -166,15 +166,21 @@ class Text:
         image.paste(rotated, (round(x - rotated.width * 0.6), round(y - rotated.height / 2)))
 
     def svg(self) -> str:
-        """The words as they are, also in letters that Pillow's font lacks."""
+        """The words as they are, also in letters that Pillow's font lacks.
+
+        As wide as in the PNG, since the fonts of some machines would run out of the picture.
+        """
         place = f'x="{self.x:g}" y="{self.y:g}"'
         if self.upright:
             place = f'transform="translate({self.x:g} {self.y:g}) rotate(-90)"'
         side = {"l": "start", "m": "middle", "r": "end"}[self.anchor[0]]
-        middle = ' dominant-baseline="central"' if self.anchor[1] == "m" else ""
+        look = ' dominant-baseline="central"' if self.anchor[1] == "m" else ""
+        if drawable(self.words) == self.words and len(self.words) > 1:
+            width = font(self.size).getlength(self.words)
+            look += f' textLength="{width:.4g}" lengthAdjust="spacingAndGlyphs"'
         return (
             f'<text {place} font-size="{self.size}" fill="{hex_of(self.colour)}" '
-            f'text-anchor="{side}"{middle}>{escape(self.words)}</text>'
+            f'text-anchor="{side}"{look}>{escape(self.words)}</text>'
         )
 
 
