@@ -136,16 +136,16 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         ValueError: a variable that cannot be read; the message names it.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for item in fields(Settings):
         variable = f"SPARE_{item.name.upper()}"
         text = environment.get(variable, "").strip()
         if text:
             try:
-                found[item.name] = _read(item, text)
+                values[item.name] = _read(item, text)
             except ValueError as error:
                 raise ValueError(f"{variable} is {text!r}; it must be {error}.") from None
-    return found
+    return values
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

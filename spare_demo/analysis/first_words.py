@@ -36,9 +36,9 @@ def first_words(
         for token in share.topk(min(MOST, len(share))).indices.tolist():
             if token not in chosen:
                 chosen.append(token)
-    found = [
+    candidates = [
         Candidate(decode([token]).strip() or decode([token]), probabilities)
         for token in chosen
         for probabilities in [{label: float(share[token]) for label, share in shares.items()}]
     ]
-    return sorted(found, key=lambda candidate: -max(candidate.probabilities.values()))
+    return sorted(candidates, key=lambda candidate: -max(candidate.probabilities.values()))

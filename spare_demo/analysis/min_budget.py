@@ -36,12 +36,12 @@ class Sufficiency:
     @property
     def smallest(self) -> int:
         """The smallest budget tried from which on all budgets tried gave the unpruned answer."""
-        found = self.trials[-1].budget
+        budget = self.trials[-1].budget
         for trial in reversed(self.trials):
             if not trial.same:
                 break
-            found = trial.budget
-        return found
+            budget = trial.budget
+        return budget
 
     @property
     def below(self) -> int:
@@ -61,10 +61,10 @@ class Sufficiency:
     def sentence(self, title: str) -> str:
         """What was found, in words. title: the method's."""
         text = self.trials[-1].text
-        said = f"the unpruned answer “{text}”" if text else "the unpruned answer, which is empty,"
+        answer = f"the unpruned answer “{text}”" if text else "the unpruned answer, which is empty,"
         above = [trial for trial in self.trials if trial.budget >= self.smallest]
         start = (
-            f"{title}: from {self.smallest} of {self.trials[-1].budget} tokens on {said} stays, "
+            f"{title}: from {self.smallest} of {self.trials[-1].budget} tokens on {answer} stays, "
             f"at all {len(above)} budgets tried there"
         )
         if not self.below:
@@ -102,20 +102,20 @@ def find_sufficient(
         )
     trials = {n: Trial(n, whole.text, True)}
 
-    def known() -> Sufficiency:
+    def result() -> Sufficiency:
         return Sufficiency(tuple(trials[k] for k in sorted(trials)))
 
     def tried(k: int) -> Sufficiency:
         answer = model.answer(view, picks.prefix(k), max_new_tokens)
         trials[k] = Trial(k, answer.text, answer.text == whole.text)
-        return known()
+        return result()
 
     for k in [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]:
         yield tried(k)
-    while not (now := known()).done:
+    while not (now := result()).done:
         yield tried((now.below + now.smallest) // 2)
     if n == 1:
-        yield known()
+        yield result()
 
 
 def _listed(budgets: tuple[int, ...]) -> str:

@@ -212,10 +212,10 @@ def _report(result: Result) -> None:
         ],
     )
     print()
-    said = (
+    sentences = (
         cost_sentence(rows, titles),
         newline_sentence(result.answers),
         allocated_sentence(rows),
     )
-    for sentence in (*result.notes, *filter(None, said)):
+    for sentence in (*result.notes, *filter(None, sentences)):
         print(textwrap.fill(sentence, 96))

@@ -146,8 +146,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
             raise ValueError("No question could be asked. See the lines above.")
     # As the file has them, so that the same comes out whenever it is summed up.
     _, rows, places = load(arguments.out)
-    found = summarise(rows, places, arguments.reference, arguments.resamples)
-    _write(arguments, model, record, found)
+    summaries = summarise(rows, places, arguments.reference, arguments.resamples)
+    _write(arguments, model, record, summaries)
 
 
 def _tell(sentence: object) -> None:
@@ -190,9 +190,9 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
             "settings out."
         )
     # What is set goes into the label, so that every table and file says so.
-    told = {name: write_method(name, values, PRUNERS) for name, values in changes.items()}
-    names = [told.get(name, name) for name in names]
-    arguments.reference = told.get(arguments.reference, arguments.reference)
+    labels = {name: write_method(name, values, PRUNERS) for name, values in changes.items()}
+    names = [labels.get(name, name) for name in names]
+    arguments.reference = labels.get(arguments.reference, arguments.reference)
     chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
     return Experiment(
         methods=chosen,
@@ -249,21 +249,21 @@ def _write(
     arguments: argparse.Namespace,
     model: Model,
     record: dict[str, Any],
-    found: dict[str, Summary],
+    summaries: dict[str, Summary],
 ) -> None:
     """Tables on the terminal, and all of the folder's files; the report if asked for."""
-    for name, summary in found.items():
+    for name, summary in summaries.items():
         print(f"\n== {name} ==")
         for table in tables.all_tables(summary, middle(summary.budgets)):
             print(f"\n{table.text()}")
-    names = write_files(arguments.out, record, found)
+    names = write_files(arguments.out, record, summaries)
     if arguments.report:
         about = ""
         if model.name == "built-in":
             parameters = sum(p.numel() for p in model.hf.parameters())
             about = about_built_in(ASSETS / "built-in", parameters)
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
-        write_report(arguments.report, arguments.figures, about, record, found, command)
+        write_report(arguments.report, arguments.figures, about, record, summaries, command)
     print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")

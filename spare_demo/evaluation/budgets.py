@@ -20,12 +20,12 @@ def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
         ValueError: none, one that is not above zero, or numbers beside shares, which no axis can
             show together.
     """
-    found = sorted({_read(word) for word in words}, key=value)
-    if not found:
+    budgets = sorted({_read(word) for word in words}, key=value)
+    if not budgets:
         raise ValueError("Give at least one budget.")
-    if len({isinstance(budget, str) for budget in found}) > 1:
+    if len({isinstance(budget, str) for budget in budgets}) > 1:
         raise ValueError("Give all budgets as numbers of tokens, or all as shares such as 25%.")
-    return tuple(found)
+    return tuple(budgets)
 
 
 def read_cell(text: str) -> Budget:

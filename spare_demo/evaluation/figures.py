@@ -29,19 +29,19 @@ def all_figures(summary: Summary, budget: Budget) -> list[Figure]:
     """Every figure that the results have something for."""
     if not summary.methods:
         return []
-    found = [accuracy(summary)]
+    figures = [accuracy(summary)]
     if summary.numbers:
-        found.append(skills(summary, budget))
+        figures.append(skills(summary, budget))
     if any(method in summary.methods for method, _ in summary.error):
-        found.append(errors(summary))
+        figures.append(errors(summary))
     for name, title, chosen in (
         ("ablation", "SPARE without text, with anti- and with normal relevance", ABLATION),
         ("top-k", "The k tokens of highest or lowest relevance alone", TOP_K),
     ):
         there = [label for label in chosen if label in summary.methods]
         if len(there) > 1:
-            found.append(accuracy(summary, there, name, title))
-    return found
+            figures.append(accuracy(summary, there, name, title))
+    return figures
 
 
 def accuracy(
@@ -65,8 +65,8 @@ def accuracy(
 
 def errors(summary: Summary) -> Figure:
     """Reconstruction error of all methods that have one, against budget."""
-    known = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
-    series = tuple(_series(summary, label, summary.error, 1) for label in known)
+    measured = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
+    series = tuple(_series(summary, label, summary.error, 1) for label in measured)
     title = "Relative reconstruction error against tokens kept"
     chart = Lines(title, _axis(summary), "relative error", series, {})
     return Figure("reconstruction", chart, _sentence(chart))
@@ -91,9 +91,11 @@ def skills(summary: Summary, budget: Budget) -> Figure:
     return Figure("skills", chart, _sentence(chart))
 
 
-def _series(summary: Summary, label: str, found: Mapping[Column, Estimate], scale: float) -> Series:
-    there = [k for k in summary.budgets if (label, k) in found]
-    points = tuple(_point(value(k), found[label, k], scale) for k in there)
+def _series(
+    summary: Summary, label: str, estimates: Mapping[Column, Estimate], scale: float
+) -> Series:
+    there = [k for k in summary.budgets if (label, k) in estimates]
+    points = tuple(_point(value(k), estimates[label, k], scale) for k in there)
     return Series(title_of(label), points, summary.methods.index(label))
 
 

@@ -22,10 +22,10 @@ def write_files(
 
     Raises OSError if the folder cannot be written.
     """
-    told = {"settings": settings, "sets": as_json(summaries)}
+    data = {"settings": settings, "sets": as_json(summaries)}
     made = {
         "summary.md": _tables(summaries),
-        "summary.json": json.dumps(told, indent=2) + "\n",
+        "summary.json": json.dumps(data, indent=2) + "\n",
         "figures.html": _page(summaries),
     }
     for name, text in made.items():

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 import re
 
-from spare_demo.evaluation.sheets import LETTERS, Asked
+from spare_demo.evaluation.sheets import LETTERS, SheetQuestion
 
 _LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
 
 
-def is_right(prediction: str, asked: Asked) -> bool:
+def is_right(prediction: str, asked: SheetQuestion) -> bool:
     """Whether the prediction answers the question."""
-    said = _plain(prediction)
+    given = _plain(prediction)
     right = {_plain(answer) for answer in asked.answers}
     if not asked.choices:
-        return said in right
+        return given in right
     choices = [_plain(choice) for choice in asked.choices]
-    if said in choices:
-        return said in right
+    if given in choices:
+        return given in right
     named = _LETTER.fullmatch(prediction.strip())
     if named is None:
         return False

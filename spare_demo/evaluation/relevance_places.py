@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spare_demo.evaluation.sheets import Asked
+from spare_demo.evaluation.sheets import SheetQuestion
 from spare_demo.models import Model, Picture
 from spare_demo.relevance import RelevanceOptions, TextPieces, aggregate, raw_cosine
 from spare_demo.scenes import draw
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 def places(
-    model: Model, picture: Picture, scene: Scene, asked: Asked, text: TextPieces
+    model: Model, picture: Picture, scene: Scene, asked: SheetQuestion, text: TextPieces
 ) -> list[tuple[int, float, float, float, float, float]]:
     """Of each layer: the layer, mean cosines on things asked about, on others and on none, and the
     chances that one asked about exceeds the background, and other things.
@@ -26,7 +26,7 @@ def places(
     owner = owners(scene, picture.grid.boxes.numpy())
     on_asked = np.isin(owner, asked.things)
     on_others, on_none = (owner >= 0) & ~on_asked, owner < 0
-    found = []
+    rows = []
     for layer in LAYERS:
         tokens = model.ask(picture, asked.question, RelevanceOptions(layer, text)).tokens
         cosine = aggregate(raw_cosine(*tokens.clip_pair())).cpu().numpy()
@@ -34,8 +34,8 @@ def places(
         means = [float(part.mean()) if len(part) else float("nan") for part in parts]
         mean_asked, mean_others, mean_none = means
         over_none, over_others = chance_above(parts[0], parts[2]), chance_above(parts[0], parts[1])
-        found.append((layer, mean_asked, mean_others, mean_none, over_none, over_others))
-    return found
+        rows.append((layer, mean_asked, mean_others, mean_none, over_none, over_others))
+    return rows
 
 
 def owners(scene: Scene, boxes: Floats) -> NDArray[np.int64]:
@@ -44,12 +44,12 @@ def owners(scene: Scene, boxes: Floats) -> NDArray[np.int64]:
     boxes: (n, 4) x0, y0, x1, y1 in pixels of the scene; outside it there is background.
     """
     seen = draw.thing_at_each_pixel(scene)
-    found = np.full(len(boxes), -1)
+    numbers = np.full(len(boxes), -1)
     for i, (x0, y0, x1, y1) in enumerate(np.rint(boxes).astype(int)):
         part = seen[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
         if part.size:
-            found[i] = np.bincount(part.ravel()).argmax() - 1
-    return found
+            numbers[i] = np.bincount(part.ravel()).argmax() - 1
+    return numbers
 
 
 def chance_above(a: Floats, b: Floats) -> float:

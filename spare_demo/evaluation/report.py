@@ -59,29 +59,29 @@ _SETS = {
 def findings(summary: Summary, budget: Budget) -> list[str]:
     """What the results say, whoever wins."""
     full = summary.accuracy[UNPRUNED, summary.tokens]
-    said = [f"With all {summary.whole} {share(full)} of the answers are right."]
+    sentences = [f"With all {summary.whole} {share(full)} of the answers are right."]
     if blank := summary.accuracy.get((BLANK, summary.tokens)):
-        said.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
+        sentences.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
     if summary.methods:
-        said += [_best(summary, k) for k in summary.budgets if _answered(summary, k)]
+        sentences += [_best(summary, k) for k in summary.budgets if _answered(summary, k)]
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
-            said.append(f"{words(k)} at random lose {lost:.1f} points against all of them.")
+            sentences.append(f"{words(k)} at random lose {lost:.1f} points against all of them.")
     if {"spare", "cdpruner"} <= set(summary.methods):
-        said.append(_between(summary, "spare", "cdpruner"))
-    said += _text_guidance(summary, budget)
-    said += [_where(layer, found) for layer, found in summary.places.items()]
-    return [sentence for sentence in said if sentence]
+        sentences.append(_between(summary, "spare", "cdpruner"))
+    sentences += _text_guidance(summary, budget)
+    sentences += [_where(layer, found) for layer, found in summary.places.items()]
+    return [sentence for sentence in sentences if sentence]
 
 
 def _best(summary: Summary, k: Budget) -> str:
-    found = _answered(summary, k)
-    best = max(found, key=lambda m: found[m].value)
-    near = [m for m in found if m != best and found[m].high >= found[best].low]
+    answered = _answered(summary, k)
+    best = max(answered, key=lambda m: answered[m].value)
+    near = [m for m in answered if m != best and answered[m].high >= answered[best].low]
     also = "; ".join(title_of(m) for m in near)
     rest = f" Intervals that overlap with its own: {also}." if near else ""
-    return f"At {words(k)} {title_of(best)} is right most often, {share(found[best])}.{rest}"
+    return f"At {words(k)} {title_of(best)} is right most often, {share(answered[best])}.{rest}"
 
 
 def _answered(summary: Summary, k: Budget) -> dict[str, Estimate]:
@@ -103,32 +103,34 @@ def _between(summary: Summary, a: str, b: str) -> str:
 
 
 def _text_guidance(summary: Summary, budget: Budget) -> list[str]:
-    said = []
+    sentences = []
     for chosen in (figures.ABLATION, ("anti-relevance", "normal-relevance")):
         there = [m for m in chosen if (m, budget) in summary.accuracy]
         if len(there) > 1:
             parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in there]
-            said.append(f"Text guidance at {words(budget)}: {'; '.join(parts)}.")
-    return said
+            sentences.append(f"Text guidance at {words(budget)}: {'; '.join(parts)}.")
+    return sentences
 
 
-def _where(layer: int, found: Mapping[str, Estimate]) -> str:
+def _where(layer: int, values: Mapping[str, Estimate]) -> str:
     name = {-2: "penultimate", -1: "last"}.get(layer, str(layer))
-    over = found.get("asked_over_background")
+    over = values.get("asked_over_background")
     if over is None:
         return ""
     verdict = "neither on the things asked about nor off them"
     if over.apart_from(0.5):
         on = over.value > 0.5
         verdict = f"{'on' if on else 'off'} the things asked about"
-        if on != (found["asked"].value > found["background"].value):  # a few patches far from most
+        if on != (
+            values["asked"].value > values["background"].value
+        ):  # a few patches far from most
             verdict += f" by rank, though {'lower' if on else 'higher'} there in the mean"
-    others = found.get("asked_over_others")
-    beside = f" and of {plain(others)} over other things" if others else ""
+    others = values.get("asked_over_others")
+    versus_others = f" and of {plain(others)} over other things" if others else ""
     return (
         f"Relevance from the {name} layer: high raw cosine falls {verdict}: mean "
-        f"{plain(found['asked'])} there, {plain(found.get('background'))} on the background; "
-        f"AUC of {plain(over)} over the background{beside}."
+        f"{plain(values['asked'])} there, {plain(values.get('background'))} on the background; "
+        f"AUC of {plain(over)} over the background{versus_others}."
     )
 
 

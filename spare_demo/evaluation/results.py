@@ -210,7 +210,7 @@ def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
         return [], False
     names = [field.name for field in fields(kind)]
     types = [_READ[str(field.type)] for field in fields(kind)]
-    found: list[T] = []
+    records: list[T] = []
     # No translation of line ends: an answer may hold any of them.
     text = file.read_bytes().decode("utf-8", errors="replace")
     table = list(csv.reader(io.StringIO(text, newline="")))
@@ -228,8 +228,8 @@ def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
         except ValueError:
             torn = True
             continue
-        found.append(kind(*values))
-    return found, torn
+        records.append(kind(*values))
+    return records, torn
 
 
 def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -> None:
@@ -245,9 +245,9 @@ def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -
 
 def _replace(file: Path, text: str) -> None:
     """Write a file such that it is never there in part."""
-    beside = file.with_suffix(file.suffix + ".new")
-    beside.write_text(text, encoding="utf-8", newline="")
-    os.replace(beside, file)
+    temporary = file.with_suffix(file.suffix + ".new")
+    temporary.write_text(text, encoding="utf-8", newline="")
+    os.replace(temporary, file)
 
 
 def _lock(folder: Path) -> Any:

@@ -22,7 +22,7 @@ from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.budgets import Budget, as_share, size, value
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.results import BLANK, Key, Place, Row
-from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet
+from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
 from spare_demo.pruners import LayerPlan, Method
@@ -164,13 +164,13 @@ def _measure(model: Model, sheet: Sheet, photo: Image.Image, experiment: Experim
             trials.append(_Trial(number, BLANK, n, nothing, None, float("nan")))
         if sheet.scene is not None and model.text_tower is not None:
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
-            places += [Place(sheet.set, sheet.picture, number, *found) for found in where_of]
-    said = model.answer_many([(t.view, t.selection) for t in trials], experiment.max_new_tokens)
-    unpruned = {t.number: s for t, s in zip(trials, said, strict=True) if t.method == UNPRUNED}
+            places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
+    replies = model.answer_many([(t.view, t.selection) for t in trials], experiment.max_new_tokens)
+    unpruned = {t.number: s for t, s in zip(trials, replies, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])
-    kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in said])).tolist()
+    kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in replies])).tolist()
     rows = []
-    for trial, answer, divergence in zip(trials, said, kl, strict=True):
+    for trial, answer, divergence in zip(trials, replies, kl, strict=True):
         asked = sheet.questions[trial.number]
         rows.append(
             Row(
@@ -227,18 +227,18 @@ class _Picks:
             ]
             plans = [method.plan(view, k) for k in met]
             return [(b, plan, float("nan")) for b, plan in zip(budgets, plans, strict=True)]
-        found: list[_Pick]
+        picks: list[_Pick]
         if method.nested:
             most = self._most(label, view)
             chosen = [most.prefix(k) for k in sizes]
             errors = measures.reconstruction_curve(self.x, most.order, sizes, relative=True)
-            found = list(zip(budgets, chosen, errors.tolist(), strict=True))
+            picks = list(zip(budgets, chosen, errors.tolist(), strict=True))
         else:
             chosen = [method.select(tokens, k) for k in sizes]
-            found = [(b, s, self._error(s)) for b, s in zip(budgets, chosen, strict=True)]
+            picks = [(b, s, self._error(s)) for b, s in zip(budgets, chosen, strict=True)]
         if not method.needs_text:
-            self.known[label] = found
-        return found
+            self.known[label] = picks
+        return picks
 
     def _most(self, label: str, view: View) -> Selection:
         """A nested method's picks for the largest budget; greedy methods pick all together."""
@@ -267,25 +267,27 @@ def picture_seed(seed: int, which: str, picture: str) -> int:
 
 def _drawing_anew(methods: Mapping[str, Method], sheet: Sheet) -> dict[str, Method]:
     """Methods that draw at random draw other tokens on every picture, the same in every run."""
-    found: dict[str, Any] = dict(methods)
-    for label, method in found.items():
+    seeded: dict[str, Any] = dict(methods)
+    for label, method in seeded.items():
         if method.seeded:
             seed = picture_seed(method.seed, sheet.set, sheet.picture)
-            found[label] = dataclasses.replace(method, seed=seed)
-    return found
+            seeded[label] = dataclasses.replace(method, seed=seed)
+    return seeded
 
 
-def _ask(model: Model, picture: Picture, asked: Asked, experiment: Experiment) -> tuple[View, View]:
+def _ask(
+    model: Model, picture: Picture, asked: SheetQuestion, experiment: Experiment
+) -> tuple[View, View]:
     """As the language model is asked, and as the methods are told: without any instruction."""
-    told = model.ask(picture, asked.question, experiment.relevance, experiment.together)
+    view = model.ask(picture, asked.question, experiment.relevance, experiment.together)
     lines = [asked.question]
     if asked.choices:
         lines.append(LETTER_INSTRUCTION)
     if experiment.instruction:
         lines.append(experiment.instruction)
     if len(lines) == 1:
-        return told, told
-    return model.ask(picture, "\n".join(lines), experiment.relevance, experiment.together), told
+        return view, view
+    return model.ask(picture, "\n".join(lines), experiment.relevance, experiment.together), view
 
 
 def _blank(model: Model, size: tuple[int, int]) -> Image.Image:

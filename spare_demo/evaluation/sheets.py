@@ -24,7 +24,7 @@ OWN_DATA = "data"
 
 
 @dataclass(frozen=True)
-class Asked:
+class SheetQuestion:
     """One question of a picture.
 
     Attributes:
@@ -62,7 +62,7 @@ class Sheet:
 
     set: str
     picture: str
-    questions: tuple[Asked, ...]
+    questions: tuple[SheetQuestion, ...]
     open: Callable[[], Image.Image]
     scene: Scene | None = None
     where: str = ""
@@ -79,7 +79,8 @@ def drawn(which: str, questions: int) -> Iterator[Sheet]:
     """
     for sample in samples(which, questions):
         asked = tuple(
-            Asked(q.text, (q.answer,), (), " + ".join(q.skills), q.things) for q in sample.questions
+            SheetQuestion(q.text, (q.answer,), (), " + ".join(q.skills), q.things)
+            for q in sample.questions
         )
         picture = functools.partial(draw.draw, sample.scene)
         where = f"scene {sample.seed} of {which}"
@@ -105,7 +106,7 @@ def read_lines(
         BadLine: a line that is malformed, or whose picture is missing.
         OSError: the file cannot be read. ValueError: nothing usable is in it.
     """
-    pictures: dict[str, list[Asked]] = {}
+    pictures: dict[str, list[SheetQuestion]] = {}
     lines: dict[str, int] = {}
     for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
         if not line.strip():
@@ -139,14 +140,14 @@ def read_lines(
 def digest(sheets: Sequence[Sheet]) -> str:
     """A fingerprint of what is asked and what is right, in order; pictures count by their name,
     drawn ones by their scene."""
-    known = [
+    contents = [
         (s.set, s.picture, repr(s.scene), [(q.question, q.answers) for q in s.questions])
         for s in sheets
     ]
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:16]
 
 
-def _read_line(line: bytes) -> tuple[str, Asked]:
+def _read_line(line: bytes) -> tuple[str, SheetQuestion]:
     try:
         entry = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -163,7 +164,7 @@ def _read_line(line: bytes) -> tuple[str, Asked]:
         if not 2 <= len(choices) <= len(LETTERS):
             raise ValueError(f"choices must be 2 to {len(LETTERS)} texts")
         answers = tuple(_choice(answer, choices) for answer in answers)
-    return image, Asked(text, answers, choices, category)
+    return image, SheetQuestion(text, answers, choices, category)
 
 
 def _text(entry: dict[str, Any], field: str) -> str:

@@ -200,13 +200,13 @@ class _Table:
         """Each method's mean minus the reference's at the same budget, draw by draw."""
         counts, value, drawn = self._drawn(values, [True] * len(values))
         place = {column: i for i, column in enumerate(self.columns)}
-        found = {}
+        estimates = {}
         for (method, k), i in place.items():
             j = place.get((reference, k))
             if method in methods and method != reference and j is not None:
                 apart = drawn[:, i] - drawn[:, j]
-                found[method, k] = _estimate(value[i] - value[j], apart, int(counts[i]))
-        return found
+                estimates[method, k] = _estimate(value[i] - value[j], apart, int(counts[i]))
+        return estimates
 
     def _drawn(
         self, values: Sequence[float], chosen: Sequence[bool]
@@ -226,30 +226,30 @@ PLACE_FIELDS = ("asked", "others", "background", "asked_over_background", "asked
 
 
 def _places(places: Sequence[Place], draws: _Draws) -> dict[int, dict[str, Estimate]]:
-    found: dict[int, dict[str, Estimate]] = {}
+    layers: dict[int, dict[str, Estimate]] = {}
     for layer in sorted({place.layer for place in places}):
         here = [place for place in places if place.layer == layer]
         values = np.array([[getattr(place, name) for name in PLACE_FIELDS] for place in here])
-        known = np.isfinite(values)
+        finite = np.isfinite(values)
         sums = np.zeros((len(draws.index), len(PLACE_FIELDS)))
         counts = np.zeros_like(sums)
         rows = [draws.index[place.picture] for place in here]
-        np.add.at(sums, rows, np.where(known, values, 0.0))
-        np.add.at(counts, rows, known.astype(np.float64))
+        np.add.at(sums, rows, np.where(finite, values, 0.0))
+        np.add.at(counts, rows, finite.astype(np.float64))
         value, drawn = draws.means(sums, counts)
-        found[layer] = {
+        layers[layer] = {
             name: _estimate(value[i], drawn[:, i], int(counts[:, i].sum()))
             for i, name in enumerate(PLACE_FIELDS)
             if counts[:, i].sum()
         }
-    return found
+    return layers
 
 
 def as_json(summaries: Mapping[str, Summary]) -> dict[str, object]:
     """All figures as JSON takes them."""
 
-    def cells(found: Mapping[Column, Estimate]) -> list[dict[str, object]]:
-        return [{"method": m, "budget": k, **vars(e)} for (m, k), e in found.items()]
+    def cells(estimates: Mapping[Column, Estimate]) -> list[dict[str, object]]:
+        return [{"method": m, "budget": k, **vars(e)} for (m, k), e in estimates.items()]
 
     return {
         name: {

@@ -95,9 +95,9 @@ def differences(summary: Summary) -> Table | None:
     enough = summary.pictures >= _FEW
 
     def cell(column: Column) -> str:
-        found = summary.difference.get(column)
-        star = "*" if enough and found and found.apart_from(0) else ""
-        return percent(found, signed=True) + star
+        estimate = summary.difference.get(column)
+        star = "*" if enough and estimate and estimate.apart_from(0) else ""
+        return percent(estimate, signed=True) + star
 
     return Table(
         f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
@@ -189,13 +189,13 @@ def places(summary: Summary) -> Table | None:
 
 def all_tables(summary: Summary, budget: Budget) -> list[Table]:
     """Every table that the results have something for."""
-    found = [nothing_pruned(summary)]
+    tables = [nothing_pruned(summary)]
     if summary.methods:
         optional = [differences(summary), by_number(summary, budget), by_skill(summary, budget)]
-        found += [accuracy(summary), *(table for table in optional if table)]
-        found += [errors(summary), divergences(summary)]
+        tables += [accuracy(summary), *(table for table in optional if table)]
+        tables += [errors(summary), divergences(summary)]
     relevance = places(summary)
-    return [*found, *([relevance] if relevance else [])]
+    return [*tables, *([relevance] if relevance else [])]
 
 
 def _intervals(summary: Summary) -> str:

@@ -164,4 +164,6 @@ class Answer:
 
     def set_at(self, layer: int) -> LayerSet | None:
         """Which visual tokens a layer got; None where all layers got the same."""
-        return next((found for found in self.layer_sets[::-1] if found.layer <= layer), None)
+        return next(
+            (layer_set for layer_set in self.layer_sets[::-1] if layer_set.layer <= layer), None
+        )

@@ -241,7 +241,7 @@ class Model(Answering):
 
     @property
     def closed(self) -> bool:
-        """Whether it was put away; see `close`."""
+        """Whether it was unloaded; see `close`."""
         return self._passes.closed
 
     @property

@@ -169,16 +169,16 @@ class Method(ABC):
         for field in dataclasses.fields(method):
             choices = field.metadata.get("choices")
             value = getattr(self, field.name)
-            said = f"{field.name}={value!r} is not a setting of {type(self).__name__}."
+            problem = f"{field.name}={value!r} is not a setting of {type(self).__name__}."
             if choices and value not in choices:
-                raise ValueError(f"{said} Choose one of: {', '.join(choices)}.")
+                raise ValueError(f"{problem} Choose one of: {', '.join(choices)}.")
             if field.metadata.get("limits"):
                 low, high = field.metadata["limits"]
                 whole = isinstance(low, int)
                 number = isinstance(value, int if whole else int | float)
                 if isinstance(value, bool) or not number or not low <= value <= high:
                     kind = "whole number" if whole else "number"
-                    raise ValueError(f"{said} Choose a {kind} from {low} to {high}.")
+                    raise ValueError(f"{problem} Choose a {kind} from {low} to {high}.")
 
 
 class Pruner(Method):

@@ -124,8 +124,8 @@ def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
     merit = merit / scale.masked_fill(scale == 0, 1.0)
 
     run = _round(rows, start, merit, k)
-    if bool((run.stood < k).any()):
-        for i, v in (run.stood < k).nonzero().tolist():
+    if bool((run.num_valid_steps < k).any()):
+        for i, v in (run.num_valid_steps < k).nonzero().tolist():
             _finish(rows[v], merit[i, v], run, i, v)
     margin = (1 - run.second / run.value.masked_fill(run.value == 0, 1.0)).clamp(0, 1)
     return Picks(
@@ -136,16 +136,16 @@ def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
 
 
 class Run(NamedTuple):
-    """The steps of a round; (m, b, k) each, `stood` (m, b).
+    """The steps of a round; (m, b, k) each, `num_valid_steps` (m, b).
 
     order: what was picked. value: merit_i * u_i of it. second: the second largest value.
-    stood: how many of the first steps are right; what follows them means nothing.
+    num_valid_steps: how many of the first steps are right; what follows them means nothing.
     """
 
     order: Tensor
     value: Tensor
     second: Tensor
-    stood: Tensor
+    num_valid_steps: Tensor
 
 
 def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
@@ -155,10 +155,10 @@ def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
         found = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
     if found is None:
         found = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
-    return Run(*found, _stood(*found[:2], merit * start))
+    return Run(*found, _num_valid_steps(*found[:2], merit * start))
 
 
-def _stood(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
+def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
     """How many of the first t steps are right: (m, b) from (m, b, t) twice and reach (m, b, n).
 
     A step is, where something independent was left, and where what it picked is worth more than
@@ -176,7 +176,7 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
     rows: (n, d) the unit rows; merit: (n,).
     """
     order, value, second = (part[i, v] for part in run[:3])
-    k, done = len(order), int(run.stood[i, v])
+    k, done = len(order), int(run.num_valid_steps[i, v])
     fresh = order[:done]  # picks since the rows were last taken anew
     merit = merit.clone()
     while done < k:
@@ -187,12 +187,12 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
         if not bool((alive > 0).any()):
             break
         more = _round(rows[None], start[None], alive[None, None], k - done)
-        stood = int(more.stood)
-        fresh = more.order[0, 0, :stood]
-        order[done : done + stood] = fresh
-        value[done : done + stood] = more.value[0, 0, :stood]
-        second[done : done + stood] = more.second[0, 0, :stood]
-        done += stood
+        num_valid_steps = int(more.num_valid_steps)
+        fresh = more.order[0, 0, :num_valid_steps]
+        order[done : done + num_valid_steps] = fresh
+        value[done : done + num_valid_steps] = more.value[0, 0, :num_valid_steps]
+        second[done : done + num_valid_steps] = more.second[0, 0, :num_valid_steps]
+        done += num_valid_steps
     left = merit.index_fill(0, order[:done], -1.0).sort(descending=True, stable=True).indices
     order[done:] = left[: k - done]
     value[done:] = second[done:] = 0.0

@@ -28,7 +28,7 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
 
     Raises ValueError, with a sentence to show, for anything that is no setting of `methods`.
     """
-    found: Changes = {}
+    changes: Changes = {}
     for text in texts:
         path, equals, value = text.partition("=")
         name, dot, field = path.strip().rpartition(".")
@@ -40,10 +40,10 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
         if name not in methods:
             raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
         read = read_value(methods[name], field, value.strip())
-        found.setdefault(name, {})[field] = read
-    for name, changes in found.items():
-        configured(methods[name], changes)  # refuses what is out of range before anything runs
-    return found
+        changes.setdefault(name, {})[field] = read
+    for name, values in changes.items():
+        configured(methods[name], values)  # refuses what is out of range before anything runs
+    return changes
 
 
 def read_method(text: str, methods: Mapping[str, Any]) -> Any:
@@ -61,17 +61,17 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
 def write_method(name: str, values: Mapping[str, Any], methods: Mapping[str, Any]) -> str:
     """What `read_method` reads: the name, and the values that are not the usual ones."""
     usual = methods[name]
-    told = [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
-    return f"{name}:{','.join(told)}" if told else name
+    changes = [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
+    return f"{name}:{','.join(changes)}" if changes else name
 
 
 def read_value(method: Any, field: str, text: str) -> Any:
     """A setting's text as its type; ValueError for an unknown setting or no number."""
-    known = fields_of(method)
-    if field not in known:
-        there_are = f"It has: {', '.join(known)}." if known else "It has none."
+    fields = fields_of(method)
+    if field not in fields:
+        there_are = f"It has: {', '.join(fields)}." if fields else "It has none."
         raise ValueError(f"The method {method.name!r} has no setting {field!r}. {there_are}")
-    limits = known[field].metadata.get("limits")
+    limits = fields[field].metadata.get("limits")
     if not limits:
         return text
     try:
@@ -96,5 +96,5 @@ def changed(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
 
 def title_of(method: Method, methods: Mapping[str, Any]) -> str:
     """The method's title, and what was set otherwise than usual: "DivPrune (metric=euclidean)"."""
-    told = ", ".join(f"{name}={value}" for name, value in changed(method, methods).items())
-    return f"{method.title} ({told})" if told else method.title
+    changes = ", ".join(f"{name}={value}" for name, value in changed(method, methods).items())
+    return f"{method.title} ({changes})" if changes else method.title

@@ -66,15 +66,15 @@ class PruMerge(Pruner):
     @property
     def deviations(self) -> str:  # type: ignore[override]
         """Where this differs from the paper or the released code, in sentences."""
-        told = (
+        text = (
             "The released code has no budget; with size=adaptive the number of tokens is the "
             "picture's own, as released, but at least one. Each of several views is merged by "
             "itself, for which the code has no rule."
         )
         if self.form == "plain":
-            return told
+            return text
         return (
-            f"{told} With a budget, a rule of ours: half by attention, half on a grid of the rest."
+            f"{text} With a budget, a rule of ours: half by attention, half on a grid of the rest."
         )
 
     @property

@@ -60,8 +60,8 @@ def curves_display(
         return _BOTTOM - (_BOTTOM - _TOP) * value / ticks[-1]
 
     def points(values: Curve) -> tuple[Point, ...]:
-        known = zip(budgets, values, strict=True)
-        return tuple((x_at(k), y_at(value)) for k, value in known if value is not None)
+        pairs = zip(budgets, values, strict=True)
+        return tuple((x_at(k), y_at(value)) for k, value in pairs if value is not None)
 
     items: list[Item] = [Area(points(random_band[2]) + points(random_band[1])[::-1], _BAND)]
     texts: list[Item] = []  # above all lines
@@ -82,8 +82,8 @@ def curves_display(
     }
     looks |= {"random": (_INK, 1.5, (2, 3)), "SVD bound": (_INK, 1.5, (7, 4))}
     for index, (label, values) in enumerate(curves.items()):
-        if known := points(values):
-            items.append(Line(known, *looks[label]))
+        if shown := points(values):
+            items.append(Line(shown, *looks[label]))
         y = _TOP + 12 + 22 * index
         items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *looks[label]))
         texts.append(Text(_RIGHT + 56, y + 4, label, _SIZE, _TEXT, "ls"))

@@ -163,9 +163,9 @@ def _nearest(budgets: Sequence[int], budget: int) -> int:
 
 def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
     """The numbers at one place, in words."""
-    found = {label: curve[place] for label, curve in series.items()}
+    values = {label: curve[place] for label, curve in series.items()}
     methods = "".join(
-        f"{label} {number(float(value))}, " for label, value in found.items() if value is not None
+        f"{label} {number(float(value))}, " for label, value in values.items() if value is not None
     )
     mean, low, high = (number(float(curve[place])) for curve in random)
     return f"{methods}random picks {mean} ({low} to {high})"

@@ -15,6 +15,7 @@ from spare_demo.render.legend import (
     outlined,
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
+from spare_demo.render.sentences import say
 
 _BLACK: Colour = (0, 0, 0)
 _WHITE: Colour = (255, 255, 255)
@@ -63,16 +64,14 @@ def difference(
         *ground_entries(canvas),
     ]
     padding = canvas.grid.padding.numpy()
-    sentence = (
-        f"{label_a} kept {int(a.sum())} of {tokens_word(n)}; "
-        f"{both} of them {label_b} kept too"
-        + (f" (of its {int(b.sum())})." if a.sum() != b.sum() else ".")
-    )
+    names = {"a": label_a, "b": label_b}
+    sentence = say("both", **names, count=int(a.sum()), tokens=tokens_word(n), both=both)
+    if a.sum() != b.sum():
+        sentence += say("other count", count=int(b.sum()))
+    sentence += "."
     if padding.any():
-        sentence += (
-            f" {int((a & padding).sum())} of {label_a}'s and {int((b & padding).sum())} of "
-            f"{label_b}'s lie in padding."
-        )
-    shared = f"Jaccard {jaccard:.2f} (two random picks: {random_jaccard:.2f})"
+        count_a, count_b = int((a & padding).sum()), int((b & padding).sum())
+        sentence += say("both in padding", **names, count_a=count_a, count_b=count_b)
+    shared = say("jaccard", share=f"{jaccard:.2f}", chance=f"{random_jaccard:.2f}")
     sentence += f" {shared}."
     return on_canvas(canvas, items, legend(canvas, entries, shared), sentence)

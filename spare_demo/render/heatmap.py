@@ -14,6 +14,7 @@ from spare_demo.render.colours import cividis
 from spare_demo.render.display import ColourBar, Display, Item, Line, Photo, Text
 from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
 from spare_demo.render.marks import Fill
+from spare_demo.render.sentences import say
 from spare_demo.render.text import font, wrap
 
 Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
@@ -59,11 +60,11 @@ def heatmap(
 
     signed, scale = low < 0, max(abs(low), abs(high))
     shown = [number(value, signed, scale) for value in (least, most, mean)]
-    sentence = f"{label}: from {shown[0]} to {shown[1]}, mean {shown[2]}. {meaning}"
+    ends = {"least": shown[0], "most": shown[1], "mean": shown[2]}
+    sentence = say("map", label=label, meaning=meaning, **ends)
     if value_range is not None:
-        sentence += (
-            f" The colours run from {number(low, signed, scale)} to {number(high, signed, scale)}."
-        )
+        low_text, high_text = number(low, signed, scale), number(high, signed, scale)
+        sentence += say("range", low=low_text, high=high_text)
     strip = _strip(canvas, low, high, mean, f"{label}. {meaning}")
     return on_canvas(canvas, items, strip, sentence)
 

@@ -15,6 +15,7 @@ from spare_demo.render.legend import (
     outlined,
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
+from spare_demo.render.sentences import say
 
 
 def layer_overlay(
@@ -45,12 +46,13 @@ def layer_overlay(
     flags, mixed = token_flags(kept, n), token_flags(merged, n)
     count, gone = int(flags.sum()), int((~flags & ~mixed).sum())
     entries = [outlined(canvas, f"{label} still has {count}", colour)]
-    sentence = f"In layer {layer + 1} of {depth} {label} still has {count} of {tokens_word(n)}"
+    tokens = tokens_word(n)
+    sentence = say("layer", layer=layer + 1, depth=depth, label=label, count=count, tokens=tokens)
     if rows:
         into = f"{rows} row" if rows == 1 else f"{rows} rows"
         part = int(mixed.sum())
         entries.append(hatched_entry(canvas, f"merged {part} into {into}", colour, DROPPED))
-        sentence += f", and {into} merged from {part} others"
+        sentence += say("layer merged", rows=into, others=part)
     entries += [Entry(f"dropped {gone}"), *ground_entries(canvas)]
     note = f"layer {layer + 1} of {depth}: {count + rows} of {n} rows"
     items: list[Item] = [

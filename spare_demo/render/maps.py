@@ -11,8 +11,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.difference import difference
 from spare_demo.render.display import Display
 from spare_demo.render.heatmap import Values, as_numbers, heatmap
-
-_FAVOURED = "The higher, the sooner it is picked, other things equal."
+from spare_demo.render.sentences import say
 
 
 def relevance_map(canvas: Canvas, values: Values) -> Display:
@@ -20,12 +19,7 @@ def relevance_map(canvas: Canvas, values: Values) -> Display:
 
     values: (n,) raw cosines.
     """
-    return heatmap(
-        canvas,
-        values,
-        "Raw cosine between each patch and the question, in CLIP's space",
-        "High means similar. SPARE and CDPruner, as released, favour low.",
-    )
+    return heatmap(canvas, values, say("relevance"), say("relevance meaning"))
 
 
 def leftover_map(
@@ -43,13 +37,13 @@ def leftover_map(
     drawn = heatmap(
         canvas,
         shares,
-        f"Share of each patch that {label}'s {tokens_word(kept)} cannot reconstruct",
-        "0 means that the kept ones make it up wholly, 1 that they hold nothing of it.",
+        say("leftover", label=label, tokens=tokens_word(kept)),
+        say("leftover meaning"),
         (0.0, highest),
     )
     half = int((shares > 0.5).sum())
     words = "No patch is" if half == 0 else "1 patch is" if half == 1 else f"{half} patches are"
-    return replace(drawn, sentence=f"{drawn.sentence} {words} more than half left over.")
+    return replace(drawn, sentence=drawn.sentence + say("half left over", patches=words))
 
 
 def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
@@ -60,9 +54,9 @@ def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
         label: the method's name.
     """
     weights = as_numbers(values)
-    drawn = heatmap(canvas, weights, f"Text weight that {label} gave each patch", _FAVOURED)
+    drawn = heatmap(canvas, weights, say("weight", label=label), say("weight meaning"))
     place = canvas.where(int(weights.argmax()))
-    return replace(drawn, sentence=f"{drawn.sentence} The highest is at {place}.")
+    return replace(drawn, sentence=drawn.sentence + say("highest", where=place))
 
 
 def relevance_change_map(canvas: Canvas, change: Values) -> Display:

@@ -21,6 +21,7 @@ from spare_demo.render.legend import (
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.overlay import kept_overlay
+from spare_demo.render.sentences import say
 from spare_demo.tokens import Selection
 
 
@@ -66,10 +67,16 @@ def merged_overlay(
     note = f"{label}: {rows} merged tokens of {n}"
     if without:
         note += f", {without} of no single patch"
-    sentence = (
-        f"{label} merged {tokens_word(n)} into {rows}: {alone} as they are, {int(grown.sum())} "
-        f"with others mixed in, {without} of no single patch. {int(mixed.sum())} are only mixed "
-        f"in, {unused} have no part."
+    sentence = say(
+        "merged",
+        label=label,
+        tokens=tokens_word(n),
+        rows=rows,
+        alone=alone,
+        grown=int(grown.sum()),
+        without=without,
+        mixed=int(mixed.sum()),
+        unused=unused,
     )
     return on_canvas(canvas, items, legend(canvas, entries, note), sentence)
 

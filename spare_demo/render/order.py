@@ -13,6 +13,7 @@ from spare_demo.render.colours import hue_ramp
 from spare_demo.render.display import ColourBar, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
 from spare_demo.render.marks import Fill, Outline, line_width
+from spare_demo.render.sentences import say
 from spare_demo.render.text import shorten
 
 NUMBERED = 64  # most picks that carry their rank; more would be a page of digits
@@ -46,16 +47,13 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Dis
     if k <= NUMBERED:
         items += _ranks(canvas, picks.tolist(), shades)
 
-    sentence = f"{label} picked {k} of {tokens_word(n)}"
+    sentence = say("order", label=label, count=k, tokens=tokens_word(n))
     if k:
-        sentence += f", dark first and light last; the first is {canvas.where(int(picks[0]))}"
+        sentence += say("first", where=canvas.where(int(picks[0])))
         if canvas.grid.padding.any():
             inside = np.flatnonzero(canvas.grid.padding.numpy()[picks])
-            sentence += (
-                f"; padding is first picked at rank {inside[0] + 1}"
-                if inside.size
-                else "; none lies in padding"
-            )
+            ranks = {"rank": inside[0] + 1} if inside.size else {}
+            sentence += say("padding rank" if inside.size else "no padding", **ranks)
     return on_canvas(canvas, items, _strip(canvas, colour, label, k), sentence + ".")
 
 

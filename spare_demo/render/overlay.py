@@ -7,6 +7,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.display import Display, Item, Photo
 from spare_demo.render.legend import Entry, ground_entries, legend, on_canvas, outlined
 from spare_demo.render.marks import Outline, line_width
+from spare_demo.render.sentences import say
 
 
 def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Display:
@@ -30,10 +31,11 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Di
         Entry(f"dropped {n - count}"),
         *ground_entries(canvas),
     ]
-    sentence, note = f"{label} kept {count} of {tokens_word(n)}", f"{count / n:.1%} of the tokens"
+    sentence = say("kept", label=label, count=count, tokens=tokens_word(n))
+    note = f"{count / n:.1%} of the tokens"
     if padding.any():
         in_padding = int((flags & padding).sum())
-        sentence += f"; {in_padding} of them {'lies' if in_padding == 1 else 'lie'} in padding"
+        sentence += say("in padding", count=in_padding, lie="lies" if in_padding == 1 else "lie")
         note += f", {in_padding} in padding"
     items: list[Item] = [
         Photo(0, 0, canvas.keep(flags)),

@@ -87,9 +87,9 @@ def _name(label: str, record: MethodRecord, seed: int) -> str | None:
 
 
 def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
-    found = result.answers
+    by_label = result.answers
     titles = {UNPRUNED: "All tokens", **result.titles}
-    answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in found.items())
+    answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in by_label.items())
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     opened = f"\nThe same settings on the page:\n  {link}\n" if link else ""

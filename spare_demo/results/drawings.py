@@ -158,13 +158,13 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
     return panels
 
 
-def _layer_picture(comparison: Result, canvas: Canvas, label: str, found: LayerSet) -> Display:
+def _layer_picture(comparison: Result, canvas: Canvas, label: str, layer_set: LayerSet) -> Display:
     return layer_overlay(
         canvas,
-        found.kept,
-        found.merged,
-        found.merged_rows,
-        found.layer,
+        layer_set.kept,
+        layer_set.merged,
+        layer_set.merged_rows,
+        layer_set.layer,
         comparison.plans[label].depth,
         _coloured(comparison)[label],
         comparison.titles[label],
@@ -193,8 +193,8 @@ def curve(comparison: Result) -> Rendered:
         curves.bound.tolist(),
         comparison.budget,
     )
-    said = inside_note(_by_title(comparison), error=True)
-    return Rendered(drawn.image, f"{drawn.sentence} {said}".strip())
+    note = inside_note(_by_title(comparison), error=True)
+    return Rendered(drawn.image, f"{drawn.sentence} {note}".strip())
 
 
 def _by_title(comparison: Result) -> dict[str, MethodRecord]:

@@ -246,17 +246,17 @@ def ask(
     if not scene.things:
         return []
     shares = np.array([shares[training] for _, *shares in _MAKERS])
-    found: dict[str, Question] = {}
+    questions: dict[str, Question] = {}
     for _ in range((12 if unasked else 6) * count):
         maker = _MAKERS[rng.choice(len(_MAKERS), p=shares / shares.sum())][0]
         question = maker(scene, rng)
         if unasked and question and unasked(question.text):
             continue
-        if question and question.text not in found:
-            found[question.text] = question
-            if len(found) == count:
+        if question and question.text not in questions:
+            questions[question.text] = question
+            if len(questions) == count:
                 break
-    return list(found.values())
+    return list(questions.values())
 
 
 def is_right(prediction: str, answer: str) -> bool:

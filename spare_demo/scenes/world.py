@@ -110,8 +110,8 @@ class World:
     blob_share: float = 0.0
     between: bool = False  # whether half of the larger shapes without a name lie between two named
     shade_share: float = 0.0  # how many of the colours without a name lie between two named
-    loose_share: float = 0.0  # how many shapes with a name are drawn about so, in training only
-    apart_share: float = 0.0  # how many scenes hold no two things that swapped would be kept back
+    loose_share: float = 0.0  # how many shapes with a name are loosely drawn, in training only
+    apart_share: float = 0.0  # how many scenes hold no two things that swapped would be held out
     pairs: Pairs = "seen"
     print_pixels: float = 13.0  # the smallest font used, so that every print can be read
 
@@ -146,7 +146,7 @@ def is_kept_back(colour: str, shape: str, number: str | None) -> bool:
 
 
 def _mixes(looks: dict, other: Thing) -> bool:
-    """Whether the shape of one is kept back from the colour or the number of the other."""
+    """Whether the shape of one is held out from the colour or the number of the other."""
     ours = looks["colour"], other.shape, looks["number"]
     theirs = other.colour, looks["shape"], other.number
     return is_kept_back(*ours) or is_kept_back(*theirs)

@@ -66,7 +66,7 @@ def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
         rows += f"<tr><th scope='row'>{escape(candidate.text)}</th><td>{tracks}</td></tr>"
     best = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0))
     short = {UNPRUNED: "all tokens"}
-    told = ", ".join(
+    shares = ", ".join(
         f"{_share_text(share)} from {short.get(label, label)}"
         for label, share in best.probabilities.items()
     )
@@ -74,8 +74,8 @@ def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
         "<div class='first-words'><h3>Probability of the first word</h3>"
         f"<table><tbody>{rows}</tbody></table>"
         '<p class="axis" aria-hidden="true"><span>0</span><span>½</span><span>1</span></p>'
-        f"<p class='words'>“{escape(best.text)}” as the first word: {escape(told)}; bars from top "
-        "to bottom in this order, all on one axis from 0 to 1.</p></div>"
+        f"<p class='words'>“{escape(best.text)}” as the first word: {escape(shares)}; bars from "
+        "top to bottom in this order, all on one axis from 0 to 1.</p></div>"
     )
 
 
@@ -91,8 +91,8 @@ def _card(label: str, name: str, visit: Visit) -> str:
     result, kind = visit.result, _kind(label)
     answer = result.answers.get(label)
     if label in result.refused:
-        said = _refusal(visit, label)
-        return f'<section class="card {kind}"><h3>{escape(name)}</h3>{said}</section>'
+        body = _refusal(visit, label)
+        return f'<section class="card {kind}"><h3>{escape(name)}</h3>{body}</section>'
     if answer is not None:
         words, figures = answer.text, _figures(answer)
     elif label in result.partial_text:
@@ -104,9 +104,9 @@ def _card(label: str, name: str, visit: Visit) -> str:
     whole = result.answers.get(UNPRUNED)
     if answer is not None and whole is not None and label != UNPRUNED:
         verdict = f'<span class="verdict">{escape(_verdict(answer.text, whole.text))}</span>'
-    said = _marked(words, whole.text if verdict and whole else words) or _no_words(answer)
+    body = _marked(words, whole.text if verdict and whole else words) or _no_words(answer)
     return (
-        f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="said">{said}</p>'
+        f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="said">{body}</p>'
         f'<p class="figures">{escape(figures)}</p>{verdict}</section>'
     )
 
@@ -156,11 +156,11 @@ def own_html(
         whole: the unpruned model's answer, None where there is none.
         moved: what became of its words, None while or where that is not known.
     """
-    figures, verdict, said, change = "answering …", "", escape(words), ""
+    figures, verdict, body, change = "answering …", "", escape(words), ""
     if answer is not None:
         figures = _figures(answer)
         if whole is not None:
-            said = _marked(words, whole.text)
+            body = _marked(words, whole.text)
             verdict = f'<span class="verdict">{escape(_verdict(words, whole.text))}</span>'
     if moved is not None:
         pieces = ", ".join(
@@ -173,8 +173,8 @@ def own_html(
             f"unpruned answer: {_share_text(moved.probability)} (was "
             f"{_share_text(moved.whole_probability)}){by_word}.</p>"
         )
-    said = said or _no_words(answer)
+    body = body or _no_words(answer)
     return (
-        f'<section class="card own"><h3>Your set · {kept}</h3><p class="said">{said}</p>'
+        f'<section class="card own"><h3>Your set · {kept}</h3><p class="said">{body}</p>'
         f'<p class="figures">{escape(figures)}</p>{change}{verdict}</section>'
     )

@@ -147,7 +147,7 @@ class Api:
             cosine = view.relevance
             if cosine is None:
                 raise ValueError("This model has no CLIP text side, so there is no relevance.")
-            told = {
+            data = {
                 "visual_tokens": view.tokens.n,
                 "rows": view.grid.rows,
                 "columns": view.grid.cols,
@@ -156,11 +156,11 @@ class Api:
             if words:
                 options = RelevanceOptions(text="tokens")
                 names, maps = word_maps(self.model.ask(view.picture, view.question, options))
-                told["words"] = [
+                data["words"] = [
                     {"word": name, "cosine": column.tolist()}
                     for name, column in zip(names, maps.T, strict=True)
                 ]
-            return told
+            return data
 
         return _refusing(run)
 
@@ -185,7 +185,7 @@ class Api:
                 (chosen,) = read_pick_lists(tokens, "mine").values()
                 chosen.check(view.tokens.n)
             answer = self.model.answer(view, chosen, longest)
-            told = {
+            data = {
                 "text": answer.text,
                 "visual_tokens": answer.visual_tokens,
                 "prompt_tokens": answer.prompt_tokens,
@@ -196,12 +196,12 @@ class Api:
             if chosen is not None:
                 whole = self.model.answer(view, None, longest)
                 moved = change(self.model, view, chosen, whole)
-                told |= {
+                data |= {
                     "unpruned": whole.text,
                     "kl": None if moved is None else moved.kl,
                     "probability": None if moved is None else moved.probability,
                 }
-            return told
+            return data
 
         return _refusing(run)
 

@@ -84,8 +84,8 @@ def _stages_before(visit: Visit, answers: int) -> Iterator[tuple[str | Wide, ...
         if seconds is None:
             cells += [Wide(_NONE, 1)] * together
         else:
-            said = seconds_text(seconds)
-            cells.append(Wide(f"{said} together" if together > 1 else said, together))
+            text = seconds_text(seconds)
+            cells.append(Wide(f"{text} together" if together > 1 else text, together))
     yield "select", *cells
 
 

@@ -54,9 +54,9 @@ def new_scene(folder: Path) -> Example:
     return _example(path, asked[0].text, asked[0].answer)
 
 
-def find(known: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
+def find(scenes: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
     """Whether a picture is one of the known scenes; the true answer if the question is its own."""
-    same = [example for example in known if example.key == key]
+    same = [example for example in scenes if example.key == key]
     own = (example.answer for example in same if example.question == question.strip())
     return bool(same), next(own, None)
 

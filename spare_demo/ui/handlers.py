@@ -44,17 +44,17 @@ from spare_demo.ui.studies import Studies
 # Moving the slider asks again by itself where all answers take less than this.
 _QUICK = 2.0
 
-Shown = dict[str, Any]
+PageChanges = dict[str, Any]
 
 _looks = itertools.count()
 
 
 def guarded(
-    handler: Callable[..., Iterator[Shown]], place: str = "message"
-) -> Callable[..., Iterator[Shown]]:
+    handler: Callable[..., Iterator[PageChanges]], place: str = "message"
+) -> Callable[..., Iterator[PageChanges]]:
     """What goes wrong becomes a sentence in a place on the page; the rest stays as it is."""
 
-    def run(*inputs: Any, **controls: Any) -> Iterator[Shown]:
+    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
         try:
             yield from handler(*inputs, **controls)
         except Exception as error:
@@ -98,7 +98,7 @@ class Handlers:
 
     # What each step shows.
 
-    def pictures(self, visit: Visit, budget: int) -> Shown:
+    def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
         return {
             "visit": visit,
@@ -115,7 +115,7 @@ class Handlers:
             "second": "",
         }
 
-    def finished(self, visit: Visit, budget: int) -> Shown:
+    def finished(self, visit: Visit, budget: int) -> PageChanges:
         return {
             "visit": visit,
             "answers": self.answers(visit, budget),
@@ -135,7 +135,7 @@ class Handlers:
 
         return answers_html(visit, budget, about, first_words(visit.result.answers, word))
 
-    def curve(self, visit: Visit, budget: int) -> Shown:
+    def curve(self, visit: Visit, budget: int) -> PageChanges:
         curves, methods = visit.exploration.curves, visit.result.methods
         errors = add_gaps(curves.errors, methods, len(curves.budgets))
         series = {visit.titles[slot]: curve for slot, curve in errors.items()}
@@ -166,7 +166,7 @@ class Handlers:
         budget: object,
         example: examples.Example | None = None,
         visit: Visit | None = None,
-    ) -> Iterator[Shown]:
+    ) -> Iterator[PageChanges]:
         """Look, show the pictures, answer word by word.
 
         The first ten are what the controls say; example: the new scene on the page; visit: what was
@@ -208,14 +208,14 @@ class Handlers:
         self, request: Request, example: examples.Example | None, before: Visit | None
     ) -> Visit:
         visit = self.guide.look(request, before)
-        known = [*self.offered, *([example] if example else [])]
-        drawn, truth = examples.find(known, visit.key[0], request.question)
+        scenes = [*self.offered, *([example] if example else [])]
+        drawn, truth = examples.find(scenes, visit.key[0], request.question)
         number = examples.number(self.offered, visit.key[0])
         return dataclasses.replace(visit, drawn=drawn, truth=truth, example=number)
 
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit
-    ) -> Iterator[Shown]:
+    ) -> Iterator[PageChanges]:
         """Other methods on the same picture and question."""
         k, start = self._budget(budget, visit), read_seed(seed)
         methods = methods_by_slot(method_a, method_b, start)
@@ -225,7 +225,7 @@ class Handlers:
         yield self.pictures(visit, k)
         yield from self._answer(visit, k)
 
-    def redraw(self, budget: object, visit: Visit) -> Iterator[Shown]:
+    def redraw(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""
         try:
             k = self._budget(budget, visit)
@@ -238,7 +238,7 @@ class Handlers:
             **self.curve(visit, k),
         }
 
-    def settle(self, budget: object, visit: Visit) -> Iterator[Shown]:
+    def settle(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The slider stands still: redraw, and answer at its budget unless that would take long."""
         yield from self.redraw(budget, visit)
         try:
@@ -248,28 +248,28 @@ class Handlers:
         if visit.result.budget != k and visit.answer_seconds < _QUICK:
             yield from self._answer(visit, k)
 
-    def answer_now(self, budget: object, visit: Visit) -> Iterator[Shown]:
+    def answer_now(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Answer at the slider's budget, however long it takes."""
         yield from self._answer(visit, self._budget(budget, visit))
 
-    def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+    def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """What a method that is not nested keeps at a budget the browser has not seen."""
         k = self._budget(asked.get("budget"), visit)
         yield {"reply": picks_reply(visit, _read_slot(asked), k)}
 
-    def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+    def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Leftover shares, for pictures of which the browser did not get the features."""
         k = self._budget(asked.get("budget"), visit)
         yield {"reply": leftover_reply(visit, _read_slot(asked), k)}
 
-    def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+    def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Why a patch was kept or lost, likewise."""
         k, patch = self._budget(asked.get("budget"), visit), asked.get("patch")
         if type(patch) is not int:
             raise ValueError("Choose a patch on the picture.")
         yield {"reply": why_reply(visit, patch, k, str(asked.get("step")))}
 
-    def ask_own(self, own: str | None, visit: Visit) -> Iterator[Shown]:
+    def ask_own(self, own: str | None, visit: Visit) -> Iterator[PageChanges]:
         """Answer from a set made by hand, and compare with the unpruned answer."""
         try:
             (selection,) = read_pick_lists(own or "[]", OWN).values()
@@ -293,7 +293,7 @@ class Handlers:
             "visit": dataclasses.replace(visit, own=(selection, answer)),
         }
 
-    def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+    def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
@@ -304,21 +304,21 @@ class Handlers:
             return
         yield {"reply": zip_reply(data)}
 
-    def stop(self, budget: object, visit: Visit) -> Iterator[Shown]:
+    def stop(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """What there is of the answers when the visitor has heard enough."""
         visit = dataclasses.replace(visit, stopped=True)
         yield self.finished(visit, self._budget(budget, visit))
 
-    def _answer(self, visit: Visit, budget: int) -> Iterator[Shown]:
+    def _answer(self, visit: Visit, budget: int) -> Iterator[PageChanges]:
         for now in self.guide.answer(visit, budget):
             visit = now
             yield {"visit": visit, "answers": self.answers(visit, budget)}
         yield self.finished(visit, budget)
 
-    def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+    def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""
-        said = asked.get("query")
-        query = said if isinstance(said, dict) else {}
+        given = asked.get("query")
+        query = given if isinstance(given, dict) else {}
         yield opened(query, self.model, self.settings, self.offered)
 
     def new_scene(self) -> tuple[str, str, examples.Example]:

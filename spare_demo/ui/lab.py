@@ -40,7 +40,7 @@ _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
 _FILES = 200  # of all visitors; older ones are of no use
 
-Shown = dict[str, Any]
+PageChanges = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class Lab:
         scenes: object,
         which: str,
         seed: object,
-    ) -> Iterator[Shown]:
+    ) -> Iterator[PageChanges]:
         """Scene by scene; after each, all that is known."""
         chosen = [name for name in self.methods if name in methods]
         if not chosen or not budgets:
@@ -134,15 +134,15 @@ class Lab:
             yield {"bench": bench, "progress": _progress(bench), **self._curves(bench)}
         yield self.finished(bench)
 
-    def finished(self, bench: Bench | None) -> Shown:
+    def finished(self, bench: Bench | None) -> PageChanges:
         """The end of a run, by itself or by Stop: the rows as a file, and what it can be asked."""
         if bench is None or not bench.rows:
             return {"progress": _progress(bench, ended=True) if bench else ""}
         file = self.folder / f"lab-{next(self._numbers)}.csv"
         file.write_bytes(csv_text(bench.rows).encode())
         self._tidy()
-        told = {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
-        return told | self._pickers(bench)
+        changes = {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
+        return changes | self._pickers(bench)
 
     def skills(self, bench: Bench | None, budget: object) -> str:
         """The table of skills at one budget, as HTML."""
@@ -150,8 +150,8 @@ class Lab:
             return ""
         summary = bench.summary()
         k = _read_choice(budget, bench.experiment.budgets)
-        found = [tables.by_skill(summary, k), tables.by_number(summary, k)]
-        return "".join(_table_html(table) for table in found if table)
+        parts = [tables.by_skill(summary, k), tables.by_number(summary, k)]
+        return "".join(_table_html(table) for table in parts if table)
 
     def cases(
         self, bench: Bench | None, a: str, b: str, budget: object
@@ -167,18 +167,18 @@ class Lab:
                     f"budget of at least {bench.experiment.least[label]}. Choose a larger one."
                 )
                 return [], [], sentence
-        found = [
+        pairs = [
             (one, other)
             for one, other in zip(_rows_of(bench, a, k), _rows_of(bench, b, k), strict=True)
             if one.right and not other.right
         ]
         names = f"{title_of(a)} is right and {title_of(b)} is wrong"
         sentence = (
-            f"{names} on {len(found)} of {len(_rows_of(bench, a, k))} questions at {words(k)}."
+            f"{names} on {len(pairs)} of {len(_rows_of(bench, a, k))} questions at {words(k)}."
         )
-        if found:
-            shown = found[:_CASES]
-            more = f" The first {_CASES} are shown." if len(found) > _CASES else ""
+        if pairs:
+            shown = pairs[:_CASES]
+            more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
             sentence += f"{more} Choose one to open it in the comparison."
             pictures = [(self._picture(bench, one), _caption(one, other)) for one, other in shown]
             return pictures, [one for one, _ in shown], sentence
@@ -203,7 +203,7 @@ class Lab:
         for old in files[:-_FILES]:
             old.unlink(missing_ok=True)
 
-    def _pickers(self, bench: Bench) -> Shown:
+    def _pickers(self, bench: Bench) -> PageChanges:
         """The choices of A, B and the budget that this run has."""
         labels = [*bench.experiment.methods, UNPRUNED]
         return {
@@ -211,7 +211,7 @@ class Lab:
             "at": (bench.experiment.budgets, middle(bench.experiment.budgets)),
         }
 
-    def _curves(self, bench: Bench) -> Shown:
+    def _curves(self, bench: Bench) -> PageChanges:
         figure = figures.accuracy(bench.summary())
         return {"curve": plotly_figure(figure.chart), "curve_words": figure.sentence}
 
@@ -225,8 +225,8 @@ def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
 
 
 def _caption(one: Row, other: Row) -> str:
-    said = other.prediction or "(nothing)"
-    return f"{one.question} A: {one.prediction} · B: {said}"
+    words = other.prediction or "(nothing)"
+    return f"{one.question} A: {one.prediction} · B: {words}"
 
 
 def _progress(bench: Bench, ended: bool = False) -> str:

@@ -13,7 +13,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.gradio_compat import NumberAsSent
 from spare_demo.ui.handlers import guarded
-from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, Shown
+from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, PageChanges
 from spare_demo.ui.streaming import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
@@ -44,7 +44,7 @@ _CLI = (
 
 
 @dataclass(frozen=True)
-class LabParts:
+class LabComponents:
     """The components of the tab."""
 
     bench: gr.State
@@ -69,7 +69,7 @@ class LabParts:
     download: gr.DownloadButton
 
 
-def lay_out_lab(lab: Lab) -> LabParts:
+def lay_out_lab(lab: Lab) -> LabComponents:
     """Builds the tab inside the current `gr.Tab`."""
     titles, budgets = lab.methods, lab.budgets
     names = [(title, name) for name, title in titles.items()]
@@ -133,10 +133,10 @@ def lay_out_lab(lab: Lab) -> LabParts:
         visible=False,
         elem_id="lab-cases",
     )
-    return LabParts(**parts)
+    return LabComponents(**parts)
 
 
-def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) -> Any:
+def wire_lab(lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.Tabs) -> Any:
     """Connects the tab's events.
 
     opening: the comparison's components named in `OPENED`.
@@ -153,10 +153,10 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
     busy = {"run": gr.update(visible=False), "stop": gr.update(visible=True)}
     idle = {"run": gr.update(visible=True), "stop": gr.update(visible=False)}
 
-    def put(values: Shown) -> dict:
+    def put(values: PageChanges) -> dict:
         return {getattr(p, name): value for name, value in values.items()}
 
-    def looked_into(bench: Bench | None, a: str, b: str, at: object) -> Shown:
+    def looked_into(bench: Bench | None, a: str, b: str, at: object) -> PageChanges:
         pictures, rows, words = lab.cases(bench, a, b, at)
         return {
             "cases": gr.update(value=pictures, visible=bool(pictures)),
@@ -165,7 +165,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             "skills": lab.skills(bench, at),
         }
 
-    def offer(shown: Shown) -> tuple[str, str, object]:
+    def offer(shown: PageChanges) -> tuple[str, str, object]:
         """What can be looked into is what the run has; A, B and the budget to begin with."""
         names, (offered, at) = shown.pop("compared"), shown.pop("at")
         a, b = names[0][1], names[1 if len(names) > 1 else 0][1]
@@ -173,7 +173,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
         shown["at"] = gr.update(choices=list(offered), value=at)
         return a, b, at
 
-    def ended(shown: Shown) -> None:
+    def ended(shown: PageChanges) -> None:
         # The menus once more: the page may have lost what they were given at the start (steps.py).
         a, b, at = offer(shown)
         shown["download"] = gr.update(value=shown["download"], interactive=True)
@@ -181,7 +181,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
 
     def measure(
         methods: list[str], budgets: list[int], scenes: object, which: str, seed: object
-    ) -> Iterator[Shown]:
+    ) -> Iterator[PageChanges]:
         at: object = None
         for shown in lab.measure(methods, budgets, scenes, which, seed):
             if "download" in shown:
@@ -205,7 +205,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             ended(shown)
         return put(shown | idle)
 
-    def looked(bench: Bench | None, a: str, b: str, at: object) -> dict:
+    def show_cases(bench: Bench | None, a: str, b: str, at: object) -> dict:
         changes = guarded(lambda *inputs: iter([looked_into(*inputs)]))(bench, a, b, at)
         return put({name: value for change in changes for name, value in change.items()})
 
@@ -230,8 +230,8 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
             "relevance_text": bench.experiment.relevance.text,
             "together": bench.experiment.together,
         }
-        found: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
-        return found | {tabs: gr.Tabs(selected="compare")}
+        changes: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
+        return changes | {tabs: gr.Tabs(selected="compare")}
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
     run = p.run.click(running, inputs, outputs, **_RUNNING, **_QUIET)
@@ -239,7 +239,7 @@ def wire_lab(lab: Lab, parts: LabParts, opening: dict[str, Any], tabs: gr.Tabs) 
     cancelled.then(stopped, [p.bench], outputs, queue=False, **_QUIET)
     compared = [p.bench, p.a, p.b, p.at]
     for choice in (p.a, p.b, p.at):
-        choice.input(looked, compared, outputs, trigger_mode="always_last", **_QUIET)
+        choice.input(show_cases, compared, outputs, trigger_mode="always_last", **_QUIET)
     chosen = p.cases.select(
         opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **_QUIET
     )

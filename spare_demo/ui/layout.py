@@ -21,7 +21,7 @@ _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
 
 @dataclass(frozen=True)
-class Parts:
+class Components:
     """The components that events read or change."""
 
     notice: gr.HTML
@@ -79,7 +79,7 @@ def lay_out(
     names: tuple[str, str],
     offered: list[Example],
     shown: dict[str, Any],
-) -> Parts:
+) -> Components:
     """Builds the page inside the current `gr.Blocks`.
 
     Args:
@@ -133,7 +133,7 @@ def lay_out(
             parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
         with gr.Column(scale=2, min_width=320):
             gr.HTML(panels.GLOSSARY)
-    return Parts(**parts)
+    return Components(**parts)
 
 
 def _asked(

@@ -10,20 +10,20 @@ import gradio as gr
 from spare_demo.models import ModelError
 from spare_demo.models.loading.memory import BITS
 from spare_demo.ui import panels
-from spare_demo.ui.model_switch import Exchange
+from spare_demo.ui.model_switch import ModelSwitch
 
 # Also shows the bars that downloading and reading weights draw on a terminal.
 _PROGRESS = gr.Progress(track_tqdm=True)
-_LOADING = "<p class='note'>The model that answers here ends what it is at; then:</p>"
+_LOADING = "<p class='note'>Waiting for the current answer to finish; then:</p>"
 
 
-def model_menu(demo: gr.Blocks, exchange: Exchange) -> None:
+def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
     """Puts the menu where the page is being built. While a model loads, its progress is shown."""
     with gr.Accordion("Another model", open=False, elem_id="another-model"):
         with gr.Row():
             name = gr.Dropdown(
-                exchange.offered,
-                value=exchange.settings.model,
+                model_switch.offered,
+                value=model_switch.settings.model,
                 label="Model",
                 info="Those of the table, and those the server was told of with --models.",
                 scale=3,
@@ -37,13 +37,13 @@ def model_menu(demo: gr.Blocks, exchange: Exchange) -> None:
             )
             bits = gr.Radio(
                 [("as published" if b == 16 else f"{b} bits", b) for b in BITS],
-                value=exchange.settings.bits,
+                value=model_switch.settings.bits,
                 label="Weights",
                 info="8 and 4 need a GPU and bitsandbytes.",
                 scale=2,
             )
             load = gr.Button("Load it", scale=1, min_width=100, elem_id="load-model")
-        told = gr.HTML(elem_id="model-told", elem_classes="message-place", min_height=60)
+        status = gr.HTML(elem_id="model-told", elem_classes="message-place", min_height=60)
     gr.HTML(elem_id="model-changed", elem_classes="message-place")
 
     def change(name: str | None, typed: str, bits: int, progress: gr.Progress = _PROGRESS) -> str:
@@ -52,7 +52,7 @@ def model_menu(demo: gr.Blocks, exchange: Exchange) -> None:
             progress(None, desc=sentence)
 
         try:
-            return panels.words_html(exchange.change(typed.strip() or name, bits, report))
+            return panels.words_html(model_switch.change(typed.strip() or name, bits, report))
         except (ModelError, ValueError) as error:
             return panels.message_html(str(error))
 
@@ -60,9 +60,9 @@ def model_menu(demo: gr.Blocks, exchange: Exchange) -> None:
     private: dict[str, Any] = {"api_visibility": "private"}
     turn = {"concurrency_id": "model", "concurrency_limit": 1, **private}
     quiet = {"queue": False, "show_progress": "hidden", **private}
-    begun = load.click(lambda: _LOADING, None, told, **quiet)
+    begun = load.click(lambda: _LOADING, None, status, **quiet)
     begun.then(None, None, None, js="() => SPARE.awaitModel()", **quiet)
-    begun.then(change, [name, typed, bits], told, show_progress="full", **turn)
-    model = exchange.model
+    begun.then(change, [name, typed, bits], status, show_progress="full", **turn)
+    model = model_switch.model
     here = json.dumps([f"{model.name}@{model.revision}", model.title])
     demo.load(None, None, None, js=f"() => SPARE.tellModel(...{here})", **quiet)

@@ -23,7 +23,7 @@ Report = Callable[[str], None]
 _log = logging.getLogger(__name__)
 
 
-class Exchange:
+class ModelSwitch:
     """The model of one private page, and how it is given up for another.
 
     Attributes:
@@ -41,8 +41,8 @@ class Exchange:
     @property
     def offered(self) -> list[tuple[str, str]]:
         """(words, name) of the models that the server was told of and those of the table."""
-        told = dict.fromkeys((self.settings.model, *self.settings.models, *CATALOGUE))
-        return [(_words(name), name) for name in told if name != AUTO]
+        names = dict.fromkeys((self.settings.model, *self.settings.models, *CATALOGUE))
+        return [(_words(name), name) for name in names if name != AUTO]
 
     def change(self, name: str | None, bits: int, report: Report) -> str:
         """Load another model in this one's place.

@@ -13,17 +13,17 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.models import Model
-from spare_demo.models.generate.passes import Closed
+from spare_demo.models.generate.passes import ModelUnloadedError
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.gradio_compat import forget_session, with_event_data
-from spare_demo.ui.handlers import Handlers, Shown, guarded
+from spare_demo.ui.handlers import Handlers, PageChanges, guarded
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
-from spare_demo.ui.layout import Parts, lay_out
+from spare_demo.ui.layout import Components, lay_out
 from spare_demo.ui.model_menu import model_menu
-from spare_demo.ui.model_switch import Exchange
+from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.viewer import scripts
 
@@ -57,12 +57,12 @@ def build(
     model: Model,
     settings: Settings,
     serving: threading.Event | None = None,
-    exchange: Exchange | None = None,
+    model_switch: ModelSwitch | None = None,
 ) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
     serving: once it is set, the other examples are finished too, in the background.
-    exchange: of a page on which the model can be changed.
+    model_switch: of a page on which the model can be changed.
     """
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
@@ -73,8 +73,8 @@ def build(
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         gr.HTML(panels.header_html(model))
-        if exchange is not None:
-            model_menu(demo, exchange)
+        if model_switch is not None:
+            model_menu(demo, model_switch)
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(
@@ -94,12 +94,12 @@ def build(
     return demo.queue(max_size=settings.queue_size)
 
 
-def _opening(handlers: Handlers, names: tuple[str, str]) -> Shown:
+def _opening(handlers: Handlers, names: tuple[str, str]) -> PageChanges:
     """The finished comparison that the page opens on: its first example, asked like any other."""
     first, settings = handlers.offered[0], handlers.settings
     budget = min(settings.budget, handlers.tokens)
     aspect = handlers.model.aspect(None)
-    shown: Shown = {}
+    shown: PageChanges = {}
     for values in handlers.ask(
         image=first.path,
         question=first.question,
@@ -139,7 +139,7 @@ def launch_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> None:
+def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -> None:
     """opened: the event after which another tab has put a picture and a question here."""
     changed = (
         *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
@@ -148,14 +148,14 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     )
     outputs = [getattr(parts, name) for name in changed]
 
-    def put(values: Shown) -> dict:
+    def put(values: PageChanges) -> dict:
         return {getattr(parts, name): value for name, value in values.items()}
 
     def of(names: Sequence[str]) -> list[Any]:
         return [getattr(parts, name) for name in names]
 
     def stream(
-        handler: Callable[..., Iterator[Shown]], names: Sequence[str], place: str
+        handler: Callable[..., Iterator[PageChanges]], names: Sequence[str], place: str
     ) -> Callable:
         """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
 
@@ -165,7 +165,9 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
 
         return run
 
-    def once(handler: Callable[..., Iterator[Shown]], also: Shown | None = None) -> Callable:
+    def once(
+        handler: Callable[..., Iterator[PageChanges]], also: PageChanges | None = None
+    ) -> Callable:
         """All that the handler changes, in one go."""
 
         def run(*inputs: Any) -> dict:
@@ -239,8 +241,8 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
     words = with_event_data(once(studies.words))
     p.stage.words(words, p.visit, [p.reply, p.message], **asking)
     for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
-        told = with_event_data(once(getattr(handlers, name)))
-        getattr(part, name)(told, p.visit, [p.reply, p.message], **asking)
+        handler = with_event_data(once(getattr(handlers, name)))
+        getattr(part, name)(handler, p.visit, [p.reply, p.message], **asking)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET
     )
@@ -270,5 +272,5 @@ def _wire(demo: gr.Blocks, parts: Parts, handlers: Handlers, opened: Any) -> Non
 
 def _once_serving(serving: threading.Event, handlers: Handlers) -> None:
     serving.wait()
-    with contextlib.suppress(Closed):  # another model came meanwhile
+    with contextlib.suppress(ModelUnloadedError):  # another model came meanwhile
         handlers.prepare()

@@ -79,19 +79,19 @@ def words_html(sentence: str) -> str:
     return f'<p class="words">{escape(sentence)}</p>'
 
 
-def enough_html(visit: Visit, found: Mapping[str, Sufficiency]) -> str:
+def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
     """How few tokens are enough: the answer at each budget tried, per method."""
     parts = []
-    for slot, known in found.items():
+    for slot, result in results.items():
         title = visit.titles[slot]
         rows = [
             (str(trial.budget), trial.text, "same" if trial.same else "another")
-            for trial in known.trials
+            for trial in result.trials
         ]
-        sentence = known.sentence(title) if known.done else f"{title}: searching …"
+        sentence = result.sentence(title) if result.done else f"{title}: searching …"
         parts.append(
             f"<section class='tried {slot.lower()}'><p>{escape(sentence)}</p>"
-            f"<details><summary>{len(known.trials)} budgets tried</summary>"
+            f"<details><summary>{len(result.trials)} budgets tried</summary>"
             f"<div class='scroll' tabindex='0' role='region' aria-label='Budgets tried, {slot}'>"
             f"{html_table(('k', 'answer', 'against all tokens'), rows)}</div></details></section>"
         )

@@ -32,16 +32,16 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
     mixed = {slot: source_arrays(chosen[slot].sources) for slot in SLOTS if slot in chosen}
     data = comparison_data(exploration, MOST_BYTES - len(to_bytes(mixed)))
     for slot, record in visit.result.methods.items():
-        method, sent = exploration.methods[slot], data["methods"][slot]
-        sent["label"] = visit.titles[slot]
-        sent["merges"] = method.merges
+        method, item = exploration.methods[slot], data["methods"][slot]
+        item["label"] = visit.titles[slot]
+        item["merges"] = method.merges
         if record.inside:
-            sent["lowest"] = record.least_budget
-            sent["per_layer"] = per_layer(visit, slot)
+            item["lowest"] = record.least_budget
+            item["per_layer"] = per_layer(visit, slot)
         elif not method.nested:
-            sent["budget"] = budget
-            sent["order"] = array(chosen[slot].order, "u2")
-            sent["sources"] = mixed[slot]
+            item["budget"] = budget
+            item["order"] = array(chosen[slot].order, "u2")
+            item["sources"] = mixed[slot]
     return data | {
         "shown": budget,
         "of": identity(visit),

@@ -23,8 +23,8 @@ _numbers = itertools.count()  # a message that says the same again must arrive a
 def identity(visit: Visit) -> str:
     """The same for visits that look at one picture with one question and the same methods."""
     request = visit.request
-    told = (visit.key, request.labelled, request.options(budget=0), request.question)
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:16]
+    parts = (visit.key, request.labelled, request.options(budget=0), request.question)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
@@ -42,41 +42,41 @@ def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
     return {
         "budget": visit.result.budget,
         "counts": list(answer.kept_per_layer),
-        "sets": [_set(found, visit.exploration.n) for found in answer.layer_sets],
+        "sets": [_set(layer_set, visit.exploration.n) for layer_set in answer.layer_sets],
         "sentence": sentence(visit, slot),
     }
 
 
 def per_layer_reply(visit: Visit) -> str | None:
     """The tokens of all slots inside the language model, in a message."""
-    told = {slot: found for slot in SLOTS if (found := per_layer(visit, slot))}
-    if not told:
+    slots = {slot: data for slot in SLOTS if (data := per_layer(visit, slot))}
+    if not slots:
         return None
     of = identity(visit)
-    return to_json("per-layer", of=of, slots=told, number=next(_numbers))
+    return to_json("per-layer", of=of, slots=slots, number=next(_numbers))
 
 
 def sentence(visit: Visit, slot: str) -> str:
     """That there is no single set, and how many tokens there were on average and at the end."""
     answer, plan = visit.result.answers[slot], visit.result.plans[slot]
     note = visit.result.methods[slot].counting_note
-    told = (
+    text = (
         f"{visit.titles[slot]} has no single token set: it chooses inside the language "
         f"model. Its layers got {answer.average_visual_tokens:.1f} visual tokens on average, the "
         f"last one {answer.kept_per_layer[-1]}."
     )
     if note:
-        told += f" Its paper counts {plan.counted:.1f}: {note}."
-    return told
+        text += f" Its paper counts {plan.counted:.1f}: {note}."
+    return text
 
 
-def _set(found: LayerSet, n: int) -> dict[str, Any]:
+def _set(layer_set: LayerSet, n: int) -> dict[str, Any]:
     return {
-        "layer": found.layer,
-        "kept": _bits(found.kept, n),
-        "merged": _bits(found.merged, n),
-        "rows": found.merged_rows,
-        "sources": source_arrays(found.sources),
+        "layer": layer_set.layer,
+        "kept": _bits(layer_set.kept, n),
+        "merged": _bits(layer_set.merged, n),
+        "rows": layer_set.merged_rows,
+        "sources": source_arrays(layer_set.sources),
     }
 
 

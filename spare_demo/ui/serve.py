@@ -7,7 +7,7 @@ import threading
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import mcp
-from spare_demo.ui.model_switch import Exchange
+from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
 
@@ -19,9 +19,9 @@ def serve(model: Model, settings: Settings) -> None:
             not spoken here; the message may be shown.
     """
     while True:
-        exchange = Exchange(model, settings) if settings.private else None
+        model_switch = ModelSwitch(model, settings) if settings.private else None
         serving = threading.Event()
-        demo = build(model, settings, serving, exchange)
+        demo = build(model, settings, serving, model_switch)
         try:
             demo.launch(**launch_options(settings), prevent_thread_lock=True)
             if settings.mcp:
@@ -35,11 +35,11 @@ def serve(model: Model, settings: Settings) -> None:
         ):
             print(line, flush=True)
         serving.set()
-        if exchange is None:
+        if model_switch is None:
             demo.block_thread()
             return
         try:
-            model, settings = exchange.following()
+            model, settings = model_switch.following()
         except KeyboardInterrupt:
             return
         finally:

@@ -88,19 +88,21 @@ def _in_layer(
 ) -> Display | None:
     """What is merged in a layer of the language model; None where no layer merges, or unknown."""
     answer = visit.result.answers.get(slot)
-    if answer is None or not any(found.merged_rows for found in answer.layer_sets):
+    if answer is None or not any(layer_set.merged_rows for layer_set in answer.layer_sets):
         return None
     depth = len(answer.kept_per_layer)
     at = depth - 1 if layer is None else max(0, min(int(layer), depth - 1))
-    found = answer.set_at(at)
-    assert found is not None  # layer 0 has a set
+    layer_set = answer.set_at(at)
+    assert layer_set is not None  # layer 0 has a set
     if not token:
-        rows = found.merged_rows
-        return layer_overlay(visit.canvas, found.kept, found.merged, rows, at, depth, colour, label)
+        rows = layer_set.merged_rows
+        return layer_overlay(
+            visit.canvas, layer_set.kept, layer_set.merged, rows, at, depth, colour, label
+        )
     where = f"In layer {at + 1} of {depth} {label}"
-    if found.sources is None:
+    if layer_set.sources is None:
         raise ValueError(f"{where} has merged nothing. Move the slider over the layers to another.")
-    return source_map(visit.canvas, found.sources, int(token) - 1, where)
+    return source_map(visit.canvas, layer_set.sources, int(token) - 1, where)
 
 
 def _figure(drawn: Display) -> str:

@@ -24,7 +24,7 @@ from spare_demo.ui import panels
 from spare_demo.ui.session import SLOTS, Visit
 from spare_demo.ui.wire import array, to_json
 
-Shown = dict[str, Any]
+PageChanges = dict[str, Any]
 
 
 class Studies:
@@ -33,23 +33,23 @@ class Studies:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
 
-    def enough(self, visit: Visit) -> Iterator[Shown]:
+    def enough(self, visit: Visit) -> Iterator[PageChanges]:
         """The smallest budget that keeps the unpruned answer, for both methods."""
-        found: dict[str, Sufficiency] = {}
+        results: dict[str, Sufficiency] = {}
         whole = _whole(visit)
         for slot in SLOTS:
             if not _is_nested(visit, slot):
                 continue
             picks = visit.exploration.full[slot]
-            for known in find_sufficient(
+            for result in find_sufficient(
                 self.model, visit.exploration.view, picks, whole, self.settings.max_new_tokens
             ):
-                found[slot] = known
-                yield {"enough": panels.enough_html(visit, found), "reply": _marks(found)}
-        if not found:
+                results[slot] = result
+                yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
+        if not results:
             raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")
 
-    def measure(self, budget: object, visit: Visit) -> Iterator[Shown]:
+    def measure(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """KL of the first token to the unpruned model against k, for A, B and random picks."""
         k = read_budget(budget, visit.exploration.n)
         for curves in kl_curves(self.model, visit.exploration, _whole(visit)):
@@ -58,23 +58,23 @@ class Studies:
             visit = dataclasses.replace(visit, result=dataclasses.replace(visit.result, kl=curves))
             yield self.kl(curves, k, visit) | {"visit": visit}
 
-    def kl(self, curves: KlCurves, budget: int, visit: Visit) -> Shown:
+    def kl(self, curves: KlCurves, budget: int, visit: Visit) -> PageChanges:
         """The curves so far, as the page shows them."""
         series = {visit.titles[slot]: curves.series[slot] for slot in SLOTS}
         figure = kl_figure(curves.budgets, series, curves.random, budget)
         methods = {visit.titles[slot]: visit.result.methods[slot] for slot in SLOTS}
-        said = inside_note(methods, error=False)
+        note = inside_note(methods, error=False)
         shown = gr.update(value=figure.image, visible=True)
-        return {"kl": shown, "kl_words": panels.words_html(f"{figure.sentence} {said}".strip())}
+        return {"kl": shown, "kl_words": panels.words_html(f"{figure.sentence} {note}".strip())}
 
-    def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[Shown]:
+    def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Each word of the question with a relevance map of its own."""
         view = visit.exploration.view
         options = dataclasses.replace(visit.request.relevance, text="tokens")
         words, maps = word_maps(self.model.ask(view.picture, view.question, options))
         yield {"reply": to_json("words", words=list(words), values=array(maps.T, "f4"))}
 
-    def second(self, other: str, budget: object, visit: Visit) -> Iterator[Shown]:
+    def second(self, other: str, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Another question on the same picture: how far relevance and picks moved."""
         question, request = self.settings.check_question(other), visit.request
         if not question or not request.question:
@@ -125,6 +125,6 @@ def _whole(visit: Visit) -> Answer:
     return answer
 
 
-def _marks(found: Mapping[str, Sufficiency]) -> str:
-    marks = {slot: known.smallest for slot, known in found.items() if known.done}
+def _marks(results: Mapping[str, Sufficiency]) -> str:
+    marks = {slot: result.smallest for slot, result in results.items() if result.done}
     return to_json("marks", marks=marks)

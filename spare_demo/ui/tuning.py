@@ -73,19 +73,19 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
             if not fields:
                 gr.HTML('<p class="note">This method has no settings.</p>')
                 return
-            # Said to be empty: what stood here for another method would stay.
+            # Explicitly empty: what was here for another method would stay.
             message = gr.HTML("", elem_classes="message-place")
             parts = [_control(field, getattr(method, field.name)) for field in fields]
 
             def apply(chosen: str, count: int, *given: Any) -> list[Any]:
                 try:
-                    told = choose(name, [field.name for field in fields], given)
+                    value = choose(name, [field.name for field in fields], given)
                 except ValueError as error:
                     words = f'<p class="message" role="alert">{escape(str(error))}</p>'
                     return [gr.skip(), gr.skip(), words]
-                if told == chosen:
+                if value == chosen:
                     return [gr.skip(), gr.skip(), ""]
-                return [gr.update(choices=menu(against, told), value=told), count + 1, ""]
+                return [gr.update(choices=menu(against, value), value=value), count + 1, ""]
 
             for part in parts:
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
@@ -99,15 +99,15 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
 def about_html(method: Method) -> str:
     """What a method does, what it reads, and where it differs from its paper."""
     reads = ", ".join(method.reads) or "nothing"
-    told = f"<p>{escape(f'{method.summary} Acts {method.acts}. Reads: {reads}.')}"
+    text = f"<p>{escape(f'{method.summary} Acts {method.acts}. Reads: {reads}.')}"
     if method.link:
         link = (
             f'<a href="{method.link}" target="_blank" rel="noreferrer">{escape(method.paper)}</a>'
         )
-        told += f" Paper: {link}."
+        text += f" Paper: {link}."
     if method.deviations:
-        told += f"</p><p><b>Where it differs from the paper:</b> {escape(method.deviations)}"
-    return f'<div class="note about">{told}</p></div>'
+        text += f"</p><p><b>Where it differs from the paper:</b> {escape(method.deviations)}"
+    return f'<div class="note about">{text}</p></div>'
 
 
 def choose(name: str, fields: Sequence[str], given: Sequence[Any]) -> str:
@@ -120,9 +120,9 @@ def choose(name: str, fields: Sequence[str], given: Sequence[Any]) -> str:
         field: read_value(method, field, _plain(value))
         for field, value in zip(fields, given, strict=True)
     }
-    told = write_method(name, read, PRUNERS)
-    read_method(told, PRUNERS)
-    return told
+    value = write_method(name, read, PRUNERS)
+    read_method(value, PRUNERS)
+    return value
 
 
 def _plain(value: Any) -> str:

@@ -7,12 +7,14 @@ Their HTML lies in `html/`, their JavaScript in `js/`; nothing is built or fetch
 from __future__ import annotations
 
 import itertools
+import json
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.ui.gradio_compat import keep_in_cache, kind_of, write_to_cache
 from spare_demo.ui.wire import to_bytes
@@ -43,6 +45,7 @@ def scripts(changing: bool = False) -> str:
     """
     names = (*_SCRIPTS, "models") if changing else _SCRIPTS
     code = "\n".join((_HERE / "js" / f"{name}.js").read_text("utf-8") for name in names)
+    code = code.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(TEMPLATES)}")
     return f"<script>\n{code}\n</script>"
 
 

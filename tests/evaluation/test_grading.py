@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spare_demo.evaluation.grading import is_right
-from spare_demo.evaluation.sheets import Asked
+from spare_demo.evaluation.sheets import SheetQuestion
 
-FREE = Asked("What colour?", ("light blue", "azure"))
-CHOICE = Asked("Which?", ("a cat",), ("a dog", "A Cat", "two"))
+FREE = SheetQuestion("What colour?", ("light blue", "azure"))
+CHOICE = SheetQuestion("Which?", ("a cat",), ("a dog", "A Cat", "two"))
 
 
 @pytest.mark.parametrize(

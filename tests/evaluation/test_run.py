@@ -13,7 +13,7 @@ from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.run import Experiment, expected, run
-from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Asked, Sheet, drawn
+from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, drawn
 from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
@@ -125,7 +125,7 @@ def test_text_free_methods_pick_once_a_picture(
 def test_choices_and_an_instruction_reach_the_model_but_not_the_methods(
     tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
-    asked = Asked("Which?", ("left",), ("left", "right"))
+    asked = SheetQuestion("Which?", ("left",), ("left", "right"))
     sheet = Sheet("data", "a.png", (asked,), lambda: photo)
     experiment = Experiment(
         choose(["spare"]),  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: l
 def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tuple) -> None:
     levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     photo = Image.fromarray(levels)
-    sheet = Sheet("data", "a.png", (Asked("What?", ("left",)),), lambda: photo)
+    sheet = Sheet("data", "a.png", (SheetQuestion("What?", ("left",)),), lambda: photo)
     names = ["cdpruner-diversity", "uniform", "divprune", "visionzip", "fastv"]
     names = [name for name in names if tiny_qwen.reason_against(PRUNERS[name]) is None]
     assert {"uniform", "divprune", "fastv"} <= set(names)
@@ -198,7 +198,10 @@ def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tupl
 
 def test_a_picture_with_fewer_tokens_than_a_budget_keeps_all(tiny_qwen: QwenModel) -> None:
     small = Sheet(
-        "data", "a.png", (Asked("What?", ("left",)),), lambda: Image.new("RGB", (56, 56), "navy")
+        "data",
+        "a.png",
+        (SheetQuestion("What?", ("left",)),),
+        lambda: Image.new("RGB", (56, 56), "navy"),
     )
     experiment = Experiment(
         choose(["uniform", "cdpruner-diversity", "fastv"]), (40, 50, 60)
@@ -218,7 +221,9 @@ def test_a_schedule_never_meets_another_number_than_asked_for(
     with pytest.raises(ValueError, match="from 6 to 16"):
         next(run(tiny_model, sheets, Experiment(choose(["fastv"]), (3,))))  # type: ignore[arg-type]
     # The least share of the largest picture; of one of 4 tokens a schedule needs 2, half of them.
-    small = Sheet("data", "a", (Asked("What?", ("x",)),), lambda: Image.new("RGB", (56, 56)))
+    small = Sheet(
+        "data", "a", (SheetQuestion("What?", ("x",)),), lambda: Image.new("RGB", (56, 56))
+    )
     experiment = Experiment(choose(["fastv"]), ("35%",), max_new_tokens=1).within(tiny_qwen)  # type: ignore[arg-type]
     assert experiment.budgets_of("fastv") == ("35%",)
     (measured,) = run(tiny_qwen, [small], experiment)

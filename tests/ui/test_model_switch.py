@@ -20,7 +20,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.handlers import Handlers, guarded
 from spare_demo.ui.model_menu import model_menu
-from spare_demo.ui.model_switch import Exchange
+from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
 
 ROOT = Path(__file__).parents[2]
@@ -28,32 +28,32 @@ QUESTION = "Which number is written on the small triangle?"
 
 
 @pytest.fixture
-def exchange(tiny_folder: Path) -> Exchange:
+def model_switch(tiny_folder: Path) -> ModelSwitch:
     settings = Settings(
         model=str(tiny_folder), device="cpu", methods=("spare", "visionzip"), max_new_tokens=3
     )
-    return Exchange(load_model(settings.model, settings.device), settings)
+    return ModelSwitch(load_model(settings.model, settings.device), settings)
 
 
 def test_the_old_model_is_gone_and_the_new_one_follows(
-    exchange: Exchange, tiny_next_folder: Path
+    model_switch: ModelSwitch, tiny_next_folder: Path
 ) -> None:
     said: list[str] = []
-    sentence = exchange.change(str(tiny_next_folder), 16, said.append)
+    sentence = model_switch.change(str(tiny_next_folder), 16, said.append)
     assert "opens anew" in sentence and "without the present model" in said[0]
-    model, settings = exchange.following()
-    assert exchange.model.closed and not model.closed
+    model, settings = model_switch.following()
+    assert model_switch.model.closed and not model.closed
     assert model.name == "tiny-llava-next" and settings.model == str(tiny_next_folder)
     assert settings.methods == ("spare", "visionzip")
     with pytest.raises(ModelError, match="Wait until the page opens anew"):
-        exchange.change("built-in", 16, said.append)
+        model_switch.change("built-in", 16, said.append)
 
 
 def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
-    exchange: Exchange, tiny_qwen_folder: Path
+    model_switch: ModelSwitch, tiny_qwen_folder: Path
 ) -> None:
-    exchange.change(str(tiny_qwen_folder), 16, print)
-    model, settings = exchange.following()
+    model_switch.change(str(tiny_qwen_folder), 16, print)
+    model, settings = model_switch.following()
     assert settings.methods == ("spare",)  # VisionZip reads a class token; SPARE has another form
     assert build(model, settings).config["title"] == "SPARE demo"
 
@@ -70,47 +70,47 @@ def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
     ],
 )
 def test_a_refusal_leaves_everything_as_it_was(
-    exchange: Exchange, name: str | None, bits: int, sentence: str
+    model_switch: ModelSwitch, name: str | None, bits: int, sentence: str
 ) -> None:
-    name = exchange.settings.model if name == "THE SAME" else name
+    name = model_switch.settings.model if name == "THE SAME" else name
     with pytest.raises((ModelError, ValueError), match=sentence):
-        exchange.change(name, bits, print)
-    assert not exchange.model.closed
+        model_switch.change(name, bits, print)
+    assert not model_switch.model.closed
 
 
 def test_weights_that_turn_out_unusable_bring_the_old_model_back(
-    exchange: Exchange, tiny_next_folder: Path, tmp_path: Path
+    model_switch: ModelSwitch, tiny_next_folder: Path, tmp_path: Path
 ) -> None:
     broken = shutil.copytree(tiny_next_folder, tmp_path / "broken")
     shard = next(broken.glob("*.safetensors"))
     kept = load_file(shard)
     kept.popitem()  # whole files, but a parameter that none of them has
     save_file(kept, shard, metadata={"format": "pt"})
-    sentence = exchange.change(str(broken), 16, print)
+    sentence = model_switch.change(str(broken), 16, print)
     assert "'broken' lacks 1 of the model's parameters" in sentence
     assert "the model it had" in sentence
-    model, settings = exchange.following()
-    assert exchange.model.closed and model.name == exchange.model.name
-    assert settings == exchange.settings
+    model, settings = model_switch.following()
+    assert model_switch.model.closed and model.name == model_switch.model.name
+    assert settings == model_switch.settings
 
 
 def test_what_is_offered_is_what_the_server_was_told_of_and_the_table(tiny_model: Any) -> None:
     settings = Settings(model="auto", models=("/somewhere/mine", "someone/theirs"))
-    offered = [name for _, name in Exchange(tiny_model, settings).offered]
+    offered = [name for _, name in ModelSwitch(tiny_model, settings).offered]
     assert offered[:4] == [tiny_model.name, "/somewhere/mine", "someone/theirs", "built-in"]
     assert "llava-1.5-7b" in offered and "auto" not in offered
 
 
 def test_a_question_in_flight_ends_with_a_sentence(
-    exchange: Exchange, tiny_next_folder: Path, photo_file: str
+    model_switch: ModelSwitch, tiny_next_folder: Path, photo_file: str
 ) -> None:
-    handlers = Handlers(exchange.model, exchange.settings)
+    handlers = Handlers(model_switch.model, model_switch.settings)
     asked = controls(photo_file, QUESTION)
     running = guarded(handlers.ask)(**asked)
     shown: dict[str, Any] = {}
     while not (shown.get("visit") and any(shown["visit"].result.partial_text.values())):
         shown = next(running)
-    exchange.change(str(tiny_next_folder), 16, print)
+    model_switch.change(str(tiny_next_folder), 16, print)
     assert "made room for another model" in list(running)[-1]["message"]
     # And so does whatever else is asked of that page, while it is still there.
     again = list(guarded(handlers.ask)(**asked))
@@ -118,10 +118,10 @@ def test_a_question_in_flight_ends_with_a_sentence(
 
 
 def test_loading_shows_how_far_it_is_and_what_it_needs(
-    exchange: Exchange, tiny_next_folder: Path
+    model_switch: ModelSwitch, tiny_next_folder: Path
 ) -> None:
     with gr.Blocks() as demo:
-        model_menu(demo, exchange)
+        model_menu(demo, model_switch)
     (change,) = [f.fn for f in demo.fns.values() if getattr(f.fn, "__name__", "") == "change"]
     progress = inspect.signature(change).parameters["progress"].default
     assert isinstance(progress, gr.Progress) and progress.track_tqdm  # the bars of reading weights
@@ -143,12 +143,12 @@ def test_a_public_page_has_nothing_of_it(tiny_model: Any) -> None:
     assert not own & ids(build(tiny_model, public))
     assert "awaitModel" not in launch_options(public)["head"]
     private = Settings()
-    assert own <= ids(build(tiny_model, private, exchange=Exchange(tiny_model, private)))
+    assert own <= ids(build(tiny_model, private, model_switch=ModelSwitch(tiny_model, private)))
     assert "awaitModel" in launch_options(private)["head"]
 
 
 def test_nothing_of_it_is_an_endpoint_for_programs(tiny_model: Any) -> None:
-    demo = build(tiny_model, Settings(), exchange=Exchange(tiny_model, Settings()))
+    demo = build(tiny_model, Settings(), model_switch=ModelSwitch(tiny_model, Settings()))
     assert set(demo.get_api_info()["named_endpoints"]) == {
         "/compare", "/select", "/relevance", "/answer",
     }  # fmt: skip

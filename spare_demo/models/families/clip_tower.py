@@ -98,14 +98,14 @@ def clip_reads(
 
 def remembered(compute: Callable[..., T]) -> Callable[..., T]:
     """The function with what it gave before, per arguments; two threads do not compute twice."""
-    known: dict[Any, T] = {}
+    results: dict[Any, T] = {}
     lock = threading.Lock()
 
     def recall(*arguments: Any, **named: Any) -> T:
         key = (arguments, tuple(sorted(named.items())))
         with lock:
-            if key not in known:
-                known[key] = compute(*arguments, **named)
-            return known[key]
+            if key not in results:
+                results[key] = compute(*arguments, **named)
+            return results[key]
 
     return recall

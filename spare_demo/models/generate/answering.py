@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from spare_demo.models.base import Answer, ModelError, View
-from spare_demo.models.generate.batch import Prompt, Said, decode_batch
+from spare_demo.models.generate.batch import Prompt, ShortAnswer, decode_batch
 from spare_demo.models.generate.captured import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoding import decode
 from spare_demo.models.generate.passes import Passes
@@ -169,25 +169,25 @@ class Answering(ABC):
 
     def answer_many(
         self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64
-    ) -> list[Said]:
+    ) -> list[ShortAnswer]:
         """What `answer` says, greedily, to each of many; far faster than one after the other.
 
         Raises:
             ValueError: as `stream`.
         """
         _check_length(max_new_tokens)
-        said: dict[int, Said] = {}
+        said: dict[int, ShortAnswer] = {}
         prompts: dict[int, Prompt] = {}
         for i, (view, selection) in enumerate(asked):
             if isinstance(selection, LayerPlan):  # layers with numbers of their own
-                said[i] = self._said_alone(view, selection, max_new_tokens)
+                said[i] = self._answer_alone(view, selection, max_new_tokens)
                 continue
             rows = kept_rows(view.picture, selection)
             # Rows with places of their own; or padding, in two parts, could push some out of sight.
             if self._positions(view, rows) is not None or not self._within(
                 view, rows, max_new_tokens, padded=2
             ):
-                said[i] = self._said_alone(view, selection, max_new_tokens)
+                said[i] = self._answer_alone(view, selection, max_new_tokens)
                 continue
             before = view.prompt.split(self.processor.image_token)[0]
             shared = (before, id(view.picture), _identity(selection))
@@ -232,11 +232,11 @@ class Answering(ABC):
         text = int((view.input_ids != self.hf.config.image_token_id).sum())
         return padded * (text + len(rows.values) + new) <= window(self.hf)
 
-    def _said_alone(
+    def _answer_alone(
         self, view: View, selection: Selection | LayerPlan | None, max_new_tokens: int
-    ) -> Said:
+    ) -> ShortAnswer:
         alone = self.answer(view, selection, max_new_tokens)
-        return Said(alone.text, alone.token_ids, alone.first_logits)
+        return ShortAnswer(alone.text, alone.token_ids, alone.first_logits)
 
 
 def _check_length(max_new_tokens: int) -> None:

@@ -35,7 +35,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class ShortAnswer:
     """One answer of a batch: text and tokens as `Answer` has them, and its first scores.
 
     first_logits: (vocab,) float32, CPU.
@@ -52,7 +52,7 @@ def decode_batch(
     passes: Passes,
     prompts: Sequence[Prompt],
     max_new_tokens: int,
-) -> list[Said]:
+) -> list[ShortAnswer]:
     """Answer every prompt greedily.
 
     Args:
@@ -67,7 +67,7 @@ def decode_batch(
         int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + max_new_tokens
         for p in prompts
     ]
-    said: dict[int, Said] = {}
+    said: dict[int, ShortAnswer] = {}
     for part in _parts(lengths, min(_POSITIONS, room(hf))):
         with_new = [prompts[i] for i in part]
         said |= zip(part, _Batch(hf, tokenizer, passes, with_new).run(max_new_tokens), strict=True)
@@ -99,7 +99,7 @@ class _Batch:
     ) -> None:
         self.hf, self.tokenizer, self.passes, self.prompts = hf, tokenizer, passes, prompts
 
-    def run(self, max_new_tokens: int) -> list[Said]:
+    def run(self, max_new_tokens: int) -> list[ShortAnswer]:
         ends = end_ids(self.hf)
         texts = [Text(self.tokenizer) for _ in self.prompts]
         (cache, first_logits), _ = self.passes.run(self._prefill)
@@ -122,7 +122,7 @@ class _Batch:
         for text in texts:
             text.rest()
         return [
-            Said(text.sent, tuple(text.ids), logits)
+            ShortAnswer(text.sent, tuple(text.ids), logits)
             for text, logits in zip(texts, first_logits.clone(), strict=True)
         ]
 

@@ -75,13 +75,13 @@ class LayerwiseRun:
             positions = self._positions[:, None].to(embeds.device)
         self._next = positions[..., -1:] + 1
         rows = _VisualRows(plan.n, embeds.device)
-        turns, mask = self._prepare(hidden, positions)
+        rotary, mask = self._prepare(hidden, positions)
         sets = [rows.snapshot(0)]
         before = hidden
         for index, layer in enumerate(self._layers):
             if stop := plan.stop_before(index):
                 reading = LayerReading(
-                    self._decoder, self.cache, index, before, hidden, visual, text, inputs, turns
+                    self._decoder, self.cache, index, before, hidden, visual, text, inputs, rotary
                 )
                 choice = plan.method.choose(reading, stop)
                 kept = choice.kept.to(hidden.device).sort().values
@@ -91,24 +91,24 @@ class LayerwiseRun:
                 # Packed, the rows take the first places of those before.
                 size = hidden.shape[1]
                 positions = positions[..., :size] if self._packs else change.places(positions)
-                turns, mask = self._prepare(hidden, positions)
+                rotary, mask = self._prepare(hidden, positions)
                 sets.append(rows.snapshot(index))
             before = hidden
-            hidden = self._through(layer, hidden, turns, mask)
+            hidden = self._through(layer, hidden, rotary, mask)
         self.sets = tuple(sets)
         last: Tensor = self._decoder.norm(hidden[:, -1:])
         return last
 
     def step(self, embed: Tensor) -> Tensor:
         """(1, 1, d) one new token -> (1, 1, d) its state, normed."""
-        hidden, turns, last_place = embed, None, -1
+        hidden, rotary, last_place = embed, None, -1
         for index, layer in enumerate(self._layers):
             place = self.cache.get_seq_length(index) if self._packs else 0
-            if turns is None or place != last_place:
+            if rotary is None or place != last_place:
                 # With packed positions each layer counts on from what it has seen itself.
                 at = torch.full_like(self._next, place) if self._packs else self._next
-                turns, last_place = self._turns(hidden, at), place
-            hidden = self._through(layer, hidden, turns, None)  # one query sees all
+                rotary, last_place = self._rotary(hidden, at), place
+            hidden = self._through(layer, hidden, rotary, None)  # one query sees all
         self._next = self._next + 1
         last: Tensor = self._decoder.norm(hidden)
         return last
@@ -122,21 +122,21 @@ class LayerwiseRun:
             attention_mask=None,
             past_key_values=None,
         )
-        return self._turns(hidden, positions), mask
+        return self._rotary(hidden, positions), mask
 
-    def _turns(self, hidden: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    def _rotary(self, hidden: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(axes, 1, r) positions -> rotary factors, each (1, r, h)."""
         ids = positions if len(positions) > 1 else positions[0]
         cos, sin = self._decoder.rotary_emb(hidden, position_ids=ids)
         return cos.to(hidden.device), sin.to(hidden.device)
 
     def _through(
-        self, layer: Any, hidden: Tensor, turns: tuple[Tensor, Tensor], mask: Any
+        self, layer: Any, hidden: Tensor, rotary: tuple[Tensor, Tensor], mask: Any
     ) -> Tensor:
         out: Tensor = layer(
             hidden,
             attention_mask=mask,
-            position_embeddings=turns,
+            position_embeddings=rotary,
             past_key_values=self.cache,
             use_cache=True,
         )
@@ -203,18 +203,18 @@ class LayerReading:
         visual: Tensor,
         text: int,
         inputs: tuple[Tensor, Tensor],
-        turns: tuple[Tensor, Tensor],
+        rotary: tuple[Tensor, Tensor],
     ):
         """before: (1, T, d) what layer index - 1 got; hidden: (1, T, d) what it gave out; inputs:
-        rows of picture and text as they entered layer 0; turns: rotary factors of the T rows."""
+        rows of picture and text as they entered layer 0; rotary: rotary factors of the T rows."""
         self._decoder, self._index = decoder, index
-        self._before, self._turns = before, turns
+        self._before, self._rotary = before, rotary
         layers: list[Any] = list(cache.layers)
         self._cached: Tensor = layers[index - 1].keys.to(hidden.device)
         self.hidden, self.visual = hidden[0], visual
         self.text = slice(text, hidden.shape[1])
         self.image_inputs, self.text_inputs = inputs
-        self.cos, self.sin = turns[0][0], turns[1][0]
+        self.cos, self.sin = rotary[0][0], rotary[1][0]
 
     def attention(self, rows: Sequence[int], ahead: bool = False) -> Tensor:
         """(heads, len(rows), T) float32, see `pruners.inside.base.LayerReading`."""
@@ -223,7 +223,7 @@ class LayerReading:
         index = torch.tensor(list(rows), device=states.device)
         attention = layer.self_attn
         query = self._heads(attention, attention.q_proj, layer.input_layernorm(states[:, index]))
-        cos, sin = self._turns
+        cos, sin = self._rotary
         query, _ = apply_rotary_pos_emb(query, query, cos[:, index], sin[:, index])
         if ahead:
             key = self._heads(attention, attention.k_proj, layer.input_layernorm(states))

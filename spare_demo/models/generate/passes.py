@@ -33,8 +33,8 @@ class OutOfMemory(ValueError):
     """A pass that did not fit beside the model; the message says what to do and may be shown."""
 
 
-class Closed(ValueError):
-    """A pass of a model that was put away; the message says why and may be shown."""
+class ModelUnloadedError(ValueError):
+    """A pass of a model that was unloaded; the message says why and may be shown."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -90,11 +90,11 @@ class Passes:
 
         Raises:
             OutOfMemory: what was free did not suffice; everything the pass took is given back.
-            Closed: there will be no pass any more.
+            ModelUnloadedError: there will be no pass any more.
         """
         with self._lock, self._alone, torch.inference_mode():
             if self._closed:
-                raise Closed(self._closed)
+                raise ModelUnloadedError(self._closed)
             try:
                 synchronise(self._device)
                 started = time.perf_counter()

@@ -94,14 +94,14 @@ def _scales(module: Any) -> list[torch.Tensor]:
     """What bitsandbytes keeps beside a quantised weight: `absmax` of each block of 4-bit ones, its
     own where it is quantised in turn, or `SCB` of each row of 8-bit ones, which moves from the
     weight to the module's state with the first pass."""
-    weight, found = getattr(module, "weight", None), []
+    weight, scales = getattr(module, "weight", None), []
     block = getattr(weight, "quant_state", None)
     if block is not None:
-        found = [block.absmax, getattr(getattr(block, "state2", None), "absmax", None)]
+        scales = [block.absmax, getattr(getattr(block, "state2", None), "absmax", None)]
     else:
         holders = (weight, getattr(module, "state", None))
-        found = [getattr(holder, "SCB", None) for holder in holders]
-    return [scale for scale in found if isinstance(scale, torch.Tensor)]
+        scales = [getattr(holder, "SCB", None) for holder in holders]
+    return [scale for scale in scales if isinstance(scale, torch.Tensor)]
 
 
 def _weights(layer: Any) -> int:

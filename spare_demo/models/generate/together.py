@@ -118,11 +118,11 @@ def _batches(
 
 def _said(batch: Mapping[Label, _Answering]) -> dict[Label, str | Answer]:
     """Every answer's next token chosen, and what there is to tell of each."""
-    said: dict[Label, str | Answer] = {}
+    pieces: dict[Label, str | Answer] = {}
     for label, each in batch.items():
         piece = each.choose()
-        said[label] = piece if each.open else each.answer()
-    return said
+        pieces[label] = piece if each.open else each.answer()
+    return pieces
 
 
 class _Answering:

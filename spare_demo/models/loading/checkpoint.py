@@ -133,8 +133,8 @@ def revision_of(weights: str, bits: int) -> str:
 
 def bits_of(revision: str) -> int:
     """How the weights of a revision were held: 16, or 8 or 4 bits."""
-    told = re.search(r"-([84])bit$", revision)
-    return int(told[1]) if told else 16
+    match = re.search(r"-([84])bit$", revision)
+    return int(match[1]) if match else 16
 
 
 def _family(source: Path | str, label: str, local: bool, options: dict[str, Any]) -> type[Model]:

@@ -107,9 +107,9 @@ def load_model(
     elif re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         model = _load_other(name, fit)
     else:
-        known = ", ".join([AUTO, *CATALOGUE])
+        names = ", ".join([AUTO, *CATALOGUE])
         raise ModelError(
-            f"There is no model '{name}'. Choose one of: {known}, the path of a folder that "
+            f"There is no model '{name}'. Choose one of: {names}, the path of a folder that "
             "holds a checkpoint, or a repository of the Hugging Face hub such as "
             "llava-hf/llava-1.5-7b-hf."
         )
@@ -200,10 +200,10 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
 
 def _revision(source: Path | str, hf: Any, bits: int) -> str:
     if isinstance(source, Path):
-        found = folder_revision(source)
+        commit = folder_revision(source)
     else:
-        found = str(getattr(hf.config, "_commit_hash", None) or "")[:12]
-    return revision_of(found, bits)
+        commit = str(getattr(hf.config, "_commit_hash", None) or "")[:12]
+    return revision_of(commit, bits)
 
 
 def _unusable_gpu() -> str:

@@ -92,14 +92,14 @@ class BuiltInFiles:
         log: list[str],
     ) -> None:
         """Replaces the files."""
-        beside = self.folder / "clip"
-        beside.mkdir(parents=True, exist_ok=True)
+        clip_folder = self.folder / "clip"
+        clip_folder.mkdir(parents=True, exist_ok=True)
         preprocess = {"size": SIDE, "mean": MEAN, "std": STD}
         whole = {"model_cfg": clip_config, "preprocess_cfg": preprocess}
-        (beside / "open_clip_config.json").write_text(json.dumps(whole, indent=2) + "\n")
+        (clip_folder / "open_clip_config.json").write_text(json.dumps(whole, indent=2) + "\n")
         state = {name: value.half().contiguous() for name, value in clip.state_dict().items()}
-        save_file(state, beside / "open_clip_model.safetensors")
-        text_tokenizer.save_pretrained(beside)
+        save_file(state, clip_folder / "open_clip_model.safetensors")
+        text_tokenizer.save_pretrained(clip_folder)
         llava.half().save_pretrained(self.folder, max_shard_size=_LARGEST_FILE)
         processor.save_pretrained(self.folder)
         (self.folder / "training.json").write_text(json.dumps(steps, indent=2) + "\n")

@@ -71,14 +71,14 @@ class LanguageTraining(nn.Module):
         ends = ran.tokens[_ANCHOR_LAYER][named]
         lost = _off(self.anchor, ends, data["anchors"][named])
         loss, right = self._answers(ran, data)
-        said = {
+        metrics = {
             "right": right,
             "lost": lost.item() * GRID / 2,  # in patches
             "patches": patch_loss.item(),
             "bent": bent.item(),
             **shares,
         }
-        return loss + bent + PATCH_WEIGHT * patch_loss + ANCHOR_WEIGHT * lost, said
+        return loss + bent + PATCH_WEIGHT * patch_loss + ANCHOR_WEIGHT * lost, metrics
 
     def evened(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
         """The loss of the run that evens out (even.py), in place of `forward`'s."""
@@ -176,15 +176,15 @@ def _without(logits: Tensor, tokens: Tensor) -> Tensor:
 def _off(head: nn.Linear, states: Tensor, at: Tensor) -> Tensor:
     """How far ``head`` is off the places of the patches ``at``, from states (…, w); 0 with none."""
     states = states.float()
-    told = head(F.layer_norm(states, states.shape[-1:])).float()
-    return (told - patches.places_in_grid(at)).abs().sum() / max(told.numel(), 1)
+    prediction = head(F.layer_norm(states, states.shape[-1:])).float()
+    return (prediction - patches.places_in_grid(at)).abs().sum() / max(prediction.numel(), 1)
 
 
 def _unexplained(back: nn.Linear, seen: Tensor, states: Tensor, covered: Tensor) -> Tensor:
     """The share of the tower's states (B, n, v) of covered patches that ``back`` does not get from
     what the projector made of them (B, n, w); 0 without a covered patch."""
-    told = back(F.layer_norm(seen.float(), seen.shape[-1:])).float()
-    missed = (told - F.layer_norm(states.float(), states.shape[-1:])).square().mean(-1)
+    prediction = back(F.layer_norm(seen.float(), seen.shape[-1:])).float()
+    missed = (prediction - F.layer_norm(states.float(), states.shape[-1:])).square().mean(-1)
     return (missed * covered).sum() / covered.sum().clamp_min(1)
 
 

@@ -147,13 +147,13 @@ def train(
                 group["lr"] = rate * rates.at(step, steps, warm_from)
         data = {key: value.to(device, non_blocking=True) for key, value in data.items()}
         with torch.autocast(device.type, torch.bfloat16, enabled=halved):
-            loss, said = loss_of(data, step)
+            loss, metrics = loss_of(data, step)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
         for optimiser, _ in optimisers:
             optimiser.step()
             optimiser.zero_grad()
-        for key, value in {"loss": loss.item(), **said}.items():
+        for key, value in {"loss": loss.item(), **metrics}.items():
             if value == value:  # a batch without a single word has no share of words right
                 averages[key] = 0.95 * averages.get(key, value) + 0.05 * value
         if (step + 1) % _SHOW_EVERY == 0 or step + 1 == steps:

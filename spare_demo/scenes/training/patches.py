@@ -129,16 +129,16 @@ class PatchHeads(nn.Module):
         covered = targets[..., 0] != 0
         weight = torch.where(covered, 1.0, _PLAIN)
         loss = torch.zeros_like(weight)
-        said = {}
+        metrics = {}
         for (name, logits), target in zip(
             self._answers(states, targets).items(), targets.unbind(-1), strict=True
         ):
             loss = loss + F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
             asked = covered & (target > 0)
-            said[name] = (logits.argmax(-1) == target)[asked].float().mean().item()
+            metrics[name] = (logits.argmax(-1) == target)[asked].float().mean().item()
         # Where in the picture a patch lies: without this the tower forgets it, and a decoder that
         # cannot tell places finds "left of" out of reach.
         off = (self.place(states).float() - places_in_grid(windows)).abs().mean(-1)
-        said["off"] = off[covered].mean().item() * GRID / 2  # in patches
+        metrics["off"] = off[covered].mean().item() * GRID / 2  # in patches
         loss = loss + _PLACE_WEIGHT * off
-        return (loss * weight).sum() / weight.sum(), said
+        return (loss * weight).sum() / weight.sum(), metrics

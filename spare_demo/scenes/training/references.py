@@ -34,8 +34,8 @@ def pick(rng: Rng, options: Sequence[Any]) -> Any:
 
 def only(things: Sequence[Thing], test: Callable[[Thing], bool]) -> int | None:
     """The index of the one thing that passes, or None."""
-    found = [i for i, thing in enumerate(things) if test(thing)]
-    return found[0] if len(found) == 1 else None
+    references = [i for i, thing in enumerate(things) if test(thing)]
+    return references[0] if len(references) == 1 else None
 
 
 def _is_alone(values: Sequence[object], index: int) -> bool:
@@ -58,28 +58,30 @@ def is_clear(side: str, a: Thing, b: Thing) -> bool:
 
 def plain_references(scene: Scene) -> list[Reference]:
     """By shape, by colour, by both, by what is printed on it."""
-    things, found = scene.things, []
+    things, references = scene.things, []
     for i, thing in enumerate(things):
         seen = frozenset({RECOGNITION})
         if thing.shape and _is_alone([t.shape for t in things], i):
-            found.append(Reference(f"the {thing.shape}", i, frozenset({"shape"}), seen))
+            references.append(Reference(f"the {thing.shape}", i, frozenset({"shape"}), seen))
         if thing.colour and _is_alone([t.colour for t in things], i):
-            found.append(Reference(f"the {thing.colour} object", i, frozenset({"colour"}), seen))
+            references.append(
+                Reference(f"the {thing.colour} object", i, frozenset({"colour"}), seen)
+            )
         named = thing.colour and thing.shape
         if named and _is_alone([(t.colour, t.shape) for t in things], i):
             both = frozenset({"colour", "shape"})
             words = f"the {thing.colour} {thing.shape}"
-            found.append(Reference(words, i, both, seen))
+            references.append(Reference(words, i, both, seen))
         if thing.print and _is_alone([t.print for t in things], i):
             kind = "number" if thing.number else "word"
             words = f"the object with the {kind} {thing.print}"
-            found.append(Reference(words, i, frozenset({kind}), frozenset({OCR})))
-    return found
+            references.append(Reference(words, i, frozenset({kind}), frozenset({OCR})))
+    return references
 
 
 def side_references(scene: Scene, rng: Rng) -> list[Reference]:
     """The one of two alike on a side, and the one that lies on a side of another thing."""
-    things, found = scene.things, []
+    things, references = scene.things, []
     for shape in SHAPES:
         alike = [i for i, thing in enumerate(things) if thing.shape == shape]
         if len(alike) == 2:
@@ -90,7 +92,9 @@ def side_references(scene: Scene, rng: Rng) -> list[Reference]:
                 i, j = alike if SIDES[side](things[alike[0]], things[alike[1]]) else alike[::-1]
                 if is_clear(side, things[i], things[j]):
                     skills = frozenset({RECOGNITION, SPATIAL})
-                    found.append(Reference(f"the {shape} {words}", i, frozenset({"shape"}), skills))
+                    references.append(
+                        Reference(f"the {shape} {words}", i, frozenset({"shape"}), skills)
+                    )
     anchor = pick(rng, [r for r in plain_references(scene) if r.gives != {"colour", "shape"}])
     if anchor:
         other = things[anchor.index]
@@ -102,10 +106,10 @@ def side_references(scene: Scene, rng: Rng) -> list[Reference]:
             skills = anchor.skills | {SPATIAL}
             if len(there) == 1:
                 words = f"the object {side} {anchor.words}"
-                found.append(Reference(words, there[0], frozenset(), skills))
+                references.append(Reference(words, there[0], frozenset(), skills))
             for i in (i for i in there if things[i].shape):
                 if sum(things[j].shape == things[i].shape for j in there) == 1 and len(there) > 1:
                     words = f"the {things[i].shape} {side} {anchor.words}"
                     gives = frozenset({"shape"})
-                    found.append(Reference(words, i, gives, skills | {RECOGNITION}))
-    return found
+                    references.append(Reference(words, i, gives, skills | {RECOGNITION}))
+    return references

@@ -142,11 +142,11 @@ class TowerTraining(nn.Module):
         logits = self.clip.logit_scale.exp().clamp(max=100) * image @ text.T
         right = torch.arange(len(logits), device=logits.device)
         contrast = (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
-        said = {
+        metrics = {
             "contrast": contrast.item(),
             "matched": (logits.argmax(1) == right).float().mean().item(),
         }
         if not phase.patch_loss:
-            return contrast, said
+            return contrast, metrics
         loss, shares = self.asked(before[:, 1:], data["targets"], data["windows"])
-        return contrast + phase.patch_loss * loss, said | shares
+        return contrast + phase.patch_loss * loss, metrics | shares

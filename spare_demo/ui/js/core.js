@@ -1,6 +1,7 @@
 // What all of the page's own JavaScript shares: a tiny bus, unpacking, and how numbers are written.
 'use strict';
 window.SPARE = (() => {
+  const SENTENCES = {};  // ui/viewer.py puts them here
   const listeners = {};
 
   function on(name, heard) {
@@ -73,6 +74,10 @@ window.SPARE = (() => {
     : (100 * share).toFixed(share < 0.1 ? 1 : 0) + ' %');
   const tokensWord = (count) => (count === 1 ? '1 token' : `${count} tokens`);
 
+  // A sentence of render/sentences.py with its places filled in.
+  const say = (name, values) => (
+    SENTENCES[name].replace(/{(\w+)}/g, (_, place) => values[place]));
+
   function escape(text) {
     const names = {'&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;', "'": '&#39;'};
     return String(text).replace(/[&<>"']/g, (letter) => names[letter]);
@@ -116,6 +121,6 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-  return {on, emit, receive, ask, unbundled, unpack, number, percent, tokensWord, escape,
+  return {on, emit, receive, ask, unbundled, unpack, number, percent, tokensWord, say, escape,
           expectedJaccard, save, unhurried, calm};
 })();

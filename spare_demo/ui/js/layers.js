@@ -2,7 +2,7 @@
 // budget. Words are made when they are read, which is not at every frame.
 'use strict';
 SPARE.layers = (() => {
-  const {tokensWord, escape, colours, expectedJaccard} = SPARE;
+  const {tokensWord, escape, colours, expectedJaccard, say} = SPARE;
   const NUMBERED = 64;  // most picks that carry their rank; more would be a page of digits
 
   const nothing = (sentence) => (
@@ -84,12 +84,13 @@ SPARE.layers = (() => {
       },
       get sentence() {
         const c = data.counts(...held);
+        const [a, b] = labels, tokens = tokensWord(data.n);
+        const share = c.jaccard.toFixed(2), chance = expectedJaccard(data.n, c.a, c.b).toFixed(2);
         return (data.inside.length ? `In layer ${at + 1} of ${data.depth}: ` : '') +
-          `${labels[0]} kept ${c.a} of ${tokensWord(data.n)}; ${c.both} of them ` +
-          `${labels[1]} kept too` + (c.a !== c.b ? ` (of its ${c.b}).` : '.') +
-          (data.hasPadding ? ` ${c.padA} of ${labels[0]}'s and ${c.padB} of ${labels[1]}'s lie in padding.` : '') +
-          ` Jaccard ${c.jaccard.toFixed(2)} (two random picks: ` +
-          `${expectedJaccard(data.n, c.a, c.b).toFixed(2)}).`;
+          say('both', {a, b, count: c.a, tokens, both: c.both}) +
+          (c.a !== c.b ? say('other count', {count: c.b}) : '') + '.' +
+          (data.hasPadding ? say('both in padding', {a, b, count_a: c.padA, count_b: c.padB}) : '') +
+          ` ${say('jaccard', {share, chance})}.`;
       },
     };
   }
@@ -123,9 +124,10 @@ SPARE.layers = (() => {
       get sentence() {
         let padded = 0;
         for (let i = 0; i < data.n; i++) if (data.padding[i] && flags[i]) padded++;
-        return `${label} ${merges ? 'grew its merged tokens from' : 'kept'} ${count} of ` +
-          `${tokensWord(data.n)}` + (data.hasPadding
-          ? `; ${padded} of them ${padded === 1 ? 'lies' : 'lie'} in padding.` : '.');
+        const tokens = tokensWord(data.n), lie = padded === 1 ? 'lies' : 'lie';
+        return (merges ? `${label} grew its merged tokens from ${count} of ${tokens}`
+          : say('kept', {label, count, tokens})) +
+          (data.hasPadding ? say('in padding', {count: padded, lie}) : '') + '.';
       },
     };
   }
@@ -150,8 +152,8 @@ SPARE.layers = (() => {
       legend: `<span class="key kept" style="--mark:${colour}">${escape(label)} still has ${count}</span>` +
         (rows ? `<span class="key merged" style="--mark:${colour}">merged ${others} into ${into}</span>` : '') +
         swatch('none', `dropped ${data.n - count - others}`) + ground(data),
-      sentence: `In layer ${at + 1} of ${data.depth} ${label} still has ${count} of ` +
-        `${tokensWord(data.n)}${rows ? `, and ${into} merged from ${others} others` : ''}.`,
+      sentence: say('layer', {layer: at + 1, depth: data.depth, label, count,
+        tokens: tokensWord(data.n)}) + (rows ? say('layer merged', {rows: into, others}) : '') + '.',
     };
   }
 
@@ -176,9 +178,8 @@ SPARE.layers = (() => {
       },
       legend: key('kept', `as they are ${alone}`) + key('grown', `others mixed in ${grown}`) +
         swatch('mixed', `only mixed in ${mixed}`) + swatch('none', `no part ${unused}`) + ground(data),
-      sentence: `${label} merged ${tokensWord(data.n)} into ${rows}: ${alone} as they are, ${grown} ` +
-        `with others mixed in, ${rows - alone - grown} of no single patch. ${mixed} are only mixed ` +
-        `in, ${unused} have no part.`,
+      sentence: say('merged', {label, tokens: tokensWord(data.n), rows, alone, grown,
+        without: rows - alone - grown, mixed, unused}),
     };
   }
 
@@ -220,9 +221,9 @@ SPARE.layers = (() => {
       },
       get sentence() {
         const at = picks.order.findIndex((token) => data.padding[token]);
-        return `${label} picked ${count} of ${tokensWord(data.n)}, dark first and light last; the ` +
-          `first is ${data.where(picks.order[0])}` + (!data.hasPadding ? '.' : at >= 0
-          ? `; padding is first picked at rank ${at + 1}.` : '; none lies in padding.');
+        return say('order', {label, count, tokens: tokensWord(data.n)}) +
+          say('first', {where: data.where(picks.order[0])}) + (!data.hasPadding ? '' : at >= 0
+          ? say('padding rank', {rank: at + 1}) : say('no padding', {})) + '.';
       },
     };
   }

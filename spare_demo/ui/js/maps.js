@@ -1,7 +1,7 @@
 // The layers that are maps: raw values over the grey photo, with their scale and their sentence.
 'use strict';
 (() => {
-  const {number, tokensWord, colours, layers: {nothing, waiting}} = SPARE;
+  const {number, tokensWord, colours, say, layers: {nothing, waiting}} = SPARE;
 
   function ends(values) {
     let least = Infinity, most = -Infinity, sum = 0;
@@ -38,9 +38,9 @@
           `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${told(high)}</b></span>`;
       },
       get sentence() {
-        return `${label()}: from ${told(least)} to ${told(most)}, mean ${told(mean)}. ${meaning}` +
-          (range ? ` The colours run from ${told(low)} to ${told(high)}.` : '') +
-          (more ? ` ${more()}` : '');
+        const ends = {least: told(least), most: told(most), mean: told(mean)};
+        return say('map', {label: label(), meaning, ...ends}) +
+          (range ? say('range', {low: told(low), high: told(high)}) : '') + (more ? more() : '');
       },
     };
   }
@@ -61,11 +61,10 @@
       return once(data, name, () => map(data, name,
         values.subarray(word * data.n, (word + 1) * data.n),
         () => `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
-        'High means similar.', range, () => `All ${names.length} words share this scale.`));
+        'High means similar.', range, () => ` All ${names.length} words share this scale.`));
     }
     return once(data, 'relevance', () => map(data, 'relevance', data.relevance,
-      () => "Raw cosine between each patch and the question, in CLIP's space",
-      'High means similar. SPARE and CDPruner, as released, favour low.'));
+      () => say('relevance', {}), say('relevance meaning', {})));
   }
 
   function weight(data, k, slot) {
@@ -73,9 +72,8 @@
     if (!values) return nothing(`${label} uses no text weight.`);
     return once(data, `weight ${slot}`, () => {
       const top = values.reduce((best, v, i) => (v > values[best] ? i : best), 0);
-      return map(data, `weight ${slot}`, values, () => `Text weight that ${label} gave each patch`,
-        'The higher, the sooner it is picked, other things equal.', null,
-        () => `The highest is at ${data.where(top)}.`);
+      return map(data, `weight ${slot}`, values, () => say('weight', {label}),
+        say('weight meaning', {}), null, () => say('highest', {where: data.where(top)}));
     });
   }
 
@@ -95,11 +93,11 @@
     const {count} = data.picks(slot, k), more = () => {
       const half = values.reduce((sum, share) => sum + (share > 0.5), 0);
       const words = half === 0 ? 'No patch is' : half === 1 ? '1 patch is' : `${half} patches are`;
-      return `${words} more than half left over.`;
+      return say('half left over', {patches: words});
     };
     return map(data, `leftover ${slot}`, values,
-      () => `Share of each patch that ${label}'s ${tokensWord(count)} cannot reconstruct`,
-      '0 means that the kept ones make it up wholly, 1 that they hold nothing of it.', [0, 1], more);
+      () => say('leftover', {label, tokens: tokensWord(count)}), say('leftover meaning', {}),
+      [0, 1], more);
   }
 
   Object.assign(SPARE.layers.drawn, {relevance, weight, leftover});

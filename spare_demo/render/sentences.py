@@ -1,0 +1,40 @@
+"""What pictures show, in words: one text for the exported pictures and for the page's script.
+
+`say` fills a template in here, `SPARE.say` in the browser (js/core.js), which gets `TEMPLATES` with
+the page. Longer sentences are made of several.
+"""
+
+from __future__ import annotations
+
+TEMPLATES = {
+    "kept": "{label} kept {count} of {tokens}",
+    "in padding": "; {count} of them {lie} in padding",
+    "both": "{a} kept {count} of {tokens}; {both} of them {b} kept too",
+    "other count": " (of its {count})",
+    "both in padding": " {count_a} of {a}'s and {count_b} of {b}'s lie in padding.",
+    "jaccard": "Jaccard {share} (two random picks: {chance})",
+    "layer": "In layer {layer} of {depth} {label} still has {count} of {tokens}",
+    "layer merged": ", and {rows} merged from {others} others",
+    "merged": "{label} merged {tokens} into {rows}: {alone} as they are, {grown} with others mixed "
+    "in, {without} of no single patch. {mixed} are only mixed in, {unused} have no part.",
+    "order": "{label} picked {count} of {tokens}",
+    "first": ", dark first and light last; the first is {where}",
+    "padding rank": "; padding is first picked at rank {rank}",
+    "no padding": "; none lies in padding",
+    "map": "{label}: from {least} to {most}, mean {mean}. {meaning}",
+    "range": " The colours run from {low} to {high}.",
+    "relevance": "Raw cosine between each patch and the question, in CLIP's space",
+    "relevance meaning": "High means similar. SPARE and CDPruner, as released, favour low.",
+    "weight": "Text weight that {label} gave each patch",
+    "weight meaning": "The higher, the sooner it is picked, other things equal.",
+    "highest": " The highest is at {where}.",
+    "leftover": "Share of each patch that {label}'s {tokens} cannot reconstruct",
+    "leftover meaning": "0 means that the kept ones make it up wholly, 1 that they hold nothing of "
+    "it.",
+    "half left over": " {patches} more than half left over.",
+}
+
+
+def say(name: str, **values: object) -> str:
+    """A template with its places filled in."""
+    return TEMPLATES[name].format(**values)
