@@ -51,7 +51,7 @@ def test_nothing_is_drawn_beyond_the_edges() -> None:
 
 def test_the_sentence_has_all_of_the_words() -> None:
     sentence = card("How many?", panels(2, "7"), "made by a test").sentence
-    assert sentence == "SheetQuestion: How many? Method 0: 7. Method 1: 7. made by a test"
+    assert sentence == "Asked: How many? Method 0: 7. Method 1: 7. made by a test"
     assert "(no question)" in card("  ", panels(1, " "), "x").sentence
     assert "(empty)" in card("  ", panels(1, " "), "x").sentence
 
