@@ -56,7 +56,7 @@ def _parser(settings: Settings) -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
         epilog="Every flag is also a variable: --max-pixels is SPARE_MAX_PIXELS.",
     )
-    command.set_defaults(run=serve.run)
+    command.set_defaults(run=serve.run, wrong=command.error)
     add_flags(command)
 
     command = commands.add_parser("compare", help="ask one question of one picture")

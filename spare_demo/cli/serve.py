@@ -11,13 +11,17 @@ from spare_demo.settings import Settings
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Serve the page until interrupted. Raises ValueError or ModelError with a sentence to show.
+    """Serve the page until interrupted. Raises ValueError or ModelError with a sentence to show,
+    and SystemExit 2 for a setting out of range.
 
     settings: from the environment; the flags among the arguments win over them.
     """
     names = {field.name for field in dataclasses.fields(Settings)}
     flags = {name: value for name, value in vars(arguments).items() if name in names}
-    settings = dataclasses.replace(settings, **flags)
+    try:
+        settings = dataclasses.replace(settings, **flags)
+    except ValueError as error:
+        arguments.wrong(str(error))  # exits with status 2, as for any wrong use
     # Gradio reads this when it is imported: no telemetry, no version check.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from spare_demo.ui import mcp, serve

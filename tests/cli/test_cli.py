@@ -462,3 +462,11 @@ def test_a_model_without_class_token_or_clip(
     assert data["visual_tokens"] == 6 and data["settings"]["budget"] == 3
     assert data["settings"]["aspect"] == "native" and data["relevance"] is None
     assert "vision tower is not CLIP's" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_setting_of_the_page_out_of_range_is_wrong_use(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", "--budget", "0"])
+    assert stopped.value.code == 2 and "budget" in capsys.readouterr().err
