@@ -1,6 +1,7 @@
 """Every touch of Gradio's inside, each with its reason. Nothing else on the page needs one.
 
-When Gradio is updated, this file is what to read and to try.
+When Gradio is updated, this file is what to read and to try. An issue of Gradio's is named where
+one was found.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ _Photo = kind_of(
 def photo_input(**options: Any) -> gr.Image:
     """Gradio's picture input, handing over the file as it was uploaded.
 
-    Its own preparation opens the picture before anyone could look at its size, and refuses kinds
-    that `pictures.open_picture` can read.
+    Its own preparation (gradio-app/gradio#8412) opens the picture before anyone could look at its
+    size, and refuses kinds that `images.load.open_picture` can read.
     """
     return _Photo(type="filepath", **options)
 
@@ -102,7 +103,10 @@ SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
 
 
 def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
-    """A handler of `unload` that drops a visitor's state; Gradio would keep it for an hour."""
+    """A handler of `unload` that drops a visitor's state.
+
+    Gradio keeps it for an hour (gradio-app/gradio#7829).
+    """
 
     def forget(request: gr.Request) -> None:
         holder = demo.state_holder
@@ -116,7 +120,8 @@ def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
 def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callable[..., dict]:
     """The handler with what the page's script sent as its first input.
 
-    Gradio offers the fields of an event as attributes, and no way to ask which there are.
+    Gradio offers the fields of an event as attributes (gradio-app/gradio#12967), and no way to ask
+    which there are.
     """
 
     def run(visit: Any, event: gr.EventData) -> dict:
@@ -165,7 +170,9 @@ def describe_endpoint(handler: Callable, inputs: list[Any], result: Any) -> None
 
 
 def send_json_over_mcp(demo: gr.Blocks) -> bool:
-    """Let MCP tools answer in JSON; Gradio itself sends what Python prints of a result.
+    """Let MCP tools answer in JSON.
+
+    Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found.
 
     demo: launched with `mcp_server`. Returns whether it has an MCP server.
     """

@@ -63,7 +63,6 @@ def choose(device: str = "auto") -> tuple[str, str]:
 def load_model(
     name: str = AUTO,
     device: str = "auto",
-    dtype: torch.dtype | None = None,
     bits: int = 16,
     report: Callable[[str], None] = lambda sentence: None,
     instead_of: Model | None = None,
@@ -75,8 +74,8 @@ def load_model(
             the Hugging Face hub ("owner/name").
         device: "auto" (CUDA if there is one, else CPU), "cpu", "cuda", "cuda:1", "mps". With
             "auto" or "cuda" a model too large for one GPU is spread over all of them.
-        dtype: number format of the weights; None takes what suits model and device.
-        bits: 16 for that format; 8 or 4 quantise the language model (needs bitsandbytes).
+        bits: 16 for the number format that suits model and device; 8 or 4 quantise the language
+            model (needs bitsandbytes).
         report: gets a sentence about the memory needed and free, before loading starts.
         instead_of: a model on the same device that goes before this one comes: closed once all
             that can be known of this one without reading its weights speaks for it.
@@ -88,7 +87,7 @@ def load_model(
         raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and place.index is None
-    fit = Fit(place, spread, dtype, bits, report)
+    fit = Fit(place, spread, None, bits, report)
     if instead_of is not None:
         fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
     if name == AUTO:

@@ -272,7 +272,8 @@ def test_on_a_gpu_in_half_precision(
 ) -> None:
     from spare_demo.models import load_model
 
-    model = load_model(str(tiny_folder), device="cuda", dtype=dtype)
+    model = load_model(str(tiny_folder), device="cuda")
+    model.hf.to(dtype)
     view = model.encode(photo, QUESTIONS[0])
     assert view.tokens.features.dtype == dtype and view.tokens.features.is_cuda
     assert view.tokens.clip_image is not None and view.tokens.clip_image.dtype == torch.float32

@@ -70,8 +70,9 @@ def test_the_revision_follows_the_weights(copy: Path, tiny_model: LlavaModel) ->
     assert load_model(str(copy), device="cpu").revision != tiny_model.revision
 
 
-def test_an_asked_for_number_format(copy: Path, photo: Image.Image) -> None:
-    model = load_model(str(copy), device="cpu", dtype=torch.bfloat16)
+def test_in_half_precision(copy: Path, photo: Image.Image) -> None:
+    model = load_model(str(copy), device="cpu")
+    model.hf.to(torch.bfloat16)
     view = model.encode(photo, QUESTION)
     assert model.dtype == view.tokens.features.dtype == torch.bfloat16
     assert view.tokens.clip_image is not None

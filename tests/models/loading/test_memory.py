@@ -268,10 +268,10 @@ def test_what_is_asked_for_reaches_the_loader(
     )
     whole = load_model(str(folder), device="cpu")
     assert given["config"] is None
-    model = load_model(str(folder), device="cpu", bits=bits, dtype=torch.bfloat16)
+    model = load_model(str(folder), device="cpu", bits=bits)
     config = given["config"]
     assert (config.load_in_8bit, config.load_in_4bit) == (bits == 8, bits == 4)
-    assert (config.bnb_4bit_quant_type, config.bnb_4bit_compute_dtype) == ("nf4", torch.bfloat16)
+    assert (config.bnb_4bit_quant_type, config.bnb_4bit_compute_dtype) == ("nf4", whole.dtype)
     assert tuple(config.llm_int8_skip_modules) == family.kept_whole
     assert model.revision == f"{whole.revision}-{bits}bit"
     assert (bits_of(model.revision), bits_of(whole.revision)) == (bits, 16)
