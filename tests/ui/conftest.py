@@ -112,8 +112,9 @@ def served() -> Iterator[Served]:
     demo.close(verbose=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
+    """One Chromium for all tests of a worker; it leaves an event loop running in this thread."""
     from browsing import CHROMIUM, sync_api
 
     with sync_api.sync_playwright() as playwright:

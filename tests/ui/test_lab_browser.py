@@ -10,38 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import MARKS, PATIENCE, expect
 
 from spare_demo.evaluation import run as measuring
 
-CHROMIUM = Path("/usr/bin/chromium")
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-expect = sync_api.expect
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not CHROMIUM.exists(),
-        reason=f"no browser at {CHROMIUM}; install Debian's package chromium",
-    ),
-]
-
-PATIENCE = 60_000  # milliseconds; a busy machine is no failure
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--disable-dev-shm-usage"]
-        )
-        yield started
-        started.close()
+pytestmark = MARKS
 
 
 @pytest.fixture
-def lab(chromium, served) -> Iterator[Any]:
+def lab(browser, served) -> Iterator[Any]:
     """The Lab's tab, with two methods at one budget."""
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
     expect.set_options(timeout=PATIENCE)
     page = context.new_page()
     page.set_default_timeout(PATIENCE)

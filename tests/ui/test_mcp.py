@@ -7,6 +7,7 @@ import base64
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ def call(address: str, *calls: tuple[str, dict[str, Any]]) -> tuple[list, list]:
             tools = (await session.list_tools()).tools
             return tools, [await session.call_tool(name, given) for name, given in calls]
 
-    return asyncio.run(run())
+    # In a thread of its own: the browser of other tests leaves an event loop running in this one.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, run()).result()
 
 
 def as_data(path: str) -> str:

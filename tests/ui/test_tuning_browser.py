@@ -3,99 +3,78 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pytest
+from browsing import MARKS, expect
 
-CHROMIUM = Path("/usr/bin/chromium")
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(
-        not CHROMIUM.exists(),
-        reason=f"no browser at {CHROMIUM}; install Debian's package chromium",
-    ),
-]
+pytestmark = MARKS
 
 
-def test_a_setting_changes_the_menu_and_the_answers(served) -> None:
-    from playwright.sync_api import expect, sync_playwright
+def test_a_setting_changes_the_menu_and_the_answers(browser, served) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    wait = {"timeout": 60_000}
+    page.goto(served.url)
+    page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
+    menu, panel = page.locator("#method-a input"), page.locator("#tune-a")
+    heading = page.locator("#answers h3").nth(1)
+    menu.click()
+    page.get_by_role("option", name="DivPrune", exact=True).click()
+    expect(heading).to_have_text("A DivPrune · 64", **wait)
+    panel.locator("button").first.click()
+    panel.get_by_label("Distance").click()
+    page.get_by_role("option", name="euclidean", exact=True).click()
+    expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64", **wait)
+    expect(menu).to_have_value("DivPrune (metric=euclidean)", **wait)
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-        wait = {"timeout": 60_000}
-        page.goto(served.url)
-        page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
-        menu, panel = page.locator("#method-a input"), page.locator("#tune-a")
-        heading = page.locator("#answers h3").nth(1)
+    # What is chosen while an answer runs is not lost.
+    for title in ("Uniform grid", "Random", "VisionZip"):
         menu.click()
-        page.get_by_role("option", name="DivPrune", exact=True).click()
-        expect(heading).to_have_text("A DivPrune · 64", **wait)
-        panel.locator("button").first.click()
-        panel.get_by_label("Distance").click()
-        page.get_by_role("option", name="euclidean", exact=True).click()
-        expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64", **wait)
-        expect(menu).to_have_value("DivPrune (metric=euclidean)", **wait)
-
-        # What is chosen while an answer runs is not lost.
-        for title in ("Uniform grid", "Random", "VisionZip"):
-            menu.click()
-            page.get_by_role("option", name=title, exact=True).click()
-            if title == "Random":
-                expect(panel).to_contain_text("This method has no settings", **wait)
-        expect(heading).to_have_text("A VisionZip · 64 merged", **wait)
-        expect(panel).to_contain_text("Where it differs from the paper", **wait)
-        expect(panel).not_to_contain_text("This method has no settings", **wait)
-        number = panel.get_by_label("Share of merged tokens")
-        number.fill("0.95")
-        number.press("Enter")
-        expect(panel.locator(".message")).to_contain_text("from 0.0 to 0.9", **wait)
-        number.fill("0.5")
-        number.press("Enter")
-        expect(heading).to_have_text("A VisionZip (contextual=0.5) · 64 merged", **wait)
-        expect(panel.locator(".message")).to_have_count(0, **wait)
-        browser.close()
+        page.get_by_role("option", name=title, exact=True).click()
+        if title == "Random":
+            expect(panel).to_contain_text("This method has no settings", **wait)
+    expect(heading).to_have_text("A VisionZip · 64 merged", **wait)
+    expect(panel).to_contain_text("Where it differs from the paper", **wait)
+    expect(panel).not_to_contain_text("This method has no settings", **wait)
+    number = panel.get_by_label("Share of merged tokens")
+    number.fill("0.95")
+    number.press("Enter")
+    expect(panel.locator(".message")).to_contain_text("from 0.0 to 0.9", **wait)
+    number.fill("0.5")
+    number.press("Enter")
+    expect(heading).to_have_text("A VisionZip (contextual=0.5) · 64 merged", **wait)
+    expect(panel.locator(".message")).to_have_count(0, **wait)
+    page.close()
 
 
-def test_what_was_merged_is_shown_when_asked(served) -> None:
-    from playwright.sync_api import expect, sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page()
-        page.set_default_timeout(60_000)
-        wait = {"timeout": 60_000}
-        page.goto(served.url)
-        page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
-        panel = page.locator("#merged")
-        expect(page.locator("#answers h3").nth(2)).to_contain_text("64")
-        menu = page.locator("#method-a input")
-        menu.click()
-        menu.press("ControlOrMeta+a")
-        menu.press_sequentially("TRIM")
-        expect(page.get_by_role("option").first).to_have_text(re.compile("TRIM$"))
-        menu.press("Enter")
-        heading = page.locator("#answers h3").nth(1)
-        expect(heading).to_have_text("A TRIM · 64 merged", **wait)
-        stage = page.locator("#stage")
-        expect(stage).to_contain_text("A TRIM (picks) kept 63 of 576", **wait)
-        # Rows are not patches: no share of a patch is left over, and nothing stands in for one.
-        page.evaluate("() => { SPARE.emit('layer', 'leftover') }")
-        expect(stage).to_contain_text("A TRIM merges tokens: its rows are not patches", **wait)
-        page.evaluate("() => { SPARE.state.cursor = 200; SPARE.emit('cursor', 200) }")
-        expect(page.locator(".reason.a")).to_contain_text(
-            re.compile("Mixed into|Handed on|Dropped"), **wait
-        )
-        expect(page.locator(".reason.a")).not_to_contain_text("Left over")
-        panel.locator("button").first.click()
-        page.locator("#merged-show").click()
-        drawn = page.locator("#merged-drawn figcaption")
-        expect(drawn).to_have_count(1, **wait)
-        expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 as they are")
-        browser.close()
+def test_what_was_merged_is_shown_when_asked(browser, served) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    wait = {"timeout": 60_000}
+    page.goto(served.url)
+    page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
+    panel = page.locator("#merged")
+    expect(page.locator("#answers h3").nth(2)).to_contain_text("64")
+    menu = page.locator("#method-a input")
+    menu.click()
+    menu.press("ControlOrMeta+a")
+    menu.press_sequentially("TRIM")
+    expect(page.get_by_role("option").first).to_have_text(re.compile("TRIM$"))
+    menu.press("Enter")
+    heading = page.locator("#answers h3").nth(1)
+    expect(heading).to_have_text("A TRIM · 64 merged", **wait)
+    stage = page.locator("#stage")
+    expect(stage).to_contain_text("A TRIM (picks) kept 63 of 576", **wait)
+    # Rows are not patches: no share of a patch is left over, and nothing stands in for one.
+    page.evaluate("() => { SPARE.emit('layer', 'leftover') }")
+    expect(stage).to_contain_text("A TRIM merges tokens: its rows are not patches", **wait)
+    page.evaluate("() => { SPARE.state.cursor = 200; SPARE.emit('cursor', 200) }")
+    expect(page.locator(".reason.a")).to_contain_text(
+        re.compile("Mixed into|Handed on|Dropped"), **wait
+    )
+    expect(page.locator(".reason.a")).not_to_contain_text("Left over")
+    panel.locator("button").first.click()
+    page.locator("#merged-show").click()
+    drawn = page.locator("#merged-drawn figcaption")
+    expect(drawn).to_have_count(1, **wait)
+    expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 as they are")
+    page.close()
