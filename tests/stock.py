@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 
-from spare_demo.models import Model
+from spare_demo.models import Answer, Model, View
 
 
 def noise(size: tuple[int, int]) -> Image.Image:
@@ -27,3 +28,11 @@ def stock(model: Model, max_new_tokens: int = 20, **inputs: Any) -> Any:
             output_logits=True,
             return_dict_in_generate=True,
         )
+
+
+def answer_all(model: Model, view: View, asked: Mapping[str, Any], longest: int) -> dict[str, Any]:
+    """The answers that `stream_together` ends with, by label."""
+    answers: dict[str, Any] = {}
+    for step in model.stream_together(view, asked, longest):
+        answers |= {label: piece for label, piece in step.items() if isinstance(piece, Answer)}
+    return {label: answers[label] for label in asked}

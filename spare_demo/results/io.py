@@ -1,8 +1,9 @@
 """result.json: a `Result` written down, and read back to be looked at and drawn without its model.
 
 The file holds the fields of `Result` and, beside them, the format, the versions that made it, the
-picture, and the cost of each answer, which can be had from the answers. Indices are in the order
-picked, numbers are raw, and nothing tells where on a disk the picture or the model lay.
+picture, and what can be had from the fields: the cost of each answer, and how many picks were near
+ties. Indices are in the order picked, numbers are raw, and nothing tells where on a disk the
+picture or the model lay.
 """
 
 from __future__ import annotations
@@ -85,6 +86,7 @@ def to_json(result: Result, with_picture: bool = False) -> dict[str, Any]:
         "picture": picture,
         **_schema().dump_python(result, mode="json", exclude=_NOT_WRITTEN),
         "cost": [dataclasses.asdict(row) for row in cost_rows(result.answers)],
+        "near_ties": {label: kept.near_ties for label, kept in result.selections.items()},
     }
 
 

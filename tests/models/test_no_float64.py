@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from PIL import Image
+from stock import answer_all
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -162,7 +163,7 @@ def test_words_are_chosen_from_scores_of_an_apple_gpu(
     monkeypatch.setattr(Passes, "run", on_an_apple_gpu)
     if not together:
         monkeypatch.setattr("spare_demo.models.generate.together.room", lambda hf: 0)
-    found = tiny_model.answer_together(view, asked, 4)
+    found = answer_all(tiny_model, view, asked, 4)
     for label, answer in found.items():
         assert answer.token_ids == expected[label].token_ids
         assert answer.log_probabilities == pytest.approx(

@@ -84,6 +84,7 @@ def test_the_values_are_those_of_the_result(result: Result, data: Any) -> None:
         assert data["answers"][label]["kv_cache_bytes"] == answer.kv_cache_bytes
         assert "first_logits" not in data["answers"][label]
     assert [row["label"] for row in data["cost"]] == list(result.answers)
+    assert data["near_ties"]["spare"] == result.selections["spare"].near_ties is not None
 
 
 def test_the_file_tells_no_path(result: Result, tiny_folder: object) -> None:

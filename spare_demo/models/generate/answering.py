@@ -155,18 +155,6 @@ class Answering(ABC):
         )
         yield from in_step(alone)
 
-    def answer_together(
-        self,
-        view: View,
-        selections: Mapping[str, Selection | LayerPlan | None],
-        max_new_tokens: int = 64,
-    ) -> dict[str, Answer]:
-        """`stream_together`, run to its end; by label, in the order given."""
-        done: dict[str, Answer] = {}
-        for step in self.stream_together(view, selections, max_new_tokens):
-            done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
-        return {label: done[label] for label in selections}
-
     def answer_many(
         self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64
     ) -> list[ShortAnswer]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from PIL import Image
+from stock import answer_all
 
 from spare_demo.models import Answer, LlavaModel, View
 from spare_demo.models.generate import padded as padded_module
@@ -165,7 +166,7 @@ def test_methods_inside_the_language_model_are_never_batched(
     plan = method.plan(view, 8)
     steps = watch(monkeypatch)
     asked = {"all": None, "inside": plan, "few": Selection([5, 2])}
-    together = tiny_model.answer_together(view, asked, 4)
+    together = answer_all(tiny_model, view, asked, 4)
     assert list(together) == list(asked) and {count for count, _, _ in steps} == {2}
     for label, kept in asked.items():
         assert together[label].token_ids == tiny_model.answer(view, kept, 4).token_ids

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from stock import answer_all
 from transformers import MistralConfig, MistralModel
 
 from spare_demo.models import LlavaModel, load_model
@@ -49,7 +50,7 @@ def test_shared_passes_give_what_each_answer_gets_alone(
     view = model.encode(photo, "What colour is the circle, and what is beside it?")
     picks = [pick and Selection(pick) for pick in PICKS]
     alone = [model.answer(view, pick, LONGEST).token_ids for pick in picks]
-    together = model.answer_together(view, {str(i): p for i, p in enumerate(picks)}, LONGEST)
+    together = answer_all(model, view, {str(i): p for i, p in enumerate(picks)}, LONGEST)
     assert [answer.token_ids for answer in together.values()] == alone
     many = model.answer_many([(view, pick) for pick in picks], LONGEST)
     assert [said.token_ids for said in many] == alone
