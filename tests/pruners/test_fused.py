@@ -49,9 +49,9 @@ def assert_same(
     """The steps that stand are the plain loop's, and as many stand."""
     k = found[0].shape[-1]
     expected = plain.steps(rows, start, merit, k, greedy.TIE, DEPENDENT, greedy.TRUST)
-    stood = greedy._stood(*expected[:2], merit * start)
-    assert torch.equal(greedy._stood(found[0], found[1], merit * start), stood)
-    good = torch.arange(k) < stood[..., None]
+    num_valid_steps = greedy._num_valid_steps(*expected[:2], merit * start)
+    assert torch.equal(greedy._num_valid_steps(found[0], found[1], merit * start), num_valid_steps)
+    good = torch.arange(k) < num_valid_steps[..., None]
     assert torch.equal(found[0][good], expected[0][good])
     for ours, theirs in zip(found[1:], expected[1:], strict=True):
         torch.testing.assert_close(ours[good], theirs[good], rtol=1e-9, atol=1e-12)
