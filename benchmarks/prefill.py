@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT))
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from spare_demo.analysis.cost import bytes_text
-from spare_demo.models.generate.captured import CapturedPrefill
+from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.decoding import cache_bytes
 from spare_demo.models.generate.prefill_floor import measure_rates, prefill_bytes, prefill_floor
 

@@ -1,8 +1,9 @@
-"""CUDA graphs: one is captured at a time, and nothing is done beside it that would end its capture.
+"""CUDA graphs: one is captured at a time, and nothing that would end the capture runs meanwhile.
 
-While a stream is captured, no thread may wait for the whole device or give its free memory back:
-both then fail, the capture too, whatever its error mode (PyTorch's notes on CUDA graphs). Visitors'
-threads choose tokens while a model runs in another, so whoever does one of these takes `ALONE`.
+While a stream is captured, no thread may synchronise the whole device or empty its memory cache:
+that call and the capture would both fail, whatever the error mode (PyTorch's notes on CUDA
+graphs). Visitors' threads choose tokens while a model runs in another thread, so each of these
+calls holds `CAPTURE_LOCK`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any
 
 import torch
 
-ALONE = threading.RLock()
-"""Held during a capture, and during each pass of a model on CUDA (models/passes.py)."""
+CAPTURE_LOCK = threading.RLock()
+"""Held during a capture, and during each pass of a model on CUDA (models/generate/passes.py)."""
 
 
-def captured(
+def capture_graph(
     run: Callable[[], None], device: torch.device, pool: Any = None, stream: Any = None
 ) -> torch.cuda.CUDAGraph:
-    """What `run` gives the device to do, to be replayed. It must have run before: what libraries
-    and compilers set up at first use must not be captured.
+    """The kernels that `run` launches, as a graph to replay. It must have run before: what
+    libraries and compilers set up at first use must not be captured.
 
     pool: memory that several graphs share; they must then be captured on the same stream.
     stream: of that device; without one torch takes one of whichever device it captured on first.
@@ -29,7 +30,7 @@ def captured(
     graph = torch.cuda.CUDAGraph()
     stream = stream or torch.cuda.Stream(device)
     with (
-        ALONE,
+        CAPTURE_LOCK,
         torch.cuda.device(device),
         torch.cuda.stream(stream),  # a capture that fails leaves its stream the current one
         torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"),

@@ -44,7 +44,7 @@ def leftover_share(features: Tensor, kept: Indices) -> Tensor:
     over: 0, whatever rounding leaves of it.
     """
     x = compact(features)
-    kept = _checked(kept, len(x))
+    kept = _check_indices(kept, len(x))
     total = x.square().sum(dim=1)
     left = _deflate(x, x, kept).square().sum(dim=1)
     left[kept] = 0
@@ -68,7 +68,7 @@ def merged_error(features: Tensor, rows: Tensor, *, relative: bool = False) -> f
     both = compact(torch.cat([features.detach().double(), rows.detach().double()]))
     n = len(features)
     left = _deflate(both, both, torch.arange(n, len(both)))[:n]
-    return float(_scaled(torch.linalg.vector_norm(left), both[:n], relative))
+    return float(_scale(torch.linalg.vector_norm(left), both[:n], relative))
 
 
 def reconstruction_curve(
@@ -81,7 +81,7 @@ def reconstruction_curve(
     Returns (len(budgets),) float64 on the CPU; `relative` divides by ||X||_F.
     """
     x = compact(features)
-    picks = _checked(order, len(x))
+    picks = _check_indices(order, len(x))
     ascending = sorted(set(budgets))
     if ascending and not 0 <= ascending[0] <= ascending[-1] <= len(picks):
         raise ValueError(
@@ -93,7 +93,7 @@ def reconstruction_curve(
     for k in ascending:
         residual, done = _deflate(residual, x, picks[done:k]), k
         error[k] = float(torch.linalg.vector_norm(residual))
-    return _scaled(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x, relative)
+    return _scale(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x, relative)
 
 
 def svd_bound(features: Tensor, budgets: Sequence[int], *, relative: bool = False) -> Tensor:
@@ -106,7 +106,7 @@ def svd_bound(features: Tensor, budgets: Sequence[int], *, relative: bool = Fals
     squares = torch.linalg.svdvals(x).square().cpu()
     tail = torch.cat([squares.flip(0).cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
-    return _scaled(tail[picks].sqrt(), x, relative)
+    return _scale(tail[picks].sqrt(), x, relative)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ def jaccard(a: Indices, b: Indices, n: int) -> float:
 
     Two empty sets: 1.
     """
-    set_a, set_b = set(_checked(a, n).tolist()), set(_checked(b, n).tolist())
+    set_a, set_b = set(_check_indices(a, n).tolist()), set(_check_indices(b, n).tolist())
     union = len(set_a | set_b)
     return len(set_a & set_b) / union if union else 1.0
 
@@ -198,13 +198,13 @@ def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:
     return residual - (residual @ basis.T) @ basis
 
 
-def _checked(indices: Indices, n: int) -> Tensor:
+def _check_indices(indices: Indices, n: int) -> Tensor:
     indices = as_indices(indices)
     if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n:
         raise ValueError(f"A patch index is out of range. Use 0 to {n - 1}, one per visual token.")
     return indices
 
 
-def _scaled(error: Tensor, x: Tensor, relative: bool) -> Tensor:
+def _scale(error: Tensor, x: Tensor, relative: bool) -> Tensor:
     norm = float(torch.linalg.vector_norm(x))
     return error / norm if relative and norm > 0 else error

@@ -15,8 +15,8 @@ from transformers import DynamicCache
 from spare_demo.analysis.why import leftover, why
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Model
-from spare_demo.models.generate.joined import Joined
-from spare_demo.models.generate.padded import Padded
+from spare_demo.models.generate.joined_cache import JoinedCache
+from spare_demo.models.generate.padded_cache import PaddedCache
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
 
 FIELDS = ("features", "clip_image", "clip_text", "states", "class_states")
@@ -86,7 +86,7 @@ def test_methods_and_measures_take_features_of_a_gpu(
 def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
     with there():
         hf = SimpleNamespace(device=ELSEWHERE, config=None)
-        batch = Padded.__new__(Padded)
+        batch = PaddedCache.__new__(PaddedCache)
         batch._hf, batch.cache = hf, DynamicCache()
         batch.mask = torch.ones(3, 4, dtype=torch.long).to(ELSEWHERE)
         states = torch.arange(3.0)[:, None, None, None].expand(3, 1, 4, 2)
@@ -113,7 +113,7 @@ def test_caches_are_joined_wherever_their_layers_lie() -> None:
             first = cache.layers[0]
             first.keys, first.values = first.keys.to(ELSEWHERE), first.values.to(ELSEWHERE)
             caches.append(cache)
-        joined = Joined(hf, caches, 4)
+        joined = JoinedCache(hf, caches, 4)
         joined.take([0, 2])
         for layer in joined.cache.layers:
             assert layer.keys[0, 0, :, 0].cpu().tolist() == [30, 31, 32, 20, 21]

@@ -47,7 +47,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of the unpruned answer under a pruned prompt; plain numbers, ready for JSON.
+    """How likely the unpruned answer is under a pruned prompt; plain numbers, ready for JSON.
 
     Attributes:
         kl: KL(unpruned || pruned) of the first token, in nats, >= 0.
@@ -84,11 +84,11 @@ class Shift:
 
     relevance: Tensor | None
     correlation: float | None
-    picks: Mapping[str, Moved]
+    picks: Mapping[str, PickOverlap]
 
 
 @dataclass(frozen=True)
-class Moved:
+class PickOverlap:
     """Picks of one method for two questions.
 
     Attributes:
@@ -116,7 +116,7 @@ def first_token_kl(whole: Answer, pruned: Answer) -> float:
     return float(measures.kl_divergence(whole.first_logits, pruned.first_logits))
 
 
-def change(
+def measure_change(
     model: Model, view: View, selection: Selection | LayerPlan, whole: Answer
 ) -> Change | None:
     """How likely the unpruned answer's words are with only `selection` kept. One forced answer.
@@ -155,26 +155,26 @@ def kl_curves(
     series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}
     points: dict[str, tuple[int, float]] = {}
 
-    def measured(kept: Selection | LayerPlan) -> float:
+    def first_kl(kept: Selection | LayerPlan) -> float:
         return first_token_kl(whole, model.answer(view, kept, 1))
 
     every = exploration.selections(n) | exploration.plans(n)[0]
     for label, method in exploration.methods.items():
         if method.by_hand:
-            points[label] = (every[label].size, measured(every[label]))
+            points[label] = (every[label].size, first_kl(every[label]))
     for index, k in enumerate(ks):
         # All tokens are the unpruned prompt.
         row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)
         if k < n:
-            chosen = exploration.selections(k) | exploration.plans(k)[0]
-            chosen |= {label: picks.prefix(k) for label, picks in randoms.items()}
-            row |= {label: measured(chosen[label]) for label in series if label in chosen}
+            kept_at_k = exploration.selections(k) | exploration.plans(k)[0]
+            kept_at_k |= {label: picks.prefix(k) for label, picks in randoms.items()}
+            row |= {label: first_kl(kept_at_k[label]) for label in series if label in kept_at_k}
         for label, kl in row.items():
             series[label].append(kl)
         yield _curves(ks[: index + 1], series, points, list(randoms), (index + 1) / len(ks))
 
 
-def against(first: Exploration, second: Exploration, budget: int) -> Shift:
+def compare_questions(first: Exploration, second: Exploration, budget: int) -> Shift:
     """How far relevance and picks moved from one question to another on the same picture.
 
     Both were explored with the same labels. Raises ValueError for a budget out of range, or
@@ -183,13 +183,13 @@ def against(first: Exploration, second: Exploration, budget: int) -> Shift:
     if first.n != second.n:
         raise ValueError("The two questions are about different pictures. Ask both about one.")
     one, two = first.selections(budget), second.selections(budget)
-    moved = {label: _moved(one[label], two[label], first.n) for label in one if label in two}
+    overlaps = {label: _overlap(one[label], two[label], first.n) for label in one if label in two}
     if first.view.relevance is None or second.view.relevance is None:
-        return Shift(None, None, moved)
+        return Shift(None, None, overlaps)
     return Shift(
         second.view.relevance - first.view.relevance,
         _correlation(first.view.relevance, second.view.relevance),
-        moved,
+        overlaps,
     )
 
 
@@ -214,13 +214,13 @@ def _curves(
     draws = torch.tensor([series[label] for label in randoms], dtype=torch.float64)
     spread = (draws.mean(dim=0), draws.amin(dim=0), draws.amax(dim=0))
     mean, low, high = (tuple(float(value) for value in part) for part in spread)
-    named = {label: tuple(curve) for label, curve in series.items() if label not in randoms}
-    return KlCurves(tuple(budgets), named, dict(points), (mean, low, high), done)
+    curves = {label: tuple(curve) for label, curve in series.items() if label not in randoms}
+    return KlCurves(tuple(budgets), curves, dict(points), (mean, low, high), done)
 
 
-def _moved(first: Selection, second: Selection, n: int) -> Moved:
+def _overlap(first: Selection, second: Selection, n: int) -> PickOverlap:
     a, b = first.order, second.order
-    return Moved(measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b)))
+    return PickOverlap(measures.jaccard(a, b, n), measures.expected_jaccard(n, len(a), len(b)))
 
 
 def _correlation(a: Tensor, b: Tensor) -> float | None:

@@ -1,7 +1,7 @@
 """What pruning saves: the rows of the cost table, and the same in one sentence.
 
 Every number comes from an `Answer`, that is from this run on this device; shares are of the
-unpruned model's. A method that saves nothing is told so.
+unpruned model's. Where a method saves nothing, the sentence says so.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def bytes_text(count: int) -> str:
 
 def cache_text(row: CostRow) -> str:
     """ "2.0 MiB", or "2.0 MiB (5.1 MiB allocated)" where more was set aside."""
-    own = bytes_text(row.kv_cache_bytes)
+    cache = bytes_text(row.kv_cache_bytes)
     if row.allocated_bytes <= row.kv_cache_bytes:
-        return own
-    return f"{own} ({bytes_text(row.allocated_bytes)} allocated)"
+        return cache
+    return f"{cache} ({bytes_text(row.allocated_bytes)} allocated)"
 
 
 def operations_text(count: float) -> str:

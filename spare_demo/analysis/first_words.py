@@ -31,14 +31,14 @@ def first_words(
         for label, answer in answers.items()
         if len(answer.first_logits)
     }
-    chosen: list[int] = []
+    tokens: list[int] = []
     for share in shares.values():
         for token in share.topk(min(MOST, len(share))).indices.tolist():
-            if token not in chosen:
-                chosen.append(token)
+            if token not in tokens:
+                tokens.append(token)
     candidates = [
         Candidate(decode([token]).strip() or decode([token]), probabilities)
-        for token in chosen
+        for token in tokens
         for probabilities in [{label: float(share[token]) for label, share in shares.items()}]
     ]
     return sorted(candidates, key=lambda candidate: -max(candidate.probabilities.values()))

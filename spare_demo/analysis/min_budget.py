@@ -1,9 +1,9 @@
 """How few tokens are enough: from which budget on the answer stays the unpruned one.
 
-Answers need not change only once as the budget grows: the words at 24 and at 40 tokens may be the
-unpruned ones and those at 32 others. So nothing is said about budgets that were not tried. What
-is found is the smallest budget tried such that the answer was the unpruned one at it and at every
-larger budget tried, and it is sharp: one token fewer was tried too, and the answer was another.
+The answer can change more than once as the budget grows: it may be the unpruned one at 24 and at 40
+tokens and another one at 32. So nothing is claimed about budgets that were not tried. The result is
+the smallest budget tried such that the answer was the unpruned one there and at every larger budget
+tried. It is sharp: one token fewer was tried too and gave another answer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Sufficiency:
         other = next(trial.text for trial in self.trials if trial.budget == self.below)
         ending = f"{start}; at {self.below} the answer is “{other}”."
         if self.returns:
-            ending += f" Below, it comes back at {_listed(self.returns)}."
+            ending += f" Below, it comes back at {_join_words(self.returns)}."
         return ending + " Budgets between those tried may differ."
 
 
@@ -105,19 +105,19 @@ def find_sufficient(
     def result() -> Sufficiency:
         return Sufficiency(tuple(trials[k] for k in sorted(trials)))
 
-    def tried(k: int) -> Sufficiency:
+    def try_budget(k: int) -> Sufficiency:
         answer = model.answer(view, picks.prefix(k), max_new_tokens)
         trials[k] = Trial(k, answer.text, answer.text == whole.text)
         return result()
 
     for k in [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]:
-        yield tried(k)
+        yield try_budget(k)
     while not (now := result()).done:
-        yield tried((now.below + now.smallest) // 2)
+        yield try_budget((now.below + now.smallest) // 2)
     if n == 1:
         yield result()
 
 
-def _listed(budgets: tuple[int, ...]) -> str:
+def _join_words(budgets: tuple[int, ...]) -> str:
     words = [str(k) for k in budgets]
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

@@ -31,7 +31,7 @@ STAND_INS = 8
 
 @dataclass(frozen=True, eq=False)
 class Weighing:
-    """What a greedy method weighed up before one pick, for all n tokens at once, on the CPU.
+    """The three factors of all n tokens before one pick of a greedy method, on the CPU.
 
     Attributes:
         step: how many picks came before; 0 is the first pick.
@@ -65,7 +65,7 @@ class Factors:
 
 @dataclass(frozen=True)
 class StandIns:
-    """What the kept tokens make of a lost one: x is nearest to the sum of coefficient times kept.
+    """The projection of a lost token on the kept ones: x is near the sum of coefficient * kept.
 
     Attributes:
         tokens: kept tokens, the largest coefficient (in absolute value) first.
@@ -148,11 +148,11 @@ def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
     coefficients = along / length
     rest = float(((target - along @ unit) / norms[patch]).square().sum())
     first = coefficients.abs().sort(descending=True, stable=True).indices
-    named = [int(i) for i in first if float(shares[i]) > 1e-9][:STAND_INS]
+    largest = [int(i) for i in first if float(shares[i]) > 1e-9][:STAND_INS]
     return StandIns(
-        tuple(int(rows[i]) for i in named),
-        tuple(float(coefficients[i]) for i in named),
-        tuple(float(shares[i]) for i in named),
+        tuple(int(rows[i]) for i in largest),
+        tuple(float(coefficients[i]) for i in largest),
+        tuple(float(shares[i]) for i in largest),
         min(rest, 1.0),
     )
 
@@ -194,30 +194,30 @@ def why(
         step = (rank or len(order)) - 1
     # A nested method may be looked at beyond the budget: its later picks are known.
     longest = exploration.full.get(label, selection).order
-    weighed = weigh(method, tokens, longest, step)
-    winner = weighed.picked if weighed else None
+    weighing = weigh(method, tokens, longest, step)
+    winner = weighing.picked if weighing else None
     relevance = exploration.view.relevance
-    left, ins = None, None
+    left, substitutes = None, None
     if not selection.merged:
         left = 0.0
         if rank is None:
-            ins = stand_ins(tokens.features, selection.order, patch)
-            left = ins.leftover
+            substitutes = stand_ins(tokens.features, selection.order, patch)
+            left = substitutes.leftover
     return Reason(
         patch=patch,
         rank=rank,
         step=step,
-        factors=_of(weighed, patch) if weighed else None,
+        factors=_factors_of(weighing, patch) if weighing else None,
         winner=winner,
-        winning=_of(weighed, winner) if weighed and winner is not None else None,
+        winning=_factors_of(weighing, winner) if weighing and winner is not None else None,
         cosine=None if relevance is None else float(relevance[patch]),
         leftover=left,
-        stand_ins=ins,
+        stand_ins=substitutes,
     )
 
 
-def _of(weighed: Weighing, token: int) -> Factors:
-    parts = (weighed.novelty, weighed.magnitude, weighed.text, weighed.value)
+def _factors_of(weighing: Weighing, token: int) -> Factors:
+    parts = (weighing.novelty, weighing.magnitude, weighing.text, weighing.value)
     return Factors(*(float(part[token]) for part in parts))
 
 

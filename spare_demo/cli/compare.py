@@ -99,17 +99,17 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     # Everything that can be refused is, before the seconds or minutes that loading takes.
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
-    chosen: dict[str, Method | Selection | LayerPlan] = {}
+    methods: dict[str, Method | Selection | LayerPlan] = {}
     if arguments.methods:
-        chosen |= choose(arguments.methods, arguments.seed, changes)
+        methods |= choose(arguments.methods, arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
         for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
-            chosen[f"{label} (imported)" if label in chosen else label] = picks
+            methods[f"{label} (imported)" if label in methods else label] = picks
     request = Request(
         image=arguments.image,
         question=question,
-        methods=chosen,
+        methods=methods,
         budget=arguments.budget,
         seed=arguments.seed,
         **question_options(arguments),
@@ -143,10 +143,10 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     model = _load(arguments.model or first.model, bits, arguments)
     again = finish(model, first.request)
     _write(again, arguments)
-    print(textwrap.fill(_repeated(first, again), 96))
+    print(textwrap.fill(_compare_runs(first, again), 96))
 
 
-def _repeated(first: Result, again: Result) -> str:
+def _compare_runs(first: Result, again: Result) -> str:
     """Whether the model came to the same as the file says."""
     titles = {UNPRUNED: "All tokens", **again.titles}
     other = [

@@ -18,8 +18,8 @@ from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.report import about_built_in, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
-from spare_demo.evaluation.run import Experiment, expected, run
-from spare_demo.evaluation.sheets import BadLine, Sheet, digest, drawn, read_lines
+from spare_demo.evaluation.run import Experiment, expected_rows, run
+from spare_demo.evaluation.sheets import BadLine, Sheet, digest, draw_sheets, read_lines
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.models import Model, load_model
 from spare_demo.models.loading.catalogue import ASSETS
@@ -44,7 +44,7 @@ the letter. A free answer is right if it equals a right one, whatever the case o
 blanks, quotes or a full stop at its end: ask for short answers, for example with --instruction
 "Answer the question using a single word or phrase."
 
-An interrupted run goes on when the same command is given again.
+An interrupted run resumes when the same command is given again.
 """
 
 
@@ -128,16 +128,16 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
             f"--reference must be one of the methods: {', '.join(experiment.methods)}."
         )
     record = {"model": _model(model), "questions": digest(sheets), **experiment.record()}
-    with Results(arguments.out, record, expected(sheets, experiment)) as results:
+    with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
         total = sum(len(sheet.questions) for sheet in sheets)
         done = results.done
         before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
         skip = _tell if arguments.skip_bad else None
         with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
             try:
-                for measured in run(model, sheets, experiment, done, skip):
-                    results.add(measured.rows, measured.places)
-                    bar.update(len(measured.sheet.questions))
+                for results_of_picture in run(model, sheets, experiment, done, skip):
+                    results.add(results_of_picture.rows, results_of_picture.places)
+                    bar.update(len(results_of_picture.sheet.questions))
             except KeyboardInterrupt:
                 bar.close()
                 _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
@@ -159,7 +159,7 @@ def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
         if arguments.images is not None:
             raise ValueError("--images needs --data, the file of questions.")
         sets = dict.fromkeys(text for text in arguments.set if text in SETS) or (USUAL_SET,)
-        return [sheet for which in sets for sheet in drawn(which, arguments.questions)]
+        return [sheet for which in sets for sheet in draw_sheets(which, arguments.questions)]
     images = arguments.images or arguments.data.parent
     if not images.is_dir():
         raise ValueError(f"There is no folder {images}. Give the pictures' folder with --images.")

@@ -11,9 +11,9 @@ from spare_demo.cli import compare as compare_command
 from spare_demo.cli import serve
 from spare_demo.cli.evaluate import add_options as add_evaluation_options
 from spare_demo.cli.evaluate import evaluate
-from spare_demo.cli.methods_table import markdown, measured
+from spare_demo.cli.methods_table import markdown, measure_methods
 from spare_demo.cli.options import add_model_options, print_table
-from spare_demo.models import ModelError, catalogue, load_model, supported
+from spare_demo.models import ModelError, catalogue, load_model, supported_classes
 from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings, add_flags, parse
@@ -87,7 +87,7 @@ def _methods(arguments: argparse.Namespace, settings: Settings) -> None:
         bits = settings.bits if arguments.bits is None else arguments.bits
         model = load_model(arguments.model, arguments.device, bits=bits)
     if arguments.table:
-        print(markdown() if model is None else markdown(*measured(model)), end="")
+        print(markdown() if model is None else markdown(*measure_methods(model)), end="")
         return
     print_table(
         ("method", "needs text", "paper", "what it keeps"),
@@ -110,5 +110,5 @@ def _models(arguments: argparse.Namespace, settings: Settings) -> None:
     )
     print(
         "\nOr give --model the path of a folder that holds a checkpoint of one of "
-        f"these\nclasses, or a repository of the Hugging Face hub: {supported()}."
+        f"these\nclasses, or a repository of the Hugging Face hub: {supported_classes()}."
     )

@@ -34,7 +34,7 @@ run serves them all.
 """
 
 
-def measured(model: Model) -> tuple[dict[str, float], str]:
+def measure_methods(model: Model) -> tuple[dict[str, float], str]:
     """Median seconds that each method takes for 64 tokens of a picture, and where, in words.
 
     What a method reads of the vision tower is computed before the clock starts where it is
@@ -58,9 +58,9 @@ def measured(model: Model) -> tuple[dict[str, float], str]:
         method.select(tokens, BUDGET)
         runs = []
         for _ in range(RUNS):
-            started = time.perf_counter()
+            start = time.perf_counter()
             method.select(tokens, BUDGET)
-            runs.append(time.perf_counter() - started)
+            runs.append(time.perf_counter() - start)
         seconds[name] = statistics.median(runs)
     where = (
         f"{BUDGET} of {tokens.n} tokens {tokens.features.shape[1]} wide, model {model.name} on "
@@ -93,15 +93,15 @@ class _Stopwatch:
         return getattr(self._method, name)
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
-        started = time.perf_counter()
+        start = time.perf_counter()
         choice = self._method.choose(reading, stop)
         choice.kept.cpu()  # waits for a GPU
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.perf_counter() - start
         return choice
 
 
 def markdown(seconds: Mapping[str, float] | None = None, where: str = "not measured") -> str:
-    """The whole page; seconds: per method, as `measured` gives them."""
+    """The whole page; seconds: per method, as `measure_methods` gives them."""
     seconds = seconds or {}
     head = ("name", "paper", "acts", "reads", "cost", "measured", "nested", "merges", "deviations")
     methods = [

@@ -6,7 +6,7 @@ import dataclasses
 from collections import deque
 from collections.abc import Iterator
 
-from spare_demo.comparison.request import UNPRUNED, Given, Request
+from spare_demo.comparison.request import UNPRUNED, MethodsArgument, Request
 from spare_demo.comparison.result import Result, add_measures, start_result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
@@ -83,7 +83,7 @@ def compare(
     model: Model,
     image: Source,
     question: str,
-    pruners: Given = ("spare", "cdpruner"),
+    pruners: MethodsArgument = ("spare", "cdpruner"),
     budget: float | str = 64,
     max_new_tokens: int = 64,
     seed: int = 0,

@@ -13,16 +13,16 @@ from spare_demo.images.load import Source
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
-from spare_demo.pruners.options import Changes, changed, configured, read_method, write_method
+from spare_demo.pruners.options import Changes, changes_of, configure, read_method, write_method
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 UNPRUNED = "unpruned"
 """Label of the answer made with all visual tokens."""
 
-Chosen = dict[str, Method]
+LabelledMethods = dict[str, Method]
 """What is compared, by the label it carries on the page and in result.json."""
-Given = Sequence[str] | Mapping[str, Method | Selection | LayerPlan]
+MethodsArgument = Sequence[str] | Mapping[str, Method | Selection | LayerPlan]
 """What can be given to compare: names of the table, or methods and sets by label."""
 
 
@@ -89,8 +89,8 @@ class Request(RequestOptions):
 
     image: Source
     question: str = ""
-    methods: Given = ("spare", "cdpruner")
-    labelled: Chosen = field(init=False, repr=False)
+    methods: MethodsArgument = ("spare", "cdpruner")
+    labelled: LabelledMethods = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,10 +99,10 @@ class Request(RequestOptions):
 
 
 def choose(
-    pruners: Given,
+    pruners: MethodsArgument,
     seed: int = 0,
     changes: Changes | None = None,
-) -> Chosen:
+) -> LabelledMethods:
     """Names or ready-made methods and sets -> what to compare, by label.
 
     A name may say how the method is set: "divprune:metric=euclidean".
@@ -128,12 +128,12 @@ def choose(
         if UNPRUNED in pruners:
             raise ValueError(f'The label "{UNPRUNED}" is the answer with all tokens. Use another.')
         return {label: _method_of(label, entry) for label, entry in pruners.items()}
-    chosen: Chosen = {}
+    chosen: LabelledMethods = {}
     for name in pruners:
         method = read_method(name, PRUNERS)
         if method.seeded:
             method = dataclasses.replace(method, seed=seed)
-        method = configured(method, (changes or {}).get(name, {}))
+        method = configure(method, (changes or {}).get(name, {}))
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1
         chosen[name if turn == 1 else f"{name} ({turn})"] = method
     return chosen
@@ -154,8 +154,8 @@ def _method_of(label: str, entry: object) -> Method:
 
 
 def name_of(method: Method) -> str:
-    """The method's name with what is set otherwise than usual, its seed left out, for `choose`."""
-    return write_method(method.name, changed(method, PRUNERS), PRUNERS)
+    """The method's name with its settings where not the defaults, without a seed, for `choose`."""
+    return write_method(method.name, changes_of(method, PRUNERS), PRUNERS)
 
 
 def read_budget(value: object, n: int) -> int:
@@ -166,7 +166,7 @@ def read_budget(value: object, n: int) -> int:
     """
     number = value
     if isinstance(value, str) and value.strip().endswith("%"):
-        return _share_of(value, n)
+        return _read_share(value, n)
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             number = float(value)
@@ -187,7 +187,7 @@ def read_seed(value: object) -> int:
     return value
 
 
-def _share_of(value: str, n: int) -> int:
+def _read_share(value: str, n: int) -> int:
     try:
         percent = float(value.strip()[:-1])
     except ValueError:

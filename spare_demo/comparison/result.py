@@ -1,4 +1,4 @@
-"""What came of a request; these dataclasses are the schema of result.json.
+"""The result of a request; these dataclasses are the schema of result.json.
 
 Numbers, words and arrays on the CPU, so that a result outlives its model. `results/io.py` writes
 and reads it.
@@ -116,7 +116,7 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One comparison, as far as it has come. It is never changed, only replaced.
+    """One comparison, finished or under way. It is never changed, only replaced.
 
     Everything by label is in the order compared.
 
@@ -202,22 +202,22 @@ class Result:
         }
         return Request(self.photo, self.question, methods, **vars(self.settings))
 
-    def relabelled(self, labels: Mapping[str, str]) -> Result:
+    def relabel(self, labels: Mapping[str, str]) -> Result:
         """The same with a new label for each label."""
 
-        def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        def rename(values: Mapping[str, Any]) -> dict[str, Any]:
             return {labels.get(label, label): value for label, value in values.items()}
 
         curves, kl = self.reconstruction, self.kl
         if curves is not None:
-            errors, points = renamed(curves.errors), renamed(curves.points)
+            errors, points = rename(curves.errors), rename(curves.points)
             curves = dataclasses.replace(curves, errors=errors, points=points)
         if kl is not None:
-            kl = dataclasses.replace(kl, series=renamed(kl.series), points=renamed(kl.points))
+            kl = dataclasses.replace(kl, series=rename(kl.series), points=rename(kl.points))
         names = (
             "methods selections weights select_seconds plans refused answers leftover partial_text"
         )
-        by_label: dict[str, Any] = {name: renamed(getattr(self, name)) for name in names.split()}
+        by_label: dict[str, Any] = {name: rename(getattr(self, name)) for name in names.split()}
         return dataclasses.replace(self, reconstruction=curves, kl=kl, **by_label)
 
 

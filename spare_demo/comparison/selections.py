@@ -15,7 +15,7 @@ from functools import cached_property
 from torch import Tensor
 
 from spare_demo import measures
-from spare_demo.comparison.request import Chosen
+from spare_demo.comparison.request import LabelledMethods
 from spare_demo.models import View
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
@@ -66,7 +66,7 @@ class Exploration:
     """
 
     view: View
-    methods: Chosen
+    methods: LabelledMethods
     full: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
@@ -186,7 +186,7 @@ class Exploration:
         return measures.merged_error(features, selection.features, relative=True)
 
 
-def explore(view: View, chosen: Chosen, budget: int | None = None) -> Exploration:
+def explore(view: View, requested: LabelledMethods, budget: int | None = None) -> Exploration:
     """Run every nested method once, so that each budget up to the given one is a prefix.
 
     budget: the largest that will be asked for; None for all n tokens.
@@ -196,9 +196,9 @@ def explore(view: View, chosen: Chosen, budget: int | None = None) -> Exploratio
     a hand-made set or plan does not fit.
     """
     tokens = view.tokens
-    methods: Chosen = {}
+    methods: LabelledMethods = {}
     notes: list[str] = []
-    for label, method in chosen.items():
+    for label, method in requested.items():
         if method.needs_text and not tokens.has_text and method.text_free:
             stand_in = PRUNERS[method.text_free]
             notes.append(

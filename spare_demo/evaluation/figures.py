@@ -34,11 +34,11 @@ def all_figures(summary: Summary, budget: Budget) -> list[Figure]:
         figures.append(skills(summary, budget))
     if any(method in summary.methods for method, _ in summary.error):
         figures.append(errors(summary))
-    for name, title, chosen in (
+    for name, title, labels in (
         ("ablation", "SPARE without text, with anti- and with normal relevance", ABLATION),
         ("top-k", "The k tokens of highest or lowest relevance alone", TOP_K),
     ):
-        there = [label for label in chosen if label in summary.methods]
+        there = [label for label in labels if label in summary.methods]
         if len(there) > 1:
             figures.append(accuracy(summary, there, name, title))
     return figures
@@ -65,8 +65,8 @@ def accuracy(
 
 def errors(summary: Summary) -> Figure:
     """Reconstruction error of all methods that have one, against budget."""
-    measured = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
-    series = tuple(_series(summary, label, summary.error, 1) for label in measured)
+    methods = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
+    series = tuple(_series(summary, label, summary.error, 1) for label in methods)
     title = "Relative reconstruction error against tokens kept"
     chart = Lines(title, _axis(summary), "relative error", series, {})
     return Figure("reconstruction", chart, _sentence(chart))
@@ -78,7 +78,9 @@ def skills(summary: Summary, budget: Budget) -> Figure:
     groups = list(summary.numbers.values())
 
     def bars(column: Column) -> Series:
-        there = [(i, found[column]) for i, found in enumerate(groups) if column in found]
+        there = [
+            (i, estimates[column]) for i, estimates in enumerate(groups) if column in estimates
+        ]
         points = tuple(_point(i, e, 100) for i, e in there)
         return Series(title_of(column[0]), points, columns.index(column))
 

@@ -23,14 +23,14 @@ def write_files(
     Raises OSError if the folder cannot be written.
     """
     data = {"settings": settings, "sets": as_json(summaries)}
-    made = {
+    texts = {
         "summary.md": _tables(summaries),
         "summary.json": json.dumps(data, indent=2) + "\n",
         "figures.html": _page(summaries),
     }
-    for name, text in made.items():
+    for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return list(made)
+    return list(texts)
 
 
 def _tables(summaries: Mapping[str, Summary]) -> str:

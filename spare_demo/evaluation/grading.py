@@ -17,17 +17,17 @@ _LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
 
 def is_right(prediction: str, asked: SheetQuestion) -> bool:
     """Whether the prediction answers the question."""
-    given = _plain(prediction)
+    prediction_text = _plain(prediction)
     right = {_plain(answer) for answer in asked.answers}
     if not asked.choices:
-        return given in right
+        return prediction_text in right
     choices = [_plain(choice) for choice in asked.choices]
-    if given in choices:
-        return given in right
-    named = _LETTER.fullmatch(prediction.strip())
-    if named is None:
+    if prediction_text in choices:
+        return prediction_text in right
+    letter = _LETTER.fullmatch(prediction.strip())
+    if letter is None:
         return False
-    place = LETTERS.index(named[1].upper())
+    place = LETTERS.index(letter[1].upper())
     return place < len(choices) and choices[place] in right
 
 

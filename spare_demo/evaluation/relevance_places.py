@@ -43,10 +43,10 @@ def owners(scene: Scene, boxes: Floats) -> NDArray[np.int64]:
 
     boxes: (n, 4) x0, y0, x1, y1 in pixels of the scene; outside it there is background.
     """
-    seen = draw.thing_at_each_pixel(scene)
+    thing_numbers = draw.thing_at_each_pixel(scene)
     numbers = np.full(len(boxes), -1)
     for i, (x0, y0, x1, y1) in enumerate(np.rint(boxes).astype(int)):
-        part = seen[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
+        part = thing_numbers[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)]
         if part.size:
             numbers[i] = np.bincount(part.ravel()).argmax() - 1
     return numbers

@@ -1,4 +1,4 @@
-"""The report: what was measured, in sentences, tables and pictures made of the results alone."""
+"""The report: sentences, tables and figures made of the results alone."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def write_report(
         budget = middle(summary.budgets)
         parts.append(f"## {_SETS.get(name, name)}")
         parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
-        drawn = {figure.name: figure for figure in figures.all_figures(summary, budget)}
-        for figure in drawn.values():
+        charts = {figure.name: figure for figure in figures.all_figures(summary, budget)}
+        for figure in charts.values():
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
             target.write_text(svg(figure.chart), encoding="utf-8")
             address = Path(os.path.relpath(target.resolve(), file.parent.resolve())).as_posix()
@@ -57,13 +57,13 @@ _SETS = {
 
 
 def findings(summary: Summary, budget: Budget) -> list[str]:
-    """What the results say, whoever wins."""
+    """The results in sentences, whichever method wins."""
     full = summary.accuracy[UNPRUNED, summary.tokens]
     sentences = [f"With all {summary.whole} {share(full)} of the answers are right."]
     if blank := summary.accuracy.get((BLANK, summary.tokens)):
         sentences.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
     if summary.methods:
-        sentences += [_best(summary, k) for k in summary.budgets if _answered(summary, k)]
+        sentences += [_best(summary, k) for k in summary.budgets if _accuracy_at(summary, k)]
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
@@ -71,20 +71,20 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
     if {"spare", "cdpruner"} <= set(summary.methods):
         sentences.append(_between(summary, "spare", "cdpruner"))
     sentences += _text_guidance(summary, budget)
-    sentences += [_where(layer, found) for layer, found in summary.places.items()]
+    sentences += [_where(layer, values) for layer, values in summary.places.items()]
     return [sentence for sentence in sentences if sentence]
 
 
 def _best(summary: Summary, k: Budget) -> str:
-    answered = _answered(summary, k)
-    best = max(answered, key=lambda m: answered[m].value)
-    near = [m for m in answered if m != best and answered[m].high >= answered[best].low]
+    accuracy_at = _accuracy_at(summary, k)
+    best = max(accuracy_at, key=lambda m: accuracy_at[m].value)
+    near = [m for m in accuracy_at if m != best and accuracy_at[m].high >= accuracy_at[best].low]
     also = "; ".join(title_of(m) for m in near)
     rest = f" Intervals that overlap with its own: {also}." if near else ""
-    return f"At {words(k)} {title_of(best)} is right most often, {share(answered[best])}.{rest}"
+    return f"At {words(k)} {title_of(best)} is right most often, {share(accuracy_at[best])}.{rest}"
 
 
-def _answered(summary: Summary, k: Budget) -> dict[str, Estimate]:
+def _accuracy_at(summary: Summary, k: Budget) -> dict[str, Estimate]:
     """Accuracy of the methods at one budget, those left out that cannot meet it."""
     return {m: summary.accuracy[m, k] for m in summary.methods if (m, k) in summary.accuracy}
 
@@ -104,8 +104,8 @@ def _between(summary: Summary, a: str, b: str) -> str:
 
 def _text_guidance(summary: Summary, budget: Budget) -> list[str]:
     sentences = []
-    for chosen in (figures.ABLATION, ("anti-relevance", "normal-relevance")):
-        there = [m for m in chosen if (m, budget) in summary.accuracy]
+    for labels in (figures.ABLATION, ("anti-relevance", "normal-relevance")):
+        there = [m for m in labels if (m, budget) in summary.accuracy]
         if len(there) > 1:
             parts = [f"{title_of(m)} {share(summary.accuracy[m, budget])}" for m in there]
             sentences.append(f"Text guidance at {words(budget)}: {'; '.join(parts)}.")
@@ -150,7 +150,7 @@ def about_built_in(folder: Path, parameters: int) -> str:
     tokens = (vision["image_size"] // vision["patch_size"]) ** 2
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     steps = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    seen = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in steps.items())
+    steps_text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in steps.items())
     return "\n\n".join(
         [
             "## The model and its training",
@@ -162,7 +162,7 @@ def about_built_in(folder: Path, parameters: int) -> str:
             "knows drawn scenes only, and what it shows about a pruning method says nothing about "
             "a large model.",
             "Trained by `python -m spare_demo.scenes.train` on drawn scenes alone. Its files say: "
-            f"{seen}. The phases of the recipe that they went through:",
+            f"{steps_text}. The phases of the recipe that they went through:",
             _phases("The CLIP, tower and text side", tower.PHASES),
             _phases("Projector and decoder, the tower frozen", language_phases.PHASES),
             *(

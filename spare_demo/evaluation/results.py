@@ -136,13 +136,13 @@ class Results:
     def _check_settings(self) -> None:
         file = self.folder / SETTINGS
         # Both through JSON, which knows no tuples.
-        wanted = json.loads(json.dumps(self.settings))
+        settings = json.loads(json.dumps(self.settings))
         if not file.exists():
             if (self.folder / ANSWERS).exists():
                 raise ValueError(
                     f"{self.folder} has a {ANSWERS} but no {SETTINGS}. Choose another folder."
                 )
-            _replace(file, json.dumps(wanted, indent=2) + "\n")
+            _replace(file, json.dumps(settings, indent=2) + "\n")
             return
         try:
             there = json.loads(file.read_text(encoding="utf-8"))
@@ -150,11 +150,11 @@ class Results:
             there = None
         if not isinstance(there, dict):
             raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
-        different = [k for k in {**there, **wanted} if there.get(k) != wanted.get(k)]
+        different = [k for k in {**there, **settings} if there.get(k) != settings.get(k)]
         if different:
             raise ValueError(
                 f"{self.folder} holds results of other settings ({', '.join(different)}). "
-                "Choose another folder, or repeat the settings to go on."
+                "Choose another folder, or use the same settings to resume."
             )
 
     def _read(self, expected: Mapping[Key, int]) -> None:

@@ -1,4 +1,4 @@
-"""The measuring itself: every question of a picture, by every method, at every budget.
+"""The measurement: every question of a picture, by every method, at every budget.
 
 A picture is encoded once. A nested method picks once for the largest budget, and once for all
 questions of the picture if it does not read them. All answers of a picture are made together.
@@ -89,7 +89,7 @@ class Experiment(QuestionOptions):
         }
 
 
-class Measured(NamedTuple):
+class PictureResults(NamedTuple):
     """The results of one picture."""
 
     sheet: Sheet
@@ -97,7 +97,7 @@ class Measured(NamedTuple):
     places: list[Place]
 
 
-def expected(sheets: Sequence[Sheet], experiment: Experiment) -> dict[Key, int]:
+def expected_rows(sheets: Sequence[Sheet], experiment: Experiment) -> dict[Key, int]:
     """How many rows each picture gives."""
     return {(sheet.set, sheet.picture): experiment.rows_of(sheet) for sheet in sheets}
 
@@ -108,7 +108,7 @@ def run(
     experiment: Experiment,
     done: set[Key] = frozenset(),  # type: ignore[assignment]
     skip: Callable[[str], None] | None = None,
-) -> Iterator[Measured]:
+) -> Iterator[PictureResults]:
     """Measure picture by picture, leaving out those already done.
 
     skip: called with a sentence for a picture that cannot be opened; None: it ends the run.
@@ -146,7 +146,9 @@ class _Trial(NamedTuple):
     error: float
 
 
-def _measure(model: Model, sheet: Sheet, photo: Image.Image, experiment: Experiment) -> Measured:
+def _measure(
+    model: Model, sheet: Sheet, photo: Image.Image, experiment: Experiment
+) -> PictureResults:
     picture = model.look(photo, experiment.aspect)
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
     picks = _Picks(picture.features, _drawing_anew(experiment.methods, sheet), experiment)
@@ -188,7 +190,7 @@ def _measure(model: Model, sheet: Sheet, photo: Image.Image, experiment: Experim
                 error=trial.error,
             )
         )
-    return Measured(sheet, rows, places)
+    return PictureResults(sheet, rows, places)
 
 
 _Pick = tuple[Budget, Selection | LayerPlan, float]
@@ -246,12 +248,12 @@ class _Picks:
         if not isinstance(self.methods[label], Greedy):
             return self.methods[label].select(view.tokens, most)
         if self.greedy[0] is not view:
-            wanted = {
+            greedy = {
                 other: method
                 for other, method in self.methods.items()
                 if isinstance(method, Greedy) and other not in self.known
             }
-            self.greedy = view, select_together(wanted, view.tokens, most)
+            self.greedy = view, select_together(greedy, view.tokens, most)
         return self.greedy[1][label]
 
     def _error(self, selection: Selection) -> float:
@@ -278,7 +280,7 @@ def _drawing_anew(methods: Mapping[str, Method], sheet: Sheet) -> dict[str, Meth
 def _ask(
     model: Model, picture: Picture, asked: SheetQuestion, experiment: Experiment
 ) -> tuple[View, View]:
-    """As the language model is asked, and as the methods are told: without any instruction."""
+    """The view for the language model, and the one for the methods, without instructions."""
     view = model.ask(picture, asked.question, experiment.relevance, experiment.together)
     lines = [asked.question]
     if asked.choices:

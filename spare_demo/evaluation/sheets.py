@@ -1,4 +1,4 @@
-"""What is asked: pictures with their questions, drawn here or read from a file of JSON lines."""
+"""Pictures with their questions, drawn here or read from a file of JSON lines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class BadLine(ValueError):
     """A line that cannot be used; the message has its number and says what is wrong."""
 
 
-def drawn(which: str, questions: int) -> Iterator[Sheet]:
+def draw_sheets(which: str, questions: int) -> Iterator[Sheet]:
     """The first questions of a set of scenes that no training draws from; always the same ones.
 
     Raises ValueError for an unknown set or fewer than one question.

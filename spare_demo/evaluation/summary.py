@@ -1,4 +1,4 @@
-"""What results say: shares and means with 95 % intervals, paired where methods are compared.
+"""Results as shares and means with 95 % intervals, paired where methods are compared.
 
 The intervals are bootstrap percentiles over *pictures*: the questions of one picture are not
 independent, so whole pictures are drawn again. Every method and budget is seen on the same draws,
@@ -163,14 +163,14 @@ class _Draws:
     def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(s, m) sums and counts per picture -> (m,) means, (b, m) means of every draw."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            drawn = (self.weights @ sums) / (self.weights @ counts)
-            return sums.sum(0) / counts.sum(0), drawn
+            resampled = (self.weights @ sums) / (self.weights @ counts)
+            return sums.sum(0) / counts.sum(0), resampled
 
 
-def _estimate(value: float, drawn: Floats, count: int) -> Estimate:
+def _estimate(value: float, resampled: Floats, count: int) -> Estimate:
     # A draw may hold none of a rare kind of question; it then says nothing.
-    drawn = drawn[np.isfinite(drawn)]
-    low, high = np.percentile(drawn, _LEVEL) if len(drawn) else (value, value)
+    resampled = resampled[np.isfinite(resampled)]
+    low, high = np.percentile(resampled, _LEVEL) if len(resampled) else (value, value)
     return Estimate(float(value), float(low), float(high), count)
 
 
@@ -185,11 +185,11 @@ class _Table:
             np.array([place[row.method, row.budget] for row in rows]),
         )
 
-    def means(self, values: Sequence[float], chosen: Sequence[bool]) -> dict[Column, Estimate]:
+    def means(self, values: Sequence[float], included: Sequence[bool]) -> dict[Column, Estimate]:
         """The mean of each column's values that are chosen and finite; columns without are out."""
-        counts, value, drawn = self._drawn(values, chosen)
+        counts, value, resampled = self._resample(values, included)
         return {
-            column: _estimate(value[i], drawn[:, i], int(counts[i]))
+            column: _estimate(value[i], resampled[:, i], int(counts[i]))
             for i, column in enumerate(self.columns)
             if counts[i]
         }
@@ -198,22 +198,22 @@ class _Table:
         self, values: Sequence[float], reference: str, methods: Sequence[str]
     ) -> dict[Column, Estimate]:
         """Each method's mean minus the reference's at the same budget, draw by draw."""
-        counts, value, drawn = self._drawn(values, [True] * len(values))
+        counts, value, resampled = self._resample(values, [True] * len(values))
         place = {column: i for i, column in enumerate(self.columns)}
         estimates = {}
         for (method, k), i in place.items():
             j = place.get((reference, k))
             if method in methods and method != reference and j is not None:
-                apart = drawn[:, i] - drawn[:, j]
+                apart = resampled[:, i] - resampled[:, j]
                 estimates[method, k] = _estimate(value[i] - value[j], apart, int(counts[i]))
         return estimates
 
-    def _drawn(
-        self, values: Sequence[float], chosen: Sequence[bool]
+    def _resample(
+        self, values: Sequence[float], included: Sequence[bool]
     ) -> tuple[Floats, Floats, Floats]:
         """(m,) counts, (m,) means, (b, m) means of every draw."""
         numbers = np.asarray(values, dtype=np.float64)
-        use = np.asarray(chosen) & np.isfinite(numbers)
+        use = np.asarray(included) & np.isfinite(numbers)
         at = self.at[0][use], self.at[1][use]
         sums = np.zeros((len(self.draws.index), len(self.columns)))
         counts = np.zeros_like(sums)
@@ -236,9 +236,9 @@ def _places(places: Sequence[Place], draws: _Draws) -> dict[int, dict[str, Estim
         rows = [draws.index[place.picture] for place in here]
         np.add.at(sums, rows, np.where(finite, values, 0.0))
         np.add.at(counts, rows, finite.astype(np.float64))
-        value, drawn = draws.means(sums, counts)
+        value, resampled = draws.means(sums, counts)
         layers[layer] = {
-            name: _estimate(value[i], drawn[:, i], int(counts[:, i].sum()))
+            name: _estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
             for i, name in enumerate(PLACE_FIELDS)
             if counts[:, i].sum()
         }
@@ -260,12 +260,12 @@ def as_json(summaries: Mapping[str, Summary]) -> dict[str, object]:
             "difference": cells(s.difference),
             "kl": cells(s.kl),
             "error": cells(s.error),
-            "skills": {skill: cells(found) for skill, found in s.skills.items()},
-            "numbers_of_skills": {str(n): cells(found) for n, found in s.numbers.items()},
-            "combinations": {c: cells(found) for c, found in s.combinations.items()},
+            "skills": {skill: cells(estimates) for skill, estimates in s.skills.items()},
+            "numbers_of_skills": {str(n): cells(estimates) for n, estimates in s.numbers.items()},
+            "combinations": {c: cells(estimates) for c, estimates in s.combinations.items()},
             "places": {
-                str(layer): {field: vars(e) for field, e in found.items()}
-                for layer, found in s.places.items()
+                str(layer): {field: vars(e) for field, e in estimates.items()}
+                for layer, estimates in s.places.items()
             },
         }
         for name, s in summaries.items()

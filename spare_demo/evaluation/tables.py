@@ -81,10 +81,8 @@ def accuracy(summary: Summary) -> Table:
         for m in summary.methods
     ]
     head = ("", *(words(k) for k in summary.budgets), summary.whole)
-    counted = (
-        f"{summary.questions} questions about {summary.pictures} pictures. {_intervals(summary)}"
-    )
-    return Table("Right answers, in percent", head, tuple(rows), counted)
+    note = f"{summary.questions} questions about {summary.pictures} pictures. {_intervals(summary)}"
+    return Table("Right answers, in percent", head, tuple(rows), note)
 
 
 def differences(summary: Summary) -> Table | None:
@@ -116,7 +114,7 @@ def by_number(summary: Summary, budget: Budget) -> Table | None:
     """Accuracy by the number of skills that a question takes; None without categories."""
     if not summary.numbers:
         return None
-    parts = {_skills_word(n): found for n, found in summary.numbers.items()}
+    parts = {_skills_word(n): estimates for n, estimates in summary.numbers.items()}
     return _by(
         summary,
         parts,
@@ -138,14 +136,14 @@ def nothing_pruned(summary: Summary) -> Table:
     """The unpruned model, with its picture and a blank one, by skill and combination."""
     columns = _nothing_pruned(summary)
     parts: list[tuple[str, Mapping[Column, Estimate]]] = [("all questions", summary.accuracy)]
-    parts += [(f"skill: {name}", found) for name, found in summary.skills.items()]
-    parts += [(name, found) for name, found in summary.combinations.items()]
+    parts += [(f"skill: {name}", estimates) for name, estimates in summary.skills.items()]
+    parts += [(name, estimates) for name, estimates in summary.combinations.items()]
     rows = [
-        (name, str(found[columns[0]].count), *(percent(found.get(c)) for c in columns))
-        for name, found in parts
+        (name, str(estimates[columns[0]].count), *(percent(estimates.get(c)) for c in columns))
+        for name, estimates in parts
     ]
-    named = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
-    head = ("", "questions", *(named[m] for m, _ in columns))
+    titles = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
+    head = ("", "questions", *(titles[m] for m, _ in columns))
     return Table(
         "Right answers with nothing pruned, in percent", head, tuple(rows), _intervals(summary)
     )
@@ -179,8 +177,8 @@ def places(summary: Summary) -> Table | None:
             "AUC, asked about over background", "AUC, asked about over other things",
         ),
         tuple(
-            (names.get(layer, str(layer)), *(plain(found.get(field)) for field in PLACE_FIELDS))
-            for layer, found in summary.places.items()
+            (names.get(layer, str(layer)), *(plain(estimates.get(field)) for field in PLACE_FIELDS))
+            for layer, estimates in summary.places.items()
         ),
         "Means over questions. AUC: the chance that a patch on a thing asked about has a higher "
         "cosine than the other patch; 0.5 is no difference, below 0.5 it is lower.",
@@ -214,10 +212,13 @@ def _by(
     columns = _nothing_pruned(summary)
     columns += [(m, budget) for m in summary.methods]
     rows = tuple(
-        (title_of(c[0]), *(percent(found.get(c)) for found in [*parts.values(), summary.accuracy]))
+        (
+            title_of(c[0]),
+            *(percent(estimates.get(c)) for estimates in [*parts.values(), summary.accuracy]),
+        )
         for c in columns
     )
-    counts = {name: next(iter(found.values())).count for name, found in parts.items()}
+    counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
     return Table(title, head, rows, _intervals(summary))
 

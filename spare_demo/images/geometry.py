@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 Aspect = Literal["pad", "crop", "fixed", "any", "native"]
-"""How a photo becomes input: the first two are `fitting.fit`'s, "fixed" and "any" LLaVA-NeXT's
+"""How a photo becomes input: the first two are `preprocess.fit`'s, "fixed" and "any" LLaVA-NeXT's
 tiles, "native" a size of its own, as Qwen2.5-VL sees it."""
 Box = tuple[float, float, float, float]  # x0, y0, x1, y1
 
@@ -213,7 +213,7 @@ class MultiGrid:
         return _around([part.canvas for part in self.parts])
 
 
-def tiled(
+def tile_grids(
     photo_size: tuple[int, int], target: tuple[int, int], size: int, patch: int, unpad: bool
 ) -> MultiGrid:
     """LLaVA-NeXT's two views: the photo squashed into one square, and enlarged over tiles.

@@ -1,7 +1,7 @@
-"""Models that see and answer: a catalogue of checkpoints, one file per family of models."""
+"""Vision language models: a catalogue of checkpoints, one file per family of models."""
 
 from spare_demo.models.base import Answer, ModelError, Picture, View
-from spare_demo.models.families import supported
+from spare_demo.models.families import supported_classes
 from spare_demo.models.families.llava import LlavaModel
 from spare_demo.models.loading.catalogue import CATALOGUE, catalogue
 from spare_demo.models.loading.checkpoint import bits_of
@@ -21,5 +21,5 @@ __all__ = [
     "bits_of",
     "catalogue",
     "load_model",
-    "supported",
+    "supported_classes",
 ]

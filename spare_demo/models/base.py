@@ -1,6 +1,6 @@
-"""What a model gives back: what it saw, what was asked about it, and what it answered.
+"""What a model returns: the encoded picture, the picture with a question, and the answer.
 
-The three are apart because they cost apart: a `Picture` is one vision pass and serves every
+The three are separate because their costs are: a `Picture` is one vision pass and serves every
 question, a `View` adds one text pass and serves every method and budget, an `Answer` is one run of
 the language model.
 """
@@ -24,16 +24,16 @@ from spare_demo.tokens.arrays import NOT_STORED
 
 
 class ModelError(RuntimeError):
-    """A model that cannot be had or used; the message says what to do next and may be shown."""
+    """A model that cannot be loaded or used; the message says what to do next and may be shown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """One picture as the vision tower saw it, whatever will be asked. n tokens, w tower width.
+    """One picture as the vision tower encoded it, whatever the question. n tokens, w tower width.
 
     Attributes:
         photo: the upright RGB picture.
-        pixel_values: what the tower was given, normalised, float32, CPU: (1, 3, S, S), or with
+        pixel_values: the tower's input, normalised, float32, CPU: (1, 3, S, S), or with
             tiles (1, 1 + tiles, 3, S, S), or Qwen's (patches, 3 * 2 * 14 * 14).
         grid: where each token looks on the photo.
         features: (n, d) projector output, the rows the language model gets; the model's dtype.
@@ -124,17 +124,17 @@ class Answer:
         visual_tokens: how many of them look at a place of the picture; the budget's number.
         newline_tokens: how many are LLaVA-NeXT's row ends, kept whatever the budget.
         prefill_seconds: the pass over the prompt.
-        prefill_operations: of that pass, with the tokens that each layer got (floor.py); what a
-            method itself computes between layers is not in it.
+        prefill_operations: of that pass, with the tokens that each layer got; what a method itself
+            computes between layers is not in it (prefill_floor.py).
         decode_seconds: all later passes together, without waiting for other visitors' passes.
         kv_cache_bytes: occupied entries right after the prefill, read from the cache itself.
         allocated_bytes: what its keys and values took on the device when decoding began, with room
-            for the answer (joined.py) and the copy that a captured prefill keeps. 0 where that is
-            not known.
+            for the answer (joined_cache.py) and the copy that a captured prefill keeps. 0 where
+            that is not known.
         kept_per_layer: visual tokens in each layer of the language model, read from the cache.
         ended: "end" the model closed its answer, "length" it reached the limit.
         log_probabilities: of each new token after those before it, in nats; the model's own, also
-            where it was sampled or given.
+            where the tokens were given.
         layer_sets: which visual tokens each layer got, where they leave on the way (a LayerPlan):
             one set for layer 0 and one for each stop. Empty where all layers get the same.
         first_logits: (vocab,) float32, CPU: the scores of the first new token; (0,) of an answer

@@ -1,8 +1,8 @@
-"""What every family of models shares: seeing, being asked, and what a loaded model is.
+"""What every family of models shares: encoding a picture, taking a question, and its own facts.
 
-A family is one file beside this one. It says how a photo becomes visual tokens (`look`), what its
+A family is one file in families/. It says how a photo becomes visual tokens (`look`), what its
 checkpoints must be (`_check`) and, where it has its own, which rotary positions the rows keep. How
-a model answers is in `answering.py`.
+a model answers is in `generate/answering.py`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torch import Tensor
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models.base import Answer, ModelError, Picture, View
-from spare_demo.models.families.clip_tower import remembered
+from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.answering import Answering
-from spare_demo.models.generate.passes import ConcurrentPass, Passes, handed_out
+from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.models.loading.text_tower import TextTower
@@ -35,11 +35,11 @@ AS_RELEASED = RelevanceOptions()
 
 
 class Model(Answering):
-    """Sees and answers. Safe to share between threads: one pass runs at a time.
+    """Encodes pictures and answers questions. Safe to share between threads: passes take turns.
 
     Attributes:
         hf: the stock transformers model.
-        name, title, description: who it is, in the page's words.
+        name, title, description: as the page shows them.
         revision: commit of the hub, or a short hash of a local folder's weights; with the bits
             where they were quantised.
         notes: sentences about how it was chosen or what it lacks.
@@ -148,13 +148,13 @@ class Model(Answering):
 
     def aspect(self, wanted: Aspect | None) -> Aspect:
         """The way of fitting that is meant; ValueError for one that this family has not."""
-        chosen = next(iter(self.aspects)) if wanted is None else wanted
-        if chosen not in self.aspects:
+        aspect = next(iter(self.aspects)) if wanted is None else wanted
+        if aspect not in self.aspects:
             raise ValueError(
-                f"{self.title} cannot fit a picture by {chosen!r}. Choose one of: "
+                f"{self.title} cannot fit a picture by {aspect!r}. Choose one of: "
                 f"{', '.join(self.aspects)}."
             )
-        return chosen
+        return aspect
 
     def ask(
         self,
@@ -201,15 +201,15 @@ class Model(Answering):
             return image, reading.embedding()
 
         def sentence() -> Tensor:
-            return handed_out(self._passes.run(lambda: tower.encode_sentence(question))[0])
+            return plain_tensor(self._passes.run(lambda: tower.encode_sentence(question))[0])
 
         (image, embedding), seconds = self._passes.run(relate)
         text = embedding.text
         tokens = VisualTokens(
             features=picture.features,
-            clip_image=handed_out(image),
-            clip_text=None if text is None else handed_out(text),
-            clip_sentence=None if text is None else remembered(sentence),
+            clip_image=plain_tensor(image),
+            clip_text=None if text is None else plain_tensor(text),
+            clip_sentence=None if text is None else memoize(sentence),
             together=together,
             **picture.reads,
         )
@@ -253,7 +253,7 @@ class Model(Answering):
         """Give the memory back for good, whoever still holds this model.
 
         Args:
-            why: what everyone is told who asks it from now on, and whoever's answer it was writing.
+            why: the message of every later call, and of the answer being written.
         """
         self._passes.close(why)
         for tensor in self._weights():
@@ -273,7 +273,7 @@ class Model(Answering):
         self._rates = self._passes.run(lambda: measure_rates(self.device, self.dtype))[0]
 
     def prefill_floor(self, answer: Answer) -> float | None:
-        """Seconds: the least this device could have taken for the answer's prefill (floor.py).
+        """Seconds: the least this device could have taken for the answer's prefill.
 
         None before `warm_up`, which measures the device.
         """

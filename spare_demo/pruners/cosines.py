@@ -53,13 +53,13 @@ class Cosines:
         return self.table[pick]
 
     def _make(self, pick: int, value: Numbers, takes: int) -> None:
-        hope = np.where(self._known, 0.0, value)
-        hope[pick] = np.inf
-        ahead = max(_LEAST, len(hope) // _SHARE)
-        due = hope.argsort()[::-1][: max(ahead // 3, min(takes, ahead))]
-        due = due[hope[due] > 0]
-        self.table[due] = (self._rows[torch.from_numpy(due)] @ self._rows.mT).numpy()
-        self._known[due] = True
+        score = np.where(self._known, 0.0, value)
+        score[pick] = np.inf
+        batch = max(_LEAST, len(score) // _SHARE)
+        rows = score.argsort()[::-1][: max(batch // 3, min(takes, batch))]
+        rows = rows[score[rows] > 0]
+        self.table[rows] = (self._rows[torch.from_numpy(rows)] @ self._rows.mT).numpy()
+        self._known[rows] = True
 
 
 def _gram(rows: Tensor) -> Numbers:

@@ -65,10 +65,10 @@ class DartDiversity(Pruner):
             for turn, pivot in enumerate(order[:p]):
                 share = (count - p) // p + (turn < (count - p) % p)
                 value = distance[pivot].masked_fill(~left, -torch.inf)
-                taken = value.sort(descending=True, stable=True).indices[:share].tolist()
-                order += taken
-                gain += value[taken].tolist()
-                left[taken] = False
+                picks = value.sort(descending=True, stable=True).indices[:share].tolist()
+                order += picks
+                gain += value[picks].tolist()
+                left[picks] = False
             return torch.tensor(order), torch.tensor(gain, dtype=torch.float64)
 
         return pick_in_views(tokens, k, pick)

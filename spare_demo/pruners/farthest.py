@@ -19,7 +19,7 @@ def cosine_distances(x: Tensor) -> Tensor:
     rows = x.detach().double()
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     rows = rows / norm.masked_fill(norm == 0, 1.0)
-    return _cleaned(1 - rows @ rows.mT)
+    return _zero_rounding(1 - rows @ rows.mT)
 
 
 def euclidean_distances(x: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def euclidean_distances(x: Tensor) -> Tensor:
     rows = rows / scale.masked_fill(scale == 0, 1.0)  # squares of 1e300 would overflow
     distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
     largest = distance.amax(dim=(-2, -1), keepdim=True)
-    return _cleaned(distance / largest.masked_fill(largest == 0, 1.0))
+    return _zero_rounding(distance / largest.masked_fill(largest == 0, 1.0))
 
 
 def farthest_first(
@@ -58,7 +58,7 @@ def farthest_first(
     return torch.cat(order, dim=1), torch.cat(gain, dim=1)
 
 
-def _cleaned(distance: Tensor) -> Tensor:
+def _zero_rounding(distance: Tensor) -> Tensor:
     distance = distance.masked_fill(distance < ROUNDING, 0.0)
     n = distance.shape[-1]
     return distance.masked_fill(torch.eye(n, dtype=torch.bool, device=distance.device), 0.0)

@@ -1,8 +1,8 @@
 """The greedy steps on a CUDA device: one kernel a step, all of them replayed as one graph.
 
-A step of the plain loop is some twenty small kernels, and a GPU takes longer to be told of each
-than to run it. Here a step is one kernel, written in Triton: every program finds the pick by
-itself from all n values, then brings its own columns up to date. When a shape comes again, the k
+A step of the plain loop is some twenty small kernels, and launching each takes longer than running
+it. Here a step is one kernel, written in Triton: every program finds the pick by
+itself from all n values, then brings its own columns up to date. When a shape is seen again, the k
 launches are captured into a CUDA graph, so that a selection is one launch, and nothing waits for
 the host.
 """
@@ -18,7 +18,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from spare_demo.cuda_graphs import captured
+from spare_demo.cuda_graphs import capture_graph
 
 try:
     import triton
@@ -34,7 +34,7 @@ _KEPT_BYTES = 2**28
 
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
-_known: OrderedDict[tuple, _Steps] = OrderedDict()
+_cache: OrderedDict[tuple, _Steps] = OrderedDict()
 _failed = False
 
 
@@ -54,22 +54,22 @@ def steps(
     key = (rows.device, merit.shape, k, tie, dependent)
     with _lock, torch.cuda.device(rows.device):
         try:
-            made = _known.pop(key, None) or _Steps(merit, k, tie, dependent)
-            found = made.run(rows, start, merit)
+            steps_of_shape = _cache.pop(key, None) or _Steps(merit, k, tie, dependent)
+            picks = steps_of_shape.run(rows, start, merit)
         except torch.OutOfMemoryError:  # now; it says nothing about the next time
-            _known.clear()
+            _cache.clear()
             return None
         except Exception:  # no compiler on this machine, a driver too old, ...
             _log.warning(
                 "The fused selection cannot be used here; the plain loop is.", exc_info=True
             )
             _failed = True
-            _known.clear()
+            _cache.clear()
             return None
-        _known[key] = made
-        while len(_known) > 1 and sum(each.bytes for each in _known.values()) > _KEPT_BYTES:
-            _known.popitem(last=False)
-        return found
+        _cache[key] = steps_of_shape
+        while len(_cache) > 1 and sum(each.bytes for each in _cache.values()) > _KEPT_BYTES:
+            _cache.popitem(last=False)
+        return picks
 
 
 @dataclass(frozen=True)
@@ -110,22 +110,22 @@ class Buffers:
         self.u[0].view(merit.shape).copy_(torch.where(start > dependent, start, 0.0))
 
 
-def launch(on: Buffers, tie: float, dependent: float) -> None:
+def launch(buffers: Buffers, tie: float, dependent: float) -> None:
     """The k steps, one kernel each."""
-    b, n = on.table.shape[:2]
-    rows, k = on.order.shape
+    b, n = buffers.table.shape[:2]
+    rows, k = buffers.order.shape
     grid = (triton.cdiv(n, _COLUMNS), rows)
     for t in range(k):
         _step[grid](
-            on.table,
-            on.merit,
-            on.reach,
-            on.u[t % 2],
-            on.u[1 - t % 2],
-            on.factor,
-            on.order,
-            on.value,
-            on.second,
+            buffers.table,
+            buffers.merit,
+            buffers.reach,
+            buffers.u[t % 2],
+            buffers.u[1 - t % 2],
+            buffers.factor,
+            buffers.order,
+            buffers.value,
+            buffers.second,
             t,
             b,
             n,
@@ -156,17 +156,18 @@ class _Steps:
         return sum(part.numel() * part.element_size() for part in vars(self._buffers).values())
 
     def run(self, rows: Tensor, start: Tensor, merit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        on = self._buffers
+        buffers = self._buffers
         if self._ran and self._graph is None:
-            self._graph = captured(self._launch, rows.device)
-        on.fill(rows, start, merit, self._dependent)
+            self._graph = capture_graph(self._launch, rows.device)
+        buffers.fill(rows, start, merit, self._dependent)
         if self._graph is None:
             self._launch()
         else:
             self._graph.replay()
         self._ran = True
         order, value, second = (
-            part.view(self._shape).clone() for part in (on.order, on.value, on.second)
+            part.view(self._shape).clone()
+            for part in (buffers.order, buffers.value, buffers.second)
         )
         return order, value, second
 
@@ -221,7 +222,7 @@ if triton is not None:
 
         column = part * COLUMNS + tl.arange(0, COLUMNS)
         mine = column < n
-        found = tl.load(table + ((row % b) * n + pick) * n + column, mask=mine, other=0.0)
+        row_of_factor = tl.load(table + ((row % b) * n + pick) * n + column, mask=mine, other=0.0)
         done = 0
         while done < t:
             step = done + tl.arange(0, DEPTH)
@@ -232,11 +233,13 @@ if triton is not None:
                 mask=(step < t)[:, None] & mine[None, :],
                 other=0.0,
             )
-            found -= tl.sum(weight[:, None] * block, axis=0)
+            row_of_factor -= tl.sum(weight[:, None] * block, axis=0)
             done += DEPTH
-        found = found / tl.sqrt(pivot)
-        tl.store(factor + (row * k + t) * n + column, found, mask=mine)
+        row_of_factor = row_of_factor / tl.sqrt(pivot)
+        tl.store(factor + (row * k + t) * n + column, row_of_factor, mask=mine)
 
-        left = tl.load(u_old + row * n + column, mask=mine, other=0.0) - found * found
+        left = (
+            tl.load(u_old + row * n + column, mask=mine, other=0.0) - row_of_factor * row_of_factor
+        )
         left = tl.where((left > DEPENDENT) & (column != pick), left, 0.0)
         tl.store(u_new + row * n + column, left, mask=mine)

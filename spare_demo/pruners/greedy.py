@@ -12,8 +12,8 @@ so methods that differ in nothing else share one matrix of cosines.
 The cosines square the condition number: on nearly rank-deficient features the released CDPruner
 takes the root of a negative number and repeats picks. So the arithmetic is float64 whatever the
 input, and picks stand only while rounding is far below the values compared (`TRUST`). Where it is
-not, what the picks so far leave of each row is taken anew and the loop goes on from there: each
-such round sees six more digits of u.
+not, the residuals of all rows are recomputed from the features and the loop continues from there:
+each such round sees six more digits of u.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Picks(NamedTuple):
 
     order: distinct indices into the n tokens of each view.
     gain: float64, merit_i * u_i when picked, >= 0.
-    margin: float64, by how much of its value the best token stood above the next one, 0 to 1;
+    margin: float64, the lead of the best token over the next one as a share of its value, 0 to 1;
         1 where no comparison decided.
     """
 
@@ -89,17 +89,18 @@ def _select(tokens: VisualTokens, methods: list[Greedy], k: int) -> list[Selecti
     device = tokens.features.device
     factors = [method.factors(tokens) for method in methods]
     merit = torch.stack([(magnitude * text).to(device) for magnitude, text in factors])  # (m, n)
-    found: list[list[list[Tensor]]] = [[[], [], []] for _ in methods]  # order, gain, margin by view
+    # Of each method order, gain and margin, each by view.
+    picks_of_method: list[list[list[Tensor]]] = [[[], [], []] for _ in methods]
     for block in blocks:  # (b, s)
         here = block.to(device)
         picks = greedy(tokens.features[here], merit[:, here], min(rounds, block.shape[1]))
-        for i, (order, gain, margin) in enumerate(found):
+        for i, (order, gain, margin) in enumerate(picks_of_method):
             order.extend(block.gather(1, picks.order[i].cpu()))
             gain.extend(picks.gain[i].cpu())
             margin.extend(picks.margin[i].cpu())
     return [
         Selection(in_turn(order, k), in_turn(gain, k), margin=in_turn(margin, k))
-        for order, gain, margin in found
+        for order, gain, margin in picks_of_method
     ]
 
 
@@ -150,12 +151,12 @@ class Run(NamedTuple):
 
 def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
     """Up to k steps from rows (b, n, d) whose squared lengths are start (b, n); merit (m, b, n)."""
-    found = None
+    picks_of_method = None
     if rows.is_cuda:
-        found = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
-    if found is None:
-        found = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
-    return Run(*found, _num_valid_steps(*found[:2], merit * start))
+        picks_of_method = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
+    if picks_of_method is None:
+        picks_of_method = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
+    return Run(*picks_of_method, _num_valid_steps(*picks_of_method[:2], merit * start))
 
 
 def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
@@ -171,16 +172,16 @@ def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
 
 
 def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
-    """Carry on with view v and merit i where its first round ended, writing into `run`.
+    """Continue view v with merit i where its first round ended, writing into `run`.
 
     rows: (n, d) the unit rows; merit: (n,).
     """
     order, value, second = (part[i, v] for part in run[:3])
     k, done = len(order), int(run.num_valid_steps[i, v])
-    fresh = order[:done]  # picks since the rows were last taken anew
+    new_picks = order[:done]  # picks since the residuals were last recomputed
     merit = merit.clone()
     while done < k:
-        rows = _without(rows, fresh)
+        rows = _project_out(rows, new_picks)
         start = rows.square().sum(dim=-1)
         merit[order[:done]] = 0.0
         alive = merit.masked_fill(start <= DEPENDENT**2, 0.0)
@@ -188,8 +189,8 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
             break
         more = _round(rows[None], start[None], alive[None, None], k - done)
         num_valid_steps = int(more.num_valid_steps)
-        fresh = more.order[0, 0, :num_valid_steps]
-        order[done : done + num_valid_steps] = fresh
+        new_picks = more.order[0, 0, :num_valid_steps]
+        order[done : done + num_valid_steps] = new_picks
         value[done : done + num_valid_steps] = more.value[0, 0, :num_valid_steps]
         second[done : done + num_valid_steps] = more.second[0, 0, :num_valid_steps]
         done += num_valid_steps
@@ -198,7 +199,7 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
     value[done:] = second[done:] = 0.0
 
 
-def _without(rows: Tensor, picked: Tensor) -> Tensor:
+def _project_out(rows: Tensor, picked: Tensor) -> Tensor:
     """(n, d) rows without their part in the span of the picked ones."""
     if len(picked) == 0:
         return rows

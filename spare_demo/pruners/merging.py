@@ -39,18 +39,18 @@ def merged_selection(
     """
     states, project = tokens.states, tokens.project
     assert states is not None and project is not None  # needs
-    mixed = sources @ states.detach().cpu().double()  # (r, w)
+    mixtures = sources @ states.detach().cpu().double()  # (r, w)
     if class_of is not None:
         assert tokens.class_states is not None  # needs
         rows = class_of >= 0
-        mixed[rows] = tokens.class_states.detach().cpu().double()[class_of[rows]]
-    plain = ((sources != 0).sum(dim=1) == 1) & (sources.amax(dim=1) == 1)
+        mixtures[rows] = tokens.class_states.detach().cpu().double()[class_of[rows]]
+    unmixed = ((sources != 0).sum(dim=1) == 1) & (sources.amax(dim=1) == 1)
     features = tokens.features.detach()
-    rows = features.new_empty(len(mixed), features.shape[1])
-    rows[plain.to(rows.device)] = features[sources[plain].argmax(dim=1).to(rows.device)]
-    if not bool(plain.all()):
-        made = project(mixed[~plain].to(features.device))
-        rows[~plain.to(rows.device)] = made.to(features.device, features.dtype)
+    rows = features.new_empty(len(mixtures), features.shape[1])
+    rows[unmixed.to(rows.device)] = features[sources[unmixed].argmax(dim=1).to(rows.device)]
+    if not bool(unmixed.all()):
+        projected = project(mixtures[~unmixed].to(features.device))
+        rows[~unmixed.to(rows.device)] = projected.to(features.device, features.dtype)
     return Selection(order, gain, rows, sources.float())
 
 

@@ -1,4 +1,4 @@
-"""Settings of methods as text, read, applied and said again.
+"""Settings of methods as text: read, applied and written back.
 
     divprune.metric=euclidean                 one setting, of `--set`
     zoo-prune:directions=16,step=0.1          a method as it is set, wherever a name goes
@@ -42,7 +42,7 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
         read = read_value(methods[name], field, value.strip())
         changes.setdefault(name, {})[field] = read
     for name, values in changes.items():
-        configured(methods[name], values)  # refuses what is out of range before anything runs
+        configure(methods[name], values)  # refuses what is out of range before anything runs
     return changes
 
 
@@ -55,11 +55,11 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     if name not in methods:
         raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
-    return configured(methods[name], read_options(texts, methods).get(name, {}))
+    return configure(methods[name], read_options(texts, methods).get(name, {}))
 
 
 def write_method(name: str, values: Mapping[str, Any], methods: Mapping[str, Any]) -> str:
-    """What `read_method` reads: the name, and the values that are not the usual ones."""
+    """What `read_method` reads: the name, and the values that are not the defaults."""
     usual = methods[name]
     changes = [f"{key}={value}" for key, value in values.items() if value != getattr(usual, key)]
     return f"{name}:{','.join(changes)}" if changes else name
@@ -80,12 +80,12 @@ def read_value(method: Any, field: str, text: str) -> Any:
         return text  # the method says itself what it wants instead
 
 
-def configured(method: Any, changes: Mapping[str, Any]) -> Any:
+def configure(method: Any, changes: Mapping[str, Any]) -> Any:
     """The method with some settings changed; ValueError for a value that is not one of its own."""
     return dataclasses.replace(method, **changes)
 
 
-def changed(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
+def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
     """The settings in which a method differs from the table's of its name, seeds left out."""
     usual = methods.get(method.name)
     if type(usual) is not type(method):
@@ -95,6 +95,6 @@ def changed(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def title_of(method: Method, methods: Mapping[str, Any]) -> str:
-    """The method's title, and what was set otherwise than usual: "DivPrune (metric=euclidean)"."""
-    changes = ", ".join(f"{name}={value}" for name, value in changed(method, methods).items())
+    """The method's title and its settings where not the defaults: "DivPrune (metric=euclidean)"."""
+    changes = ", ".join(f"{name}={value}" for name, value in changes_of(method, methods).items())
     return f"{method.title} ({changes})" if changes else method.title

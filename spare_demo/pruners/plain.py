@@ -1,4 +1,4 @@
-"""The greedy steps one by one, on the CPU: the fallback of `fused.py`, and what it is held against.
+"""The greedy steps one by one, on the CPU: the fallback of `fused.py`, and its reference in tests.
 
 In NumPy: a step is a dozen operations on n numbers, and a call of torch's takes several times as
 long as such an operation does. Every view is picked by itself for each merit, whose cosines are
@@ -40,8 +40,8 @@ def steps(
     for v in range(b):
         cosines = Cosines(rows[v], takes=m * k)
         for i in range(m):
-            found = order[i, v], best[i, v]
-            _run(cosines, begin[v], worth[i, v], factor, *found, tie, dependent, trust)
+            target = order[i, v], best[i, v]
+            _run(cosines, begin[v], worth[i, v], factor, *target, tie, dependent, trust)
     picked, values = torch.from_numpy(order), torch.from_numpy(best)
     return (
         picked.to(rows.device),
@@ -65,23 +65,23 @@ def _run(
     k, n = factor.shape
     u = np.where(start > dependent, start, 0.0)
     slack = tie * merit * start
-    now, spare, flag = np.empty(n), np.empty(n), np.empty(n, bool)
+    values, scratch, flag = np.empty(n), np.empty(n), np.empty(n, bool)
     for t in range(k):
-        np.multiply(merit, u, out=now)
-        top = int(now.argmax())
-        value = now[top]
+        np.multiply(merit, u, out=values)
+        top = int(values.argmax())
+        value = values[top]
         if not value > 0 or value * tie < trust * slack.max():
             break
-        np.add(now, slack, out=spare)
-        pick = int(np.greater_equal(spare, value, out=flag).argmax())  # the first of the tied
-        now[top] = 0.0
+        np.add(values, slack, out=scratch)
+        pick = int(np.greater_equal(scratch, value, out=flag).argmax())  # the first of the tied
+        values[top] = 0.0
         order[t] = pick
-        best[t] = value, now.max()
+        best[t] = value, values.max()
 
         row = factor[t]
         np.dot(factor[:t, pick], factor[:t], out=row)
-        np.subtract(cosines.row(pick, now, k - t), row, out=row)
+        np.subtract(cosines.row(pick, values, k - t), row, out=row)
         row *= u[pick] ** -0.5
-        u -= np.multiply(row, row, out=spare)
+        u -= np.multiply(row, row, out=scratch)
         u[pick] = slack[pick] = 0.0
         u *= np.greater(u, dependent, out=flag)

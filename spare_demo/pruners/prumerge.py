@@ -100,10 +100,10 @@ class PruMerge(Pruner):
         for view, share in zip(members, shares(members, k), strict=True):
             c = attention[view]
             if self.size == "adaptive":
-                kept = self._adaptive(c, standing_out, tokens.n)
+                kept = self._pick_adaptive(c, standing_out, tokens.n)
                 extra = len(kept) < len(view)
             elif share:
-                kept, extra = self._budgeted(c, max(1, share - 1)), share > 1
+                kept, extra = self._pick_by_budget(c, max(1, share - 1)), share > 1
             else:
                 continue
             mixture = torch.zeros(len(kept) + extra, tokens.n, dtype=torch.float64)
@@ -113,7 +113,7 @@ class PruMerge(Pruner):
         picks = torch.cat(order)
         return merged_selection(tokens, picks, attention[picks], torch.cat(sources))
 
-    def _budgeted(self, c: Tensor, m: int) -> Tensor:
+    def _pick_by_budget(self, c: Tensor, m: int) -> Tensor:
         if self.form == "plain":
             return largest(c, m)
         kept = largest(c, m - m // 2)
@@ -121,7 +121,7 @@ class PruMerge(Pruner):
         grid = ((torch.arange(m // 2) + 0.5) * len(left) / max(1, m // 2)).long()
         return torch.cat([kept, left[grid]])
 
-    def _adaptive(self, c: Tensor, standing_out: int, n: int) -> Tensor:
+    def _pick_adaptive(self, c: Tensor, standing_out: int, n: int) -> Tensor:
         """The released numbers for one view of a picture with n tokens in all."""
         kept = largest(c, max(1, len(c) * standing_out // n))
         if self.form == "plain":

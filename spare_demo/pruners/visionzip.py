@@ -76,8 +76,8 @@ class VisionZip(Pruner):
             dominant = view[largest(attention[view], share - merged - with_class)]
             order.append(dominant)
             rest = view[~torch.isin(view, dominant)]
-            chosen, mixtures = _contextual(rest, keys, merged, tokens.n)
-            targets.append(chosen)
+            target_tokens, mixtures = _contextual(rest, keys, merged, tokens.n)
+            targets.append(target_tokens)
 
             later = int(v > 0)
             nothing = torch.zeros(tokens.n, dtype=torch.float64)

@@ -80,6 +80,6 @@ class ZooPrune(Pruner):
         rows, u = states.detach().double(), self.step * u.to(states.device)
         total = rows.new_zeros(len(rows))
         for shift in u:  # one at a time: 64 times the features would not fit beside a large model
-            moved = project(rows + shift).double() - project(rows - shift).double()
-            total += torch.linalg.vector_norm(moved, dim=1)
+            change = project(rows + shift).double() - project(rows - shift).double()
+            total += torch.linalg.vector_norm(change, dim=1)
         return total.to(tokens.features.device) / (2 * self.step * self.directions)

@@ -1,4 +1,4 @@
-"""What curves share, whatever draws them: round ticks, and whether curves fit their budgets."""
+"""Shared by everything that draws curves: round ticks, and whether curves fit their budgets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every drawing function shares: its result, the two methods' colours, and how it counts."""
+"""Shared by every drawing function: its result, the methods' colours, and number formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ground all pictures are drawn on: the photo at true geometry, its tokens as whole squares.
+"""The base of all pictures: the photo at true geometry, its tokens as whole squares.
 
 Everything expensive (scaling the photo) happens once per photo here; the drawing functions take a
 `Canvas` and only paste and blend, so a slider can call them at every step.
@@ -173,7 +173,7 @@ class _Panel:
         self, photo: Image.Image, region: Box
     ) -> tuple[Image.Image, Image.Image, Image.Image]:
         width, height = self.size
-        hatch = hatched(width, height)
+        hatch = hatch_pattern(width, height)
         shown = (
             max(region[0], 0.0),
             max(region[1], 0.0),
@@ -230,7 +230,7 @@ def _patch_size(grid: Grid) -> int:
     return max(1, int(max(patch, min(_LEAST_TOKEN, _STRIP / max(spans)))))
 
 
-def hatched(width: int, height: int) -> NDArray[np.uint8]:
+def hatch_pattern(width: int, height: int) -> NDArray[np.uint8]:
     """(height, width, 3) of the grey diagonal hatch that stands for padding."""
     down, across = np.ogrid[:height, :width]
     paper = np.where((across + down) % 12 < 2, _HATCH, _PAPER).astype(np.uint8)

@@ -52,10 +52,13 @@ def card(question: str, panels: Sequence[Panel], footer: str) -> Display:
     """
     rows = [panels[i : i + _COLUMNS] for i in range(0, len(panels), _COLUMNS)]
     width = 2 * _EDGE + len(rows[0]) * (_PANEL + _GAP) - _GAP
-    asked = question.strip() or "(no question)"
+    question_text = question.strip() or "(no question)"
     items: list[Item] = []
     y = _EDGE
-    y += _lines(items, _EDGE, y, wrap(asked, width - 2 * _EDGE, _LARGE, 3), _LARGE, INK) + _GAP
+    y += (
+        _lines(items, _EDGE, y, wrap(question_text, width - 2 * _EDGE, _LARGE, 3), _LARGE, INK)
+        + _GAP
+    )
     for row in rows:
         y += _GAP + max(
             _column(items, _EDGE + index * (_PANEL + _GAP), y, panel)
@@ -66,7 +69,7 @@ def card(question: str, panels: Sequence[Panel], footer: str) -> Display:
     _lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, FAINT)
     height = y + round(_SMALL * 2.3) + _EDGE
     answers = " ".join(f"{panel.heading}: {panel.answer.strip() or '(empty)'}." for panel in panels)
-    return Display(width, height, items, f"Asked: {asked} {answers} {footer}")
+    return Display(width, height, items, f"Asked: {question_text} {answers} {footer}")
 
 
 def _column(items: list[Item], x: int, top: int, panel: Panel) -> int:

@@ -48,8 +48,8 @@ def curves_display(
     """
     curves = {**series, "random": random_band[0], **({} if bound is None else {"SVD bound": bound})}
     check_curves(budgets, curves, random_band)
-    drawn = [value for curve in [*curves.values(), random_band[2]] for value in curve]
-    ticks = round_ticks(max(value for value in drawn if value is not None) or 1.0)
+    values_drawn = [value for curve in [*curves.values(), random_band[2]] for value in curve]
+    ticks = round_ticks(max(value for value in values_drawn if value is not None) or 1.0)
     first, last = math.log(budgets[0]), math.log(budgets[-1])
 
     def x_at(k: float) -> float:
@@ -82,8 +82,8 @@ def curves_display(
     }
     looks |= {"random": (_INK, 1.5, (2, 3)), "SVD bound": (_INK, 1.5, (7, 4))}
     for index, (label, values) in enumerate(curves.items()):
-        if shown := points(values):
-            items.append(Line(shown, *looks[label]))
+        if line_points := points(values):
+            items.append(Line(line_points, *looks[label]))
         y = _TOP + 12 + 22 * index
         items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *looks[label]))
         texts.append(Text(_RIGHT + 56, y + 4, label, _SIZE, _TEXT, "ls"))

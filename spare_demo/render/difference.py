@@ -9,10 +9,10 @@ from spare_demo.render.legend import (
     PHOTO,
     Entry,
     ground_entries,
-    hatched_entry,
+    hatch_entry,
     legend,
     on_canvas,
-    outlined,
+    outline_entry,
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.sentences import say
@@ -58,8 +58,8 @@ def difference(
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     entries = [
         Entry(f"both {both}", PHOTO, shared_lines),
-        outlined(canvas, f"only {label_a} {only_a}", BLUE),
-        hatched_entry(canvas, f"only {label_b} {only_b}", VERMILION),
+        outline_entry(canvas, f"only {label_a} {only_a}", BLUE),
+        hatch_entry(canvas, f"only {label_b} {only_b}", VERMILION),
         Entry(f"neither {n - both - only_a - only_b}"),
         *ground_entries(canvas),
     ]

@@ -59,8 +59,8 @@ def heatmap(
     ]
 
     signed, scale = low < 0, max(abs(low), abs(high))
-    shown = [number(value, signed, scale) for value in (least, most, mean)]
-    ends = {"least": shown[0], "most": shown[1], "mean": shown[2]}
+    texts = [number(value, signed, scale) for value in (least, most, mean)]
+    ends = {"least": texts[0], "most": texts[1], "mean": texts[2]}
     sentence = say("map", label=label, meaning=meaning, **ends)
     if value_range is not None:
         low_text, high_text = number(low, signed, scale), number(high, signed, scale)

@@ -9,10 +9,10 @@ from spare_demo.render.legend import (
     DROPPED,
     Entry,
     ground_entries,
-    hatched_entry,
+    hatch_entry,
     legend,
     on_canvas,
-    outlined,
+    outline_entry,
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.sentences import say
@@ -43,21 +43,21 @@ def layer_overlay(
         ValueError: indices out of range or repeated.
     """
     n = canvas.grid.n
-    flags, mixed = token_flags(kept, n), token_flags(merged, n)
-    count, gone = int(flags.sum()), int((~flags & ~mixed).sum())
-    entries = [outlined(canvas, f"{label} still has {count}", colour)]
+    flags, merged_flags = token_flags(kept, n), token_flags(merged, n)
+    count, dropped = int(flags.sum()), int((~flags & ~merged_flags).sum())
+    entries = [outline_entry(canvas, f"{label} still has {count}", colour)]
     tokens = tokens_word(n)
     sentence = say("layer", layer=layer + 1, depth=depth, label=label, count=count, tokens=tokens)
     if rows:
         into = f"{rows} row" if rows == 1 else f"{rows} rows"
-        part = int(mixed.sum())
-        entries.append(hatched_entry(canvas, f"merged {part} into {into}", colour, DROPPED))
+        part = int(merged_flags.sum())
+        entries.append(hatch_entry(canvas, f"merged {part} into {into}", colour, DROPPED))
         sentence += say("layer merged", rows=into, others=part)
-    entries += [Entry(f"dropped {gone}"), *ground_entries(canvas)]
+    entries += [Entry(f"dropped {dropped}"), *ground_entries(canvas)]
     note = f"layer {layer + 1} of {depth}: {count + rows} of {n} rows"
     items: list[Item] = [
         Photo(0, 0, canvas.keep(flags)),
         Outline(canvas, flags, colour, line_width(canvas.patch)),
-        Hatch(canvas, mixed & ~flags, colour),
+        Hatch(canvas, merged_flags & ~flags, colour),
     ]
     return on_canvas(canvas, items, legend(canvas, entries, note), sentence + ".")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from spare_demo.render.base import Colour
-from spare_demo.render.canvas import LONGEST, Canvas, hatched
+from spare_demo.render.canvas import LONGEST, Canvas, hatch_pattern
 from spare_demo.render.display import Display, Item, Photo, Text
 from spare_demo.render.marks import Swatch, line_width
 from spare_demo.render.text import drawable, font, shorten, wrap
@@ -55,14 +55,14 @@ def strip_height(canvas: Canvas) -> int:
     return round(text_size(canvas) * 4.8)
 
 
-def outlined(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
+def outline_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
     """An entry for tokens with an outline."""
     return Entry(text, fill, ((colour, line_width(canvas.patch), 0),))
 
 
-def hatched_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
+def hatch_entry(canvas: Canvas, text: str, colour: Colour, fill: Colour = PHOTO) -> Entry:
     """An entry for tokens with an outline and a hatched corner."""
-    return outlined(canvas, text, colour, fill)._replace(hatch=colour)
+    return outline_entry(canvas, text, colour, fill)._replace(hatch=colour)
 
 
 def ground_entries(canvas: Canvas) -> list[Entry]:
@@ -70,7 +70,7 @@ def ground_entries(canvas: Canvas) -> list[Entry]:
     entries = []
     if bool(canvas.grid.padding.any()):
         side = swatch_size(canvas)
-        entries.append(Entry("padding", picture=Image.fromarray(hatched(side, side))))
+        entries.append(Entry("padding", picture=Image.fromarray(hatch_pattern(side, side))))
     if canvas.cropped:
         entries.append(Entry("cropped away", (222, 223, 224)))
     return entries

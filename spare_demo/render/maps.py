@@ -34,7 +34,7 @@ def leftover_map(
         highest: the end of the scale; pass one to the maps that are compared.
     """
     shares = as_numbers(values)
-    drawn = heatmap(
+    display = heatmap(
         canvas,
         shares,
         say("leftover", label=label, tokens=tokens_word(kept)),
@@ -43,7 +43,7 @@ def leftover_map(
     )
     half = int((shares > 0.5).sum())
     words = "No patch is" if half == 0 else "1 patch is" if half == 1 else f"{half} patches are"
-    return replace(drawn, sentence=drawn.sentence + say("half left over", patches=words))
+    return replace(display, sentence=display.sentence + say("half left over", patches=words))
 
 
 def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
@@ -54,9 +54,9 @@ def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
         label: the method's name.
     """
     weights = as_numbers(values)
-    drawn = heatmap(canvas, weights, say("weight", label=label), say("weight meaning"))
+    display = heatmap(canvas, weights, say("weight", label=label), say("weight meaning"))
     place = canvas.where(int(weights.argmax()))
-    return replace(drawn, sentence=drawn.sentence + say("highest", where=place))
+    return replace(display, sentence=display.sentence + say("highest", where=place))
 
 
 def relevance_change_map(canvas: Canvas, change: Values) -> Display:
@@ -66,7 +66,7 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Display:
     """
     values = as_numbers(change)
     size = float(np.abs(values).max())
-    drawn = heatmap(
+    display = heatmap(
         canvas,
         values,
         "Raw cosine with the second question minus that with the first",
@@ -76,10 +76,10 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Display:
     more = int((values > 0).sum())
     mean = number(float(np.abs(values).mean()), scale=size)
     sentence = (
-        f"{drawn.sentence} {more} of {tokens_word(len(values))} moved towards the second question; "
-        f"the mean move is {mean}."
+        f"{display.sentence} {more} of {tokens_word(len(values))} moved towards the second "
+        f"question; the mean move is {mean}."
     )
-    return replace(drawn, sentence=sentence)
+    return replace(display, sentence=sentence)
 
 
 def question_difference(
@@ -93,7 +93,7 @@ def question_difference(
         jaccard: share of all picks that both questions have in common.
         chance: what two random sets of these sizes share on average.
     """
-    drawn = difference(canvas, first, second, "1st question", "2nd question", jaccard, chance)
+    display = difference(canvas, first, second, "1st question", "2nd question", jaccard, chance)
     n = canvas.grid.n
     a, b = set(token_list(first, n).tolist()), set(token_list(second, n).tolist())
     were = "was" if len(a & b) == 1 else "were"
@@ -102,4 +102,4 @@ def question_difference(
         f"{were} kept for the second too; {len(b - a)} came in their place. "
         f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f})."
     )
-    return replace(drawn, sentence=sentence)
+    return replace(display, sentence=sentence)

@@ -30,20 +30,20 @@ def outline(cells: Cells, flags: Flags, colour: Colour, width: int, inset: int =
     """
     rows, cols, patch = cells.shape[:3]
     own = flags.reshape(rows, cols)
-    framed = np.pad(own, 1)
+    padded = np.pad(own, 1)
     shared_width = width if inset else max(1, width // 2)
     neighbours = {
-        "up": framed[:-2, 1:-1],
-        "down": framed[2:, 1:-1],
-        "left": framed[1:-1, :-2],
-        "right": framed[1:-1, 2:],
+        "up": padded[:-2, 1:-1],
+        "down": padded[2:, 1:-1],
+        "left": padded[1:-1, :-2],
+        "right": padded[1:-1, 2:],
     }
     along = slice(inset, patch - inset)
     for side, neighbour in neighbours.items():
-        for chosen, thick in ((own & ~neighbour, width), (own & neighbour, shared_width)):
+        for edge, thick in ((own & ~neighbour, width), (own & neighbour, shared_width)):
             start = inset if side in ("up", "left") else patch - inset - thick
             across = slice(start, start + thick)
-            row, col = np.nonzero(chosen)
+            row, col = np.nonzero(edge)
             if side in ("up", "down"):
                 cells[row, col, across, along] = colour
             else:

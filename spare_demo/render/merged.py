@@ -14,10 +14,10 @@ from spare_demo.render.legend import (
     MIXED,
     Entry,
     ground_entries,
-    hatched_entry,
+    hatch_entry,
     legend,
     on_canvas,
-    outlined,
+    outline_entry,
 )
 from spare_demo.render.marks import Hatch, Outline, line_width
 from spare_demo.render.overlay import kept_overlay
@@ -48,19 +48,19 @@ def merged_overlay(
     Raises:
         ValueError: indices out of range or repeated, or sources for another number of patches.
     """
-    picture, own, grown, mixed = _ground(canvas, sources, order)
+    picture, own, with_others, only_mixed = _ground(canvas, sources, order)
     items: list[Item] = [
         Photo(0, 0, picture),
         Outline(canvas, own, colour, line_width(canvas.patch)),
-        Hatch(canvas, grown, colour),
+        Hatch(canvas, with_others, colour),
     ]
     n, rows = canvas.grid.n, len(sources)
-    alone, without = int((own & ~grown).sum()), rows - int(own.sum())
-    unused = n - int(own.sum()) - int(mixed.sum())
+    alone, without = int((own & ~with_others).sum()), rows - int(own.sum())
+    unused = n - int(own.sum()) - int(only_mixed.sum())
     entries = [
-        outlined(canvas, f"as they are {alone}", colour),
-        hatched_entry(canvas, f"others mixed in {int(grown.sum())}", colour),
-        Entry(f"only mixed in {int(mixed.sum())}", MIXED),
+        outline_entry(canvas, f"as they are {alone}", colour),
+        hatch_entry(canvas, f"others mixed in {int(with_others.sum())}", colour),
+        Entry(f"only mixed in {int(only_mixed.sum())}", MIXED),
         Entry(f"no part {unused}"),
         *ground_entries(canvas),
     ]
@@ -73,9 +73,9 @@ def merged_overlay(
         tokens=tokens_word(n),
         rows=rows,
         alone=alone,
-        grown=int(grown.sum()),
+        grown=int(with_others.sum()),
         without=without,
-        mixed=int(mixed.sum()),
+        mixed=int(only_mixed.sum()),
         unused=unused,
     )
     return on_canvas(canvas, items, legend(canvas, entries, note), sentence)
@@ -96,14 +96,14 @@ def _ground(
         raise ValueError(f"Sources need one column per token, {n} in all.")
     own = token_flags(order, n)
     # A patch's own row is the one that holds it whole, by itself or with others.
-    held = (parts == 1).argmax(axis=0)
-    grown = own & ((parts[held] > 0).sum(axis=1) > 1)
-    mixed = ~own & (parts > 0).any(axis=0)
+    home = (parts == 1).argmax(axis=0)
+    with_others = own & ((parts[home] > 0).sum(axis=1) > 1)
+    only_mixed = ~own & (parts > 0).any(axis=0)
     pixels = np.array(canvas.keep(own))
     half = canvas.cells(np.asarray(Image.blend(canvas.dim, canvas.image, 0.5)))
-    where = canvas.per_cell(mixed).reshape(canvas.grid.rows, canvas.grid.cols)
+    where = canvas.per_cell(only_mixed).reshape(canvas.grid.rows, canvas.grid.cols)
     canvas.cells(pixels)[where] = half[where]
-    return Image.fromarray(pixels), own, grown, mixed
+    return Image.fromarray(pixels), own, with_others, only_mixed
 
 
 def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> Display:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from spare_demo.render.base import Colour, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.display import Display, Item, Photo
-from spare_demo.render.legend import Entry, ground_entries, legend, on_canvas, outlined
+from spare_demo.render.legend import Entry, ground_entries, legend, on_canvas, outline_entry
 from spare_demo.render.marks import Outline, line_width
 from spare_demo.render.sentences import say
 
@@ -27,7 +27,7 @@ def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Di
     count = int(flags.sum())
     padding = canvas.grid.padding.numpy()
     entries = [
-        outlined(canvas, f"{label} kept {count}", colour),
+        outline_entry(canvas, f"{label} kept {count}", colour),
         Entry(f"dropped {n - count}"),
         *ground_entries(canvas),
     ]

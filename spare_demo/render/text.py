@@ -17,10 +17,10 @@ _SPELLED = str.maketrans(
 @cache
 def font(size: int) -> ImageFont.FreeTypeFont:
     """Pillow's own font (its digits all have one width), `size` in picture pixels."""
-    loaded = ImageFont.load_default(size=size)
-    if not isinstance(loaded, ImageFont.FreeTypeFont):
+    face = ImageFont.load_default(size=size)
+    if not isinstance(face, ImageFont.FreeTypeFont):
         raise RuntimeError("Pillow lacks FreeType: install the pillow wheel from PyPI.")
-    return loaded
+    return face
 
 
 def drawable(text: str) -> str:

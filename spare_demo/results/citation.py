@@ -1,4 +1,4 @@
-"""One file to cite a result by: all that was found, its pictures, and how to repeat it."""
+"""One file to cite a result by: its numbers, its pictures, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -40,22 +40,24 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
     files["picture.png"] = png_bytes(result.photo)
     files["README.txt"] = _readme(result, sentences, link).encode()
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zip_file:
         for name, data in files.items():
-            zipped.writestr(zipfile.ZipInfo(name, _THEN), data, zipfile.ZIP_DEFLATED)
+            zip_file.writestr(zipfile.ZipInfo(name, _THEN), data, zipfile.ZIP_DEFLATED)
     return archive.getvalue()
 
 
 def command_line(result: Result) -> str:
-    """The command that asks the model again and comes to the same.
+    """The command that asks the model again and gives the same result.
 
     Where a method was given settings that have no flag, or a set was made by hand, the command
     takes them from result.json.
     """
     settings = result.settings
-    named = [_name(label, record, settings.seed) for label, record in result.methods.items()]
+    names_or_none = [
+        _name(label, record, settings.seed) for label, record in result.methods.items()
+    ]
     start = ["python", "-m", "spare_demo", "compare"]
-    if None in named:
+    if None in names_or_none:
         return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
     flags = {
         "--model": result.model,
@@ -70,10 +72,10 @@ def command_line(result: Result) -> str:
     }
     words = [f"{flag}={value}" for flag, value in flags.items()]
     words += ["--together"] if settings.together else []
-    asked = ["picture.png", result.question]
-    names = [name for name in named if name is not None]
+    arguments = ["picture.png", result.question]
+    names = [name for name in names_or_none if name is not None]
     # After "--", so that a question may begin with a dash.
-    return shlex.join([*start, *words, "--methods", *names, "--", *asked])
+    return shlex.join([*start, *words, "--methods", *names, "--", *arguments])
 
 
 def _name(label: str, record: MethodRecord, seed: int) -> str | None:
@@ -92,7 +94,7 @@ def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
     answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in by_label.items())
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
-    opened = f"\nThe same settings on the page:\n  {link}\n" if link else ""
+    link_text = f"\nThe same settings on the page:\n  {link}\n" if link else ""
     model = result.model
     local = model not in CATALOGUE and "/" not in model  # its path is nobody else's business
     where = f"There --model needs the path of the folder {model}.\n" if local else ""
@@ -103,7 +105,7 @@ def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
         f"Draw this again, without a model, from result.json (it holds the picture):\n"
         f"  python -m spare_demo compare --from result.json --out again\n"
         f"Ask the model again:\n"
-        f"  {command_line(result)}\n{where}{opened}\n"
+        f"  {command_line(result)}\n{where}{link_text}\n"
         f"Made with {packages}.\n\n"
         f"{captions}\n"
     )

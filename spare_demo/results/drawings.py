@@ -58,27 +58,29 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
 
     Raises ValueError for a panel that is not one of `PANELS`.
     """
-    if unknown := [name for name in panels if name not in PANELS]:
-        raise ValueError(f"There is no panel {unknown[0]!r}. Choose from: {', '.join(PANELS)}.")
+    if unknown_names := [name for name in panels if name not in PANELS]:
+        raise ValueError(
+            f"There is no panel {unknown_names[0]!r}. Choose from: {', '.join(PANELS)}."
+        )
     titles, canvas = comparison.titles, Canvas(comparison.photo, comparison.grid)
-    colours = _coloured(comparison)
+    colours = _colours_by_label(comparison)
     slugs = dict(zip(colours, _slugs(list(colours)), strict=True))
     # One scale for all methods; nothing left over at all still needs one.
     leftovers = [left for left in comparison.leftover.values() if left is not None]
     highest = max((float(left.max()) for left in leftovers), default=0.0) or 1.0
     for label, selection in comparison.selections.items():
-        named, title, colour = slugs[label], titles[label], colours[label]
+        slug, title, colour = slugs[label], titles[label], colours[label]
         if "kept" in panels:
-            yield Drawing(f"kept-{named}", selection_overlay(canvas, selection, colour, title))
+            yield Drawing(f"kept-{slug}", selection_overlay(canvas, selection, colour, title))
         if "order" in panels:
-            yield Drawing(f"order-{named}", pick_order(canvas, selection.order, colour, title))
+            yield Drawing(f"order-{slug}", pick_order(canvas, selection.order, colour, title))
         weight = comparison.weights[label]
         if "weight" in panels and weight is not None:
-            yield Drawing(f"weight-{named}", weight_map(canvas, weight, title))
+            yield Drawing(f"weight-{slug}", weight_map(canvas, weight, title))
         left = comparison.leftover[label]
         if "leftover" in panels and left is not None:
             shares = leftover_map(canvas, left, title, len(selection), highest)
-            yield Drawing(f"leftover-{named}", shares)
+            yield Drawing(f"leftover-{slug}", shares)
     for label in comparison.plans if "kept" in panels else ():
         for layer_set in comparison.answers[label].layer_sets[1:]:
             name = f"kept-{slugs[label]}-from-layer-{layer_set.layer + 1}"
@@ -107,7 +109,7 @@ def _difference(comparison: Result, canvas: Canvas) -> Display:
     return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
 
 
-def _coloured(comparison: Result) -> dict[str, Colour]:
+def _colours_by_label(comparison: Result) -> dict[str, Colour]:
     labels = list(comparison.methods)
     # As the curves have them.
     return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(labels)}
@@ -131,7 +133,7 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
     rows = {row.label: row for row in cost_rows(answers)}
     whole = answers[UNPRUNED]
     panels = [Panel(f"All {n} tokens", None, canvas.image, whole.text, [_cost(rows[UNPRUNED])])]
-    for label, colour in _coloured(comparison).items():
+    for label, colour in _colours_by_label(comparison).items():
         title = comparison.titles[label]
         if label in comparison.plans:
             last = answers[label].layer_sets[-1]
@@ -166,7 +168,7 @@ def _layer_picture(comparison: Result, canvas: Canvas, label: str, layer_set: La
         layer_set.merged_rows,
         layer_set.layer,
         comparison.plans[label].depth,
-        _coloured(comparison)[label],
+        _colours_by_label(comparison)[label],
         comparison.titles[label],
     )
 
@@ -186,7 +188,7 @@ def curve(comparison: Result) -> Rendered:
     """The error of every label against the number of tokens kept, as a figure."""
     curves = comparison.reconstruction
     assert curves is not None  # every finished result has them
-    drawn = reconstruction_figure(
+    figure = reconstruction_figure(
         curves.budgets,
         _series(comparison, curves.errors, len(curves.budgets)),
         (curves.random.mean.tolist(), curves.random.low.tolist(), curves.random.high.tolist()),
@@ -194,7 +196,7 @@ def curve(comparison: Result) -> Rendered:
         comparison.budget,
     )
     note = inside_note(_by_title(comparison), error=True)
-    return Rendered(drawn.image, f"{drawn.sentence} {note}".strip())
+    return Rendered(figure.image, f"{figure.sentence} {note}".strip())
 
 
 def _by_title(comparison: Result) -> dict[str, MethodRecord]:

@@ -29,14 +29,14 @@ def write(
     same to hover over in reconstruction.html, and result.json. Raises OSError if the folder cannot
     be written, ValueError for a panel that is not one of `drawings.PANELS`.
     """
-    made = {f"{d.name}.png": png(d.display.image) for d in drawings(result, panels)}
+    files = {f"{d.name}.png": png(d.display.image) for d in drawings(result, panels)}
     if "reconstruction" in panels:
-        made["reconstruction.html"] = _curve_page(result).encode()
-    made["result.json"] = (text or write_result(result)).encode()
+        files["reconstruction.html"] = _curve_page(result).encode()
+    files["result.json"] = (text or write_result(result)).encode()
     folder.mkdir(parents=True, exist_ok=True)
-    for name, data in made.items():
+    for name, data in files.items():
         (folder / name).write_bytes(data)
-    return list(made)
+    return list(files)
 
 
 def png(image: Image.Image) -> bytes:
@@ -45,10 +45,10 @@ def png(image: Image.Image) -> bytes:
 
 
 def _curve_page(result: Result) -> str:
-    drawn = curve(result)
+    figure = curve(result)
     # The whole of plotly.js goes into the page, so that it opens without a network; its button
     # that uploads the chart does not.
-    chart = drawn.image.to_html(
+    chart = figure.image.to_html(
         include_plotlyjs=True,
         full_html=False,
         config={"displayModeBar": False},
@@ -57,5 +57,5 @@ def _curve_page(result: Result) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reconstruction</title>'
         f'<body style="font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto">'
-        f"{chart}<p>{drawn.sentence}</p></body></html>\n"
+        f"{chart}<p>{figure.sentence}</p></body></html>\n"
     )

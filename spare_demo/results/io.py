@@ -131,8 +131,8 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
         raise ValueError(
             "The picture is not the one this result was made of. Give the one it was made of."
         )
-    shown = picture or Image.new("RGB", size, _GREY)
-    result = _replace_unknown(dataclasses.replace(result, photo=shown, view=None), notes)
+    photo_shown = picture or Image.new("RGB", size, _GREY)
+    result = _replace_unknown(dataclasses.replace(result, photo=photo_shown, view=None), notes)
     return SavedResult(result, tuple(notes), picture is not None)
 
 
@@ -228,12 +228,12 @@ def _differences(data: Mapping[str, Any]) -> list[str]:
     notes = []
     if data.get("format") != FORMAT:
         notes.append(f"{_other_format(data)}; what both know is shown.")
-    made, here = data.get("versions"), versions()
-    if isinstance(made, Mapping):
+    versions_there, here = data.get("versions"), versions()
+    if isinstance(versions_there, Mapping):
         other = [
-            f"{name} {made[name]} (here {here[name]})"
+            f"{name} {versions_there[name]} (here {here[name]})"
             for name in here
-            if name in made and made[name] != here[name]
+            if name in versions_there and versions_there[name] != here[name]
         ]
         if other:
             notes.append(

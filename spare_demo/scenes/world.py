@@ -69,7 +69,7 @@ class Thing:
     tint: tuple[int, int, int] | None = None  # the colour that has no name
     # The shape that has no name: the seed of a lump, or two shapes that it lies half way between.
     blob: int | tuple[str, str] | None = None
-    # Not drawn as its names have it but about so, as this seed says.
+    # Loosely drawn, with deviations from the named shape given by this seed.
     loose: int | None = None
 
     @property

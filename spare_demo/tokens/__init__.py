@@ -1,6 +1,6 @@
 """What flows through the program: the visual tokens of one picture, and a selection of them.
 
-Both classes are frozen and check what they are given once, so that nothing downstream has to.
+Both classes are frozen and check their fields once, so that nothing downstream has to.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from torch import Tensor
 from spare_demo.tokens.arrays import NOT_STORED, FloatArray, IndexArray, ShareRows
 
 NEAR_TIE = 1e-6
-"""A pick that stood above the next best by less than this share of its value is a near tie:
-float32 knows values to about 1e-7 and loses a digit or two on the way."""
+"""A pick whose value exceeds the next best by less than this share is a near tie: float32 resolves
+about 1e-7 and loses a digit or two on the way."""
 
 
 class ClsAttention(Protocol):
-    """What the class token gives to the patches of its view, one row of a block's attention."""
+    """The class token's attention to the patches of its view: one row of a block's attention."""
 
     def __call__(self, block: int, joined: bool = False) -> Tensor:
         """(h, n) after the softmax over class token and patches, so that rows add up to less
@@ -53,7 +53,7 @@ class VisualTokens:
     What only some methods read (`Pruner.needs` names it) and not every model has; the functions
     compute when they are called, and not again for the same picture:
 
-    states: (n, w) or None, the tower's output that the projector is given.
+    states: (n, w) or None, the tower's output that enters the projector.
     class_states: (v, w) or None, the class token of each of the v views, by number, there.
     project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
     cls_attention: None or see `ClsAttention`.
@@ -144,7 +144,7 @@ class Selection:
     features: (r, d) or None, only for methods that merge tokens: what the language model
         receives instead of the picked rows, in that order. Read back from a file they are gone.
     sources: (r, n) or None, how much of each patch went into each merged row.
-    margin: (k,) or None, by how much of its value each pick stood above the next best token,
+    margin: (k,) or None, the lead of each pick over the next best token as a share of its value,
         0 (a tie) to 1.
 
     Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
@@ -240,7 +240,7 @@ class Selection:
     def near_ties(self) -> int | None:
         """How many picks arithmetic in single precision could have made otherwise.
 
-        Those whose margin is below `NEAR_TIE`; None where the method tells no margins.
+        Those whose margin is below `NEAR_TIE`; None where the method reports no margins.
         """
         return None if self.margin is None else int((self.margin < NEAR_TIE).sum())
 

@@ -27,27 +27,27 @@ def answers_html(
     """
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
     result = visit.result
-    asked = bool(result.answers or result.partial_text)
-    shown = result.budget if asked else budget
+    was_asked = bool(result.answers or result.partial_text)
+    k = result.budget if was_asked else budget
     for slot, record in result.methods.items():
-        kept = visit.exploration.selections(shown).get(slot)
+        kept = visit.exploration.selections(k).get(slot)
         if kept is not None:
             count = f"{kept.size}{' merged' if kept.merged else ''}"
         else:
-            count = f"{shown} {'as its paper counts' if record.counting_note else 'on average'}"
+            count = f"{k} {'as its paper counts' if record.counting_note else 'on average'}"
         names[slot] = f"{visit.titles[slot]} · {count}"
     cards = "".join(_card(label, name, visit) for label, name in names.items())
     old = bool(visit.result.answers) and visit.result.budget != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.
     stale = (
         f'<p class="note stale-note"{"" if old else " hidden"}>'
-        f"Answers are for budget {shown}. "
+        f"Answers are for budget {k}. "
         f'<button type="button" class="answer-now">Answer at <b>{budget}</b></button></p>'
     )
     line = f'<p class="note">{code_html(about)}</p>' if about else ""
     kind = "answers stale" if old else "answers"
     return (
-        f'<div class="{kind}" aria-live="polite" data-budget="{shown}">{cards}</div>{stale}'
+        f'<div class="{kind}" aria-live="polite" data-budget="{k}">{cards}</div>{stale}'
         f"{_bars(candidates, names)}{line}"
     )
 
@@ -104,9 +104,9 @@ def _card(label: str, name: str, visit: Visit) -> str:
     whole = result.answers.get(UNPRUNED)
     if answer is not None and whole is not None and label != UNPRUNED:
         verdict = f'<span class="verdict">{escape(_verdict(answer.text, whole.text))}</span>'
-    body = _marked(words, whole.text if verdict and whole else words) or _no_words(answer)
+    body = _mark_difference(words, whole.text if verdict and whole else words) or _no_words(answer)
     return (
-        f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="said">{body}</p>'
+        f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="answer-text">{body}</p>'
         f'<p class="figures">{escape(figures)}</p>{verdict}</section>'
     )
 
@@ -129,7 +129,7 @@ def _figures(answer: Answer) -> str:
     return f"prefill {prefill} · cache {cache}{cut}"
 
 
-def _marked(words: str, whole: str) -> str:
+def _mark_difference(words: str, whole: str) -> str:
     """The answer as HTML, its first word that differs from the whole model's marked."""
     apart = first_difference(words, whole)
     if apart is None:
@@ -146,7 +146,7 @@ def _verdict(text: str, whole: str) -> str:
 
 
 def own_html(
-    words: str, kept: int, answer: Answer | None, whole: Answer | None, moved: Change | None
+    words: str, kept: int, answer: Answer | None, whole: Answer | None, change: Change | None
 ) -> str:
     """The answer from a set made by hand, and how far it is from the unpruned model's.
 
@@ -154,27 +154,27 @@ def own_html(
         words: the answer so far; `answer` once it is finished.
         kept: visual tokens in the set.
         whole: the unpruned model's answer, None where there is none.
-        moved: what became of its words, None while or where that is not known.
+        change: what became of its words, None while or where that is not known.
     """
-    figures, verdict, body, change = "answering …", "", escape(words), ""
+    figures, verdict, body, shift = "answering …", "", escape(words), ""
     if answer is not None:
         figures = _figures(answer)
         if whole is not None:
-            body = _marked(words, whole.text)
+            body = _mark_difference(words, whole.text)
             verdict = f'<span class="verdict">{escape(_verdict(words, whole.text))}</span>'
-    if moved is not None:
+    if change is not None:
         pieces = ", ".join(
             f"“{escape(word.strip())}” {_share_text(now)} (was {_share_text(before)})"
-            for word, before, now in zip(moved.words, moved.whole, moved.pruned, strict=True)
+            for word, before, now in zip(change.words, change.whole, change.pruned, strict=True)
         )
-        by_word = f"; word by word: {pieces}" if len(moved.words) > 1 else ""
-        change = (
-            f'<p class="figures">KL of the first token: {moved.kl:.3g} nats. Probability of the '
-            f"unpruned answer: {_share_text(moved.probability)} (was "
-            f"{_share_text(moved.whole_probability)}){by_word}.</p>"
+        by_word = f"; word by word: {pieces}" if len(change.words) > 1 else ""
+        shift = (
+            f'<p class="figures">KL of the first token: {change.kl:.3g} nats. Probability of the '
+            f"unpruned answer: {_share_text(change.probability)} (was "
+            f"{_share_text(change.whole_probability)}){by_word}.</p>"
         )
     body = body or _no_words(answer)
     return (
-        f'<section class="card own"><h3>Your set · {kept}</h3><p class="said">{body}</p>'
-        f'<p class="figures">{escape(figures)}</p>{change}{verdict}</section>'
+        f'<section class="card own"><h3>Your set · {kept}</h3><p class="answer-text">{body}</p>'
+        f'<p class="figures">{escape(figures)}</p>{shift}{verdict}</section>'
     )

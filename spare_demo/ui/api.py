@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.analysis.answer_shift import change, word_maps
+from spare_demo.analysis.answer_shift import measure_change, word_maps
 from spare_demo.comparison.pipeline import finish
 from spare_demo.comparison.request import Request, choose, read_budget, read_seed
 from spare_demo.comparison.selections import explore
@@ -66,10 +66,10 @@ class Api:
         """
 
         def run() -> dict[str, Any]:
-            asked, photo = self.settings.check_question(question), self._open(image)
+            text, photo = self.settings.check_question(question), self._open(image)
             request = Request(
                 image=photo,
-                question=asked,
+                question=text,
                 methods=(method_a, method_b),
                 budget=budget,
                 max_new_tokens=self.settings.max_new_tokens,
@@ -105,24 +105,24 @@ class Api:
         def run() -> dict[str, Any]:
             view = self._view(image, question)
             k = read_budget(budget, view.tokens.n)
-            explored = explore(view, choose((method,), read_seed(seed)), k)
-            if explored.inside:
-                title = getattr(explored.methods[method], "title", method)
+            exploration = explore(view, choose((method,), read_seed(seed)), k)
+            if exploration.inside:
+                title = getattr(exploration.methods[method], "title", method)
                 raise ValueError(
                     f"{title} has no single token set: it chooses inside the "
                     "language model, layer by layer. Ask /compare, which tells what they kept."
                 )
-            selection, weight = explored.selections(k)[method], explored.weights[method]
+            selection, weight = exploration.selections(k)[method], exploration.weights[method]
             return {
-                "method": getattr(explored.methods[method], "name", method),
-                "visual_tokens": explored.n,
+                "method": getattr(exploration.methods[method], "name", method),
+                "visual_tokens": exploration.n,
                 "rows": view.grid.rows,
                 "columns": view.grid.cols,
                 "order": selection.order.tolist(),
                 "gain": None if selection.gain is None else selection.gain.tolist(),
                 "weight": None if weight is None else weight.tolist(),
                 "boxes": view.grid.boxes.tolist(),
-                "notes": list(explored.notes),
+                "notes": list(exploration.notes),
             }
 
         return _refusing(run)
@@ -180,11 +180,11 @@ class Api:
 
         def run() -> dict[str, Any]:
             view, longest = self._view(image, question), self.settings.max_new_tokens
-            chosen = None
+            picks = None
             if (tokens or "").strip():
-                (chosen,) = read_pick_lists(tokens, "mine").values()
-                chosen.check(view.tokens.n)
-            answer = self.model.answer(view, chosen, longest)
+                (picks,) = read_pick_lists(tokens, "mine").values()
+                picks.check(view.tokens.n)
+            answer = self.model.answer(view, picks, longest)
             data = {
                 "text": answer.text,
                 "visual_tokens": answer.visual_tokens,
@@ -193,13 +193,13 @@ class Api:
                 "decode_seconds": answer.decode_seconds,
                 "kv_cache_bytes": answer.kv_cache_bytes,
             }
-            if chosen is not None:
+            if picks is not None:
                 whole = self.model.answer(view, None, longest)
-                moved = change(self.model, view, chosen, whole)
+                change = measure_change(self.model, view, picks, whole)
                 data |= {
                     "unpruned": whole.text,
-                    "kl": None if moved is None else moved.kl,
-                    "probability": None if moved is None else moved.probability,
+                    "kl": None if change is None else change.kl,
+                    "probability": None if change is None else change.probability,
                 }
             return data
 
@@ -212,9 +212,9 @@ class Api:
         return open_picture(image, max_pixels=self.settings.max_pixels)
 
     def _view(self, image: str, question: str) -> View:
-        asked = self.settings.check_question(question)
+        text = self.settings.check_question(question)
         picture: Picture = self.model.look(self._open(image))
-        return self.model.ask(picture, asked)
+        return self.model.ask(picture, text)
 
 
 def offer(api: Api, answering: dict[str, Any]) -> None:

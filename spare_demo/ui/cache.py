@@ -1,4 +1,4 @@
-"""What is kept for every visitor: of public pictures only, never of a visitor's own."""
+"""A cache shared by all visitors: of public pictures only, never of a visitor's own."""
 
 from __future__ import annotations
 

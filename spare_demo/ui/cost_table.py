@@ -45,7 +45,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         ("tokens out", *[str(row.new_tokens) for row in rows]),
         ("KV cache", *[bytes_text(row.kv_cache_bytes) for row in rows]),
     ]
-    if allocated := allocated_sentence(rows):
+    if allocation_note := allocated_sentence(rows):
         lines.append(
             ("allocated", *[bytes_text(max(r.kv_cache_bytes, r.allocated_bytes)) for r in rows])
         )
@@ -55,7 +55,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
             "Operations and cache are those of every layer with the tokens it got; the operations "
             "leave out what a method computes between layers."
         )
-    notes.append(allocated)
+    notes.append(allocation_note)
     if any(floors):
         notes.append(
             "Floor: the least this device could take for the prefill, from its memory's speed and "
@@ -90,10 +90,10 @@ def _stages_before(visit: Visit, answers: int) -> Iterator[tuple[str | Wide, ...
 
 
 def _about_selecting(visit: Visit) -> Iterator[str]:
-    explored = visit.exploration
-    if explored.select_seconds:
-        which = " and ".join(explored.select_seconds)
+    exploration = visit.exploration
+    if exploration.select_seconds:
+        which = " and ".join(exploration.select_seconds)
         yield (
-            f"Select, {which}: all {explored.n} picks at once, of which every budget takes the "
+            f"Select, {which}: all {exploration.n} picks at once, of which every budget takes the "
             "first ones."
         )

@@ -1,4 +1,4 @@
-"""What goes wrong, in words that a visitor or a caller may read."""
+"""Errors in words that a visitor or a caller may read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _log = logging.getLogger(__name__)
 
 
 def sentence(error: Exception) -> str:
-    """The message of what is made for them, as of a ValueError (a PictureError is one) or a
-    ModelError. Of anything else they learn only that it happened, and the log the rest.
+    """The message of a ValueError (a PictureError is one) or a ModelError, written for them.
+
+    Of anything else they learn only that it happened; the details go to the log.
     """
     if isinstance(error, ValueError | ModelError):
         return str(error)

@@ -27,10 +27,10 @@ class Example:
     key: str
 
 
-def shipped() -> list[Example]:
+def load_examples() -> list[Example]:
     """The examples in ``assets/examples``, in the order of its list."""
-    listed = json.loads((FOLDER / "examples.json").read_text())
-    return [_example(FOLDER / row["picture"], row["question"], row["answer"]) for row in listed]
+    rows = json.loads((FOLDER / "examples.json").read_text())
+    return [_example(FOLDER / row["picture"], row["question"], row["answer"]) for row in rows]
 
 
 def _example(path: Path, question: str, answer: str) -> Example:
@@ -43,24 +43,24 @@ def new_scene(folder: Path) -> Example:
         seed = int(np.random.default_rng().integers(2**31))
         rng = world.rng_of("page", seed)
         scene = world.sample_scene(world.World(things=(3, 8)), rng)
-        asked = questions.ask(scene, rng, 1)
-        if asked:
+        scene_questions = questions.ask(scene, rng, 1)
+        if scene_questions:
             break
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"scene-{seed}.png"
     draw.draw(scene).save(path)
     for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_SCENES_ON_DISK]:
         old.unlink(missing_ok=True)
-    return _example(path, asked[0].text, asked[0].answer)
+    return _example(path, scene_questions[0].text, scene_questions[0].answer)
 
 
 def find(scenes: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
     """Whether a picture is one of the known scenes; the true answer if the question is its own."""
     same = [example for example in scenes if example.key == key]
-    own = (example.answer for example in same if example.question == question.strip())
-    return bool(same), next(own, None)
+    answers = (example.answer for example in same if example.question == question.strip())
+    return bool(same), next(answers, None)
 
 
-def number(offered: Sequence[Example], key: str) -> int | None:
+def number(examples: Sequence[Example], key: str) -> int | None:
     """Which of the offered examples has this picture, None for any other picture."""
-    return next((i for i, example in enumerate(offered) if example.key == key), None)
+    return next((i for i, example in enumerate(examples) if example.key == key), None)

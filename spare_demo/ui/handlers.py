@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.analysis.answer_shift import change
+from spare_demo.analysis.answer_shift import measure_change
 from spare_demo.analysis.first_words import first_words
 from spare_demo.comparison.request import UNPRUNED, Request, read_budget, read_seed
 from spare_demo.comparison.result import add_gaps, inside_note
@@ -27,7 +27,7 @@ from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.link_controls import link_of, opened
+from spare_demo.ui.link_controls import controls_of_link, link_of
 from spare_demo.ui.payload import (
     leftover_reply,
     payload,
@@ -49,7 +49,7 @@ PageChanges = dict[str, Any]
 _looks = itertools.count()
 
 
-def guarded(
+def with_refusals(
     handler: Callable[..., Iterator[PageChanges]], place: str = "message"
 ) -> Callable[..., Iterator[PageChanges]]:
     """What goes wrong becomes a sentence in a place on the page; the rest stays as it is."""
@@ -72,7 +72,7 @@ class Handlers:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.studies = Studies(model, settings)
-        self.offered = examples.shipped()
+        self.offered = examples.load_examples()
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
@@ -184,18 +184,18 @@ class Handlers:
             relevance=RelevanceOptions(relevance_layer, relevance_text),
             together=together,
         )
-        ready = self._ready(request)
-        now = ready or self._look(request, example, visit)
+        finished_visit = self._find_finished(request)
+        now = finished_visit or self._look(request, example, visit)
         k = min(k, now.exploration.n)
         # From here on all of the page is about this picture and question.
-        looked = f'<i data-look="{next(_looks)}"></i>'
-        yield self.pictures(now, k) | {"looked": looked, "own_answer": ""}
-        if ready:
-            yield self.finished(ready, k)
+        mark = f'<i data-look="{next(_looks)}"></i>'
+        yield self.pictures(now, k) | {"looked": mark, "own_answer": ""}
+        if finished_visit:
+            yield self.finished(finished_visit, k)
         else:
             yield from self._answer(now, k)
 
-    def _ready(self, request: Request) -> Visit | None:
+    def _find_finished(self, request: Request) -> Visit | None:
         """An example's finished comparison, where exactly that is asked for."""
         path = request.image
         if not isinstance(path, str) or not self._finished or not Path(path).is_file():
@@ -287,7 +287,7 @@ class Handlers:
             except StopIteration as end:
                 answer = end.value
                 break
-        moved = change(self.model, view, selection, whole) if whole else None
+        moved = measure_change(self.model, view, selection, whole) if whole else None
         yield {
             "own_answer": own_html(answer.text, kept, answer, whole, moved),
             "visit": dataclasses.replace(visit, own=(selection, answer)),
@@ -305,7 +305,7 @@ class Handlers:
         yield {"reply": zip_reply(data)}
 
     def stop(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
-        """What there is of the answers when the visitor has heard enough."""
+        """The answers so far, when the visitor presses Stop."""
         visit = dataclasses.replace(visit, stopped=True)
         yield self.finished(visit, self._budget(budget, visit))
 
@@ -317,9 +317,9 @@ class Handlers:
 
     def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""
-        given = asked.get("query")
-        query = given if isinstance(given, dict) else {}
-        yield opened(query, self.model, self.settings, self.offered)
+        query_sent = asked.get("query")
+        query = query_sent if isinstance(query_sent, dict) else {}
+        yield controls_of_link(query, self.model, self.settings, self.offered)
 
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)

@@ -16,7 +16,7 @@ from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.results import Row, csv_text
 from spare_demo.evaluation.run import Experiment, picture_seed, run
-from spare_demo.evaluation.sheets import Sheet, drawn
+from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.evaluation.tables import title_of
 from spare_demo.images.load import file_digest
@@ -117,19 +117,19 @@ class Lab:
                 )
         bench = Bench(experiment, _read_scenes(scenes), seed=start)
         yield {"bench": bench, "message": "", "progress": _progress(bench), **self._pickers(bench)}
-        started = time.monotonic()
-        sheets = itertools.islice(drawn(which, 10**6), bench.scenes)
+        start_time = time.monotonic()
+        sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
         for sheet in sheets:
             try:
-                (measured,) = run(self.model, [sheet], experiment)
+                (results_of_scene,) = run(self.model, [sheet], experiment)
             except OutOfMemory as error:  # what was found stays, as after Stop
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return
             bench = replace(
                 bench,
-                rows=(*bench.rows, *measured.rows),
+                rows=(*bench.rows, *results_of_scene.rows),
                 sheets=(*bench.sheets, sheet),
-                seconds=time.monotonic() - started,
+                seconds=time.monotonic() - start_time,
             )
             yield {"bench": bench, "progress": _progress(bench), **self._curves(bench)}
         yield self.finished(bench)
@@ -177,11 +177,13 @@ class Lab:
             f"{names} on {len(pairs)} of {len(_rows_of(bench, a, k))} questions at {words(k)}."
         )
         if pairs:
-            shown = pairs[:_CASES]
+            examples_shown = pairs[:_CASES]
             more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
             sentence += f"{more} Choose one to open it in the comparison."
-            pictures = [(self._picture(bench, one), _caption(one, other)) for one, other in shown]
-            return pictures, [one for one, _ in shown], sentence
+            pictures = [
+                (self._picture(bench, one), _caption(one, other)) for one, other in examples_shown
+            ]
+            return pictures, [one for one, _ in examples_shown], sentence
         return [], [], sentence
 
     def case(self, bench: Bench, row: Row) -> tuple[Example, int]:

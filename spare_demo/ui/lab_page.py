@@ -12,7 +12,7 @@ import gradio as gr
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.gradio_compat import NumberAsSent
-from spare_demo.ui.handlers import guarded
+from spare_demo.ui.handlers import with_refusals
 from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, PageChanges
 from spare_demo.ui.streaming import in_steps
 
@@ -196,7 +196,7 @@ def wire_lab(lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.T
             yield shown
 
     def running(*inputs: Any) -> Iterator[dict]:
-        steps = guarded(measure)(*inputs)
+        steps = with_refusals(measure)(*inputs)
         yield from map(put, in_steps(steps, busy, idle, again=_AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
@@ -206,7 +206,7 @@ def wire_lab(lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.T
         return put(shown | idle)
 
     def show_cases(bench: Bench | None, a: str, b: str, at: object) -> dict:
-        changes = guarded(lambda *inputs: iter([looked_into(*inputs)]))(bench, a, b, at)
+        changes = with_refusals(lambda *inputs: iter([looked_into(*inputs)]))(bench, a, b, at)
         return put({name: value for change in changes for name, value in change.items()})
 
     def opened(

@@ -12,7 +12,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
-from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, scripted, viewer
+from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _VIEWS = [("in equal shares to each view", False), ("over all views together", True)]
@@ -103,8 +103,8 @@ def lay_out(
                 shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers"
             )
             parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
-            parts["why"] = scripted("why", "reason")
-    parts["cite"] = scripted("cite", "cite")
+            parts["why"] = script_part("why", "reason")
+    parts["cite"] = script_part("cite", "cite")
     with gr.Row(elem_id="why"):
         with gr.Column(min_width=300):
             parts["lost"] = near("<h2>What is lost: reconstruction error against k</h2>")
@@ -204,8 +204,8 @@ def _asked(
 def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     parts["stage"] = viewer(shown["stage"])
-    parts["own"] = scripted("edit", "edit")  # in the budget's place, while "Yours" is looked at
-    parts["reply"] = scripted("reply", "reply")
+    parts["own"] = script_part("edit", "edit")  # in the budget's place, while "Yours" is looked at
+    parts["reply"] = script_part("reply", "reply")
     parts["budget"] = SliderAsSent(
         1,
         tokens,

@@ -16,19 +16,19 @@ from spare_demo.ui.permalink import decode, encode
 from spare_demo.ui.session import Visit
 
 
-def link_of(visit: Visit, model: Model, offered: Sequence[Example]) -> str:
+def link_of(visit: Visit, model: Model, examples: Sequence[Example]) -> str:
     """The query of an address that opens this visit's settings; the page adds the budget."""
-    example = None if visit.example is None else Path(offered[visit.example].path).name
+    example = None if visit.example is None else Path(examples[visit.example].path).name
     return encode(
         visit.request, model=_named(model), example=example, several_views=model.several_views
     )
 
 
-def opened(
-    query: Mapping[Any, Any], model: Model, settings: Settings, offered: Sequence[Example]
+def controls_of_link(
+    query: Mapping[Any, Any], model: Model, settings: Settings, examples: Sequence[Example]
 ) -> dict[str, Any]:
     """The page's controls as a link's ``query`` has them, and a notice of what it cannot open."""
-    names = [Path(example.path).name for example in offered]
+    names = [Path(example.path).name for example in examples]
     values, stale = decode(
         {str(key): str(value) for key, value in query.items()},
         tokens=model.most_tokens,
@@ -40,19 +40,19 @@ def opened(
         model=_named(model),
     )
     scene = values.get("example")
-    shown = {n: v for n, v in values.items() if n not in ("example", "depth", "model")}
+    controls = {n: v for n, v in values.items() if n not in ("example", "depth", "model")}
     for part in ("method_a", "method_b"):
-        if ":" in shown.get(part, ""):  # with settings, which the menu does not list
-            method = shown[part]
+        if ":" in controls.get(part, ""):  # with settings, which the menu does not list
+            method = controls[part]
             menu = tuning.menu(model.reason_against, method)
-            shown[part] = gr.update(choices=menu, value=method)
+            controls[part] = gr.update(choices=menu, value=method)
     if scene:
-        example = offered[names.index(scene)]
-        shown = {"image": example.path, "question": example.question} | shown
-    elif "question" in shown:
-        shown["image"] = None
+        example = examples[names.index(scene)]
+        controls = {"image": example.path, "question": example.question} | controls
+    elif "question" in controls:
+        controls["image"] = None
         stale.append("A link carries no picture. Choose one and press Ask.")
-    return shown | {"notice": panels.message_html(" ".join(stale))}
+    return controls | {"notice": panels.message_html(" ".join(stale))}
 
 
 def _named(model: Model) -> str:

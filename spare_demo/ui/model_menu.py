@@ -14,7 +14,7 @@ from spare_demo.ui.model_switch import ModelSwitch
 
 # Also shows the bars that downloading and reading weights draw on a terminal.
 _PROGRESS = gr.Progress(track_tqdm=True)
-_LOADING = "<p class='note'>Waiting for the current answer to finish; then:</p>"
+_LOADING = "<p class='note'>Waiting for the current answer to finish.</p>"
 
 
 def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
@@ -25,7 +25,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
                 model_switch.offered,
                 value=model_switch.settings.model,
                 label="Model",
-                info="Those of the table, and those the server was told of with --models.",
+                info="Those of the table, and those the server was started with by --models.",
                 scale=3,
                 elem_id="model-name",
             )
@@ -43,7 +43,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
                 scale=2,
             )
             load = gr.Button("Load it", scale=1, min_width=100, elem_id="load-model")
-        status = gr.HTML(elem_id="model-told", elem_classes="message-place", min_height=60)
+        status = gr.HTML(elem_id="model-status", elem_classes="message-place", min_height=60)
     gr.HTML(elem_id="model-changed", elem_classes="message-place")
 
     def change(name: str | None, typed: str, bits: int, progress: gr.Progress = _PROGRESS) -> str:
@@ -65,4 +65,4 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
     begun.then(change, [name, typed, bits], status, show_progress="full", **turn)
     model = model_switch.model
     here = json.dumps([f"{model.name}@{model.revision}", model.title])
-    demo.load(None, None, None, js=f"() => SPARE.tellModel(...{here})", **quiet)
+    demo.load(None, None, None, js=f"() => SPARE.announceModel(...{here})", **quiet)

@@ -2,7 +2,7 @@
 
 The page that shows a model is made for it: methods that can run, ways of seeing, the slider's end.
 So another model means another page: `change` loads the model, and whoever serves the page waits
-for it (`following`), closes the old page and opens the new one.
+for it (`wait_for_next`), closes the old page and opens the new one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ModelSwitch:
 
     @property
     def offered(self) -> list[tuple[str, str]]:
-        """(words, name) of the models that the server was told of and those of the table."""
+        """(words, name) of the models named by --models and those of the table."""
         names = dict.fromkeys((self.settings.model, *self.settings.models, *CATALOGUE))
         return [(_words(name), name) for name in names if name != AUTO]
 
@@ -53,29 +53,29 @@ class ModelSwitch:
             report: gets sentences about the memory, the first before this model is given up.
 
         Returns:
-            what became of it, as a sentence. If the new model's weights turn out to be unusable
+            the outcome, as a sentence. If the new model's weights turn out to be unusable
             when this one is gone already, this one is loaded again.
 
         Raises:
             ModelError: it is not to be had; this model is as it was.
             ValueError: other bits; likewise.
         """
-        wanted = (name or "").strip()
-        if not wanted or wanted == AUTO:
+        name_wanted = (name or "").strip()
+        if not name_wanted or name_wanted == AUTO:
             raise ModelError("Choose a model from the list, or type a folder or a repository.")
-        if (wanted, bits) == (self.settings.model, self.settings.bits):
-            raise ModelError(f"{self.model.title} answers here already. Choose another model.")
+        if (name_wanted, bits) == (self.settings.model, self.settings.bits):
+            raise ModelError(f"{self.model.title} is loaded already. Choose another model.")
         if not self._loading.acquire(blocking=False):
-            raise ModelError("A model is being loaded. Wait until the page opens anew.")
+            raise ModelError("A model is being loaded. Wait until the page reopens.")
         try:
             if self._following is not None:
-                raise ModelError("Another model is loaded. Wait until the page opens anew.")
-            settings = dataclasses.replace(self.settings, model=wanted, bits=bits)
+                raise ModelError("Another model is loaded. Wait until the page reopens.")
+            settings = dataclasses.replace(self.settings, model=name_wanted, bits=bits)
             return self._load_or_return(settings, report)
         finally:
             self._loading.release()
 
-    def following(self) -> tuple[Model, Settings]:
+    def wait_for_next(self) -> tuple[Model, Settings]:
         """Wait for the model after this one: it, and what its page is to run with."""
         self._ready.wait()
         assert self._following is not None
@@ -84,18 +84,18 @@ class ModelSwitch:
     def _load_or_return(self, settings: Settings, report: Report) -> str:
         try:
             self._load(settings, report)
-            return "It is loaded. The page opens anew with it."
+            return "It is loaded. The page reopens with it."
         except Exception as error:
             if not self.model.closed:
                 raise
             _log.exception("A model failed after the one before it was given up")
-            told = isinstance(error, ModelError | ValueError)
-            reason = str(error) if told else f"{settings.model} could not be loaded."
+            is_sentence = isinstance(error, ModelError | ValueError)
+            reason = str(error) if is_sentence else f"{settings.model} could not be loaded."
         try:
             self._load(self.settings, report)
         except ModelError:  # its folder was moved meanwhile, or its memory taken
             self._load(dataclasses.replace(self.settings, model=BUILT_IN.name, bits=16), report)
-        return f"{reason} The page opens anew with the model it had, or else the built-in one."
+        return f"{reason} The page reopens with the model it had, or else the built-in one."
 
     def _load(self, settings: Settings, report: Report) -> None:
         old = None if self.model.closed else self.model

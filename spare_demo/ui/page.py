@@ -18,7 +18,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.gradio_compat import forget_session, with_event_data
-from spare_demo.ui.handlers import Handlers, PageChanges, guarded
+from spare_demo.ui.handlers import Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Components, lay_out
@@ -160,7 +160,7 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
 
         def run(*values: Any) -> Iterator[dict]:
-            steps = guarded(handler, place)(**dict(zip(names, values, strict=True)))
+            steps = with_refusals(handler, place)(**dict(zip(names, values, strict=True)))
             yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl")))
 
         return run
@@ -171,7 +171,7 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         """All that the handler changes, in one go."""
 
         def run(*inputs: Any) -> dict:
-            changes = [*guarded(handler)(*inputs), also or {}]
+            changes = [*with_refusals(handler)(*inputs), also or {}]
             return put({name: value for change in changes for name, value in change.items()})
 
         return run

@@ -103,12 +103,14 @@ def figures_html(figures: Sequence[tuple[str, str, str]], words: str = "") -> st
 
     figures: (address, sentence, key as HTML) of each. words: a sentence about all of them.
     """
-    shown = "".join(
+    figures_html_parts = "".join(
         f'<figure><img src="{address}" alt="{escape(words)}">{key}<figcaption>{escape(words)}'
         "</figcaption></figure>"
         for address, words, key in figures
     )
-    return f'<div class="figures-row">{shown}</div>{words_html(words) if words else ""}'
+    return (
+        f'<div class="figures-row">{figures_html_parts}</div>{words_html(words) if words else ""}'
+    )
 
 
 def questions_key_html(padding: bool) -> str:

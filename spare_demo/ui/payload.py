@@ -1,6 +1,6 @@
 """What the browser needs of one comparison to draw every layer at every budget by itself.
 
-What it cannot know it asks for, and gets messages.
+It asks the server for the rest and gets messages.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
     opens these settings, without what the browser knows better.
     """
     canvas, exploration = visit.canvas, visit.exploration
-    chosen = exploration.selections(budget)
-    mixed = {slot: source_arrays(chosen[slot].sources) for slot in SLOTS if slot in chosen}
-    data = comparison_data(exploration, MOST_BYTES - len(to_bytes(mixed)))
+    selections = exploration.selections(budget)
+    sources = {
+        slot: source_arrays(selections[slot].sources) for slot in SLOTS if slot in selections
+    }
+    data = comparison_data(exploration, MOST_BYTES - len(to_bytes(sources)))
     for slot, record in visit.result.methods.items():
         method, item = exploration.methods[slot], data["methods"][slot]
         item["label"] = visit.titles[slot]
@@ -40,8 +42,8 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
             item["per_layer"] = per_layer(visit, slot)
         elif not method.nested:
             item["budget"] = budget
-            item["order"] = array(chosen[slot].order, "u2")
-            item["sources"] = mixed[slot]
+            item["order"] = array(selections[slot].order, "u2")
+            item["sources"] = sources[slot]
     return data | {
         "shown": budget,
         "of": identity(visit),
@@ -69,8 +71,8 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
 
 def picks_reply(visit: Visit, slot: str, budget: int) -> str:
     """The picks of one slot at one budget."""
-    chosen = _selection(visit, slot, budget)
-    order, sources = chosen.order.tolist(), source_arrays(chosen.sources)
+    selection = _selection(visit, slot, budget)
+    order, sources = selection.order.tolist(), source_arrays(selection.sources)
     return to_json("picks", slot=slot, budget=budget, order=order, sources=sources)
 
 
@@ -87,8 +89,8 @@ def leftover_reply(visit: Visit, slot: str, budget: int) -> str:
     """(n,) leftover shares of one slot at one budget; null where rows are merged."""
     exploration = visit.exploration
     values = leftover(exploration.view.tokens, _selection(visit, slot, budget))
-    sent = None if values is None else array(values, "f4")
-    return to_json("leftover", slot=slot, budget=budget, values=sent)
+    data = None if values is None else array(values, "f4")
+    return to_json("leftover", slot=slot, budget=budget, values=data)
 
 
 def refusal_reply(sentence: str) -> str:

@@ -97,17 +97,17 @@ def decode(
         several_views: whether a budget can be shared among views here.
         model: "name@revision" of the model that runs; None to say nothing of another one.
     """
-    given = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
+    arguments = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
     values: dict[str, Any] = {}
     stale: list[str] = []
 
     def take(name: str, read: Callable[[str], Any], sentence: str) -> None:
-        if name not in given:
+        if name not in arguments:
             return
         try:
-            values[name] = read(given[name])
+            values[name] = read(arguments[name])
         except ValueError:
-            stale.append(sentence.format(_shown(given[name])))
+            stale.append(sentence.format(_quote(arguments[name])))
 
     for slot, name in (("A", "method_a"), ("B", "method_b")):
         take(
@@ -135,18 +135,18 @@ def decode(
         _whole(1, 10**6 if layers is None else layers),
         "This language model has no layer {}; its last one is shown.",
     )
-    if "question" in given:
+    if "question" in arguments:
         try:
-            if text := question(given["question"]):
+            if text := question(arguments["question"]):
                 values["question"] = text
         except ValueError as error:
             stale.append(str(error))
-    if "model" in given:
-        values["model"] = given["model"]
-        if model is not None and given["model"] != model:
+    if "model" in arguments:
+        values["model"] = arguments["model"]
+        if model is not None and arguments["model"] != model:
             stale.append(
-                f"The link was made with the model {_shown(given['model'])}; this is {model}, so "
-                "picks and answers may differ."
+                f"The link was made with the model {_quote(arguments['model'])}; this is {model}, "
+                "so picks and answers may differ."
             )
     return values, stale
 
@@ -181,7 +181,7 @@ def _layer(text: str) -> int:
     return RelevanceOptions({"-1": -1, "-2": -2}.get(text, 0)).layer
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
     """A stranger's words, short enough to be shown in a sentence."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text)
     return repr(plain if len(plain) <= 40 else plain[:39] + "…")

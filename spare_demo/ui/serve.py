@@ -27,8 +27,8 @@ def serve(model: Model, settings: Settings) -> None:
             if settings.mcp:
                 mcp.speak_json(demo)
         except OSError:
-            taken = f"Port {settings.port} is not free. Choose another with --port."
-            raise ValueError(taken) from None
+            sentence = f"Port {settings.port} is not free. Choose another with --port."
+            raise ValueError(sentence) from None
         for line in (
             *(f"{model.title} on {model.device}.", *model.notes),
             f"Open http://{settings.host}:{settings.port} in a browser.",
@@ -39,7 +39,7 @@ def serve(model: Model, settings: Settings) -> None:
             demo.block_thread()
             return
         try:
-            model, settings = model_switch.following()
+            model, settings = model_switch.wait_for_next()
         except KeyboardInterrupt:
             return
         finally:

@@ -1,4 +1,4 @@
-"""What one visitor looks at, and the steps that make it. No Gradio.
+"""One visitor's picture, question and answers, and the steps that make them. No Gradio.
 
 A `Visit` is never changed, only replaced: two visitors share nothing but the model.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spare_demo.comparison.pipeline import answer_steps
-from spare_demo.comparison.request import UNPRUNED, Chosen, Request, choose, name_of
+from spare_demo.comparison.request import UNPRUNED, LabelledMethods, Request, choose, name_of
 from spare_demo.comparison.result import Result, add_measures, start_result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
@@ -26,15 +26,15 @@ SLOTS = ("A", "B")
 OWN = "mine"
 """What the visitor's own set is called in files."""
 
-_KEPT_FOR_ALL = 12  # encoded pictures; there are about half as many examples
+_SHARED_PICTURES = 12  # encoded pictures; there are about half as many examples
 
 
 @dataclass(frozen=True, eq=False)
 class Visit:
-    """A picture that was looked at, a question, what both methods keep, and the answers so far.
+    """An encoded picture, a question, what both methods keep, and the answers so far.
 
     Attributes:
-        key: what was looked at: the file's digest and the way it was fitted.
+        key: the file's digest and the way the picture was fitted.
         canvas: the picture to draw on.
         exploration: the picks of slots "A" and "B" at every budget.
         request: what the controls said, with methods by slot; its image is the photo.
@@ -90,10 +90,10 @@ class Visit:
             name = label if record.name is None else name_of(record.method())
             count = sum(other.split(" (")[0] == name for other in names.values()) + 1
             names[label] = name if count == 1 else f"{name} ({count})"
-        return add_measures(result, exploration).relabelled(names)
+        return add_measures(result, exploration).relabel(names)
 
 
-def methods_by_slot(method_a: str, method_b: str, seed: int) -> Chosen:
+def methods_by_slot(method_a: str, method_b: str, seed: int) -> LabelledMethods:
     """The methods that two menus name, as a request takes them; raises as `choose`."""
     return dict(zip(SLOTS, choose((method_a, method_b), seed).values(), strict=True))
 
@@ -105,7 +105,7 @@ class Guide:
         """public: digests of files that are no visitor's own; what they hold is kept for all."""
         self.model, self.settings = model, settings
         self._pictures: SharedCache[tuple[str, Aspect], tuple[Picture, Canvas]] = SharedCache(
-            lambda key: key[0] in public, _KEPT_FOR_ALL
+            lambda key: key[0] in public, _SHARED_PICTURES
         )
 
     def look(self, request: Request, before: Visit | None = None) -> Visit:
@@ -125,11 +125,11 @@ class Guide:
         model, relevance, together = self.model, request.relevance, request.together
         key = (file_digest(path), model.aspect(request.aspect))
         if before is not None and before.key == key:
-            looked: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
+            known: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
         else:
-            looked = self._pictures.get(key)
-        if looked is not None:
-            picture, canvas = looked
+            known = self._pictures.get(key)
+        if known is not None:
+            picture, canvas = known
             view = model.ask(picture, question, relevance, together)
         else:
             photo = open_picture(path, max_pixels=self.settings.max_pixels)
@@ -154,7 +154,7 @@ class Guide:
             most = self.settings.max_upload_bytes / 1_000_000
             raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")
 
-    def change_methods(self, visit: Visit, methods: Chosen, seed: int) -> Visit:
+    def change_methods(self, visit: Visit, methods: LabelledMethods, seed: int) -> Visit:
         """The same picture and question with other methods; answers of what stays are kept."""
         request = dataclasses.replace(visit.request, methods=methods, seed=seed)
         before, exploration = visit.result, explore(visit.exploration.view, methods)

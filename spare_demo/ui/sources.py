@@ -35,12 +35,12 @@ def merged_panel(visit: gr.State, budget: gr.Slider) -> None:
             )
             show = gr.Button("Show", size="sm", scale=0, min_width=120, elem_id="merged-show")
         layer = gr.Number(visible=False)  # where the slider over the layers stands
-        drawn = gr.HTML(elem_id="merged-drawn")
+        display = gr.HTML(elem_id="merged-drawn")
     for event in (show.click, token.submit):
         event(
             merged_html,
             [visit, budget, token, layer],
-            drawn,
+            display,
             js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",
             show_progress="hidden",
             api_visibility="private",
@@ -55,24 +55,24 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
     layer: of the language model, from 0; None for the last one.
     """
     try:
-        chosen = visit.exploration.selections(read_budget(budget, visit.exploration.n))
+        selections = visit.exploration.selections(read_budget(budget, visit.exploration.n))
         figures = []
         for slot, colour in zip(SLOTS, (BLUE, VERMILION), strict=True):
             label = visit.titles[slot]
-            if slot not in chosen:  # inside the language model, where the layers have their own
-                if drawn := _in_layer(visit, slot, token, layer, colour, label):
-                    figures.append(_figure(drawn))
+            if slot not in selections:  # inside the language model, where the layers have their own
+                if display := _in_layer(visit, slot, token, layer, colour, label):
+                    figures.append(_figure(display))
                 continue
-            selection = chosen[slot]
+            selection = selections[slot]
             if selection.sources is None:
                 continue
             if token:
-                drawn = source_map(visit.canvas, selection.sources, int(token) - 1, label)
+                display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
             else:
-                drawn = merged_overlay(
+                display = merged_overlay(
                     visit.canvas, selection.sources, selection.order, colour, label
                 )
-            figures.append(_figure(drawn))
+            figures.append(_figure(display))
     except ValueError as error:
         return panels.message_html(str(error))
     return "".join(figures) or f'<p class="note">{_NONE}</p>'
@@ -105,9 +105,9 @@ def _in_layer(
     return source_map(visit.canvas, layer_set.sources, int(token) - 1, where)
 
 
-def _figure(drawn: Display) -> str:
-    picture = data_address(drawn.image, compress_level=3)
-    words, (width, height) = escape(drawn.sentence), drawn.image.size
+def _figure(display: Display) -> str:
+    picture = data_address(display.image, compress_level=3)
+    words, (width, height) = escape(display.sentence), display.image.size
     return (
         f'<figure><img alt="{words}" src="{picture}" width="{width}" '
         f'height="{height}" style="max-width: 100%; height: auto">'

@@ -1,4 +1,4 @@
-"""A run of the page in steps, so that none is lost on the way."""
+"""A run of the page in steps, none of which is lost on the way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def in_steps(
     """
     yield busy
     last: dict[str, Any] = {}
-    for shown in steps:
-        last |= {name: shown[name] for name in again if name in shown}
-        yield shown
+    for changes in steps:
+        last |= {name: changes[name] for name in again if name in changes}
+        yield changes
     yield last | idle

@@ -1,4 +1,4 @@
-"""What a visitor can have measured beyond one comparison; each runs the model again.
+"""Measurements beyond one comparison; each runs the model again.
 
 Generators of what changes on the page, by the name of the part, as the handlers are.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.analysis.answer_shift import against, kl_curves, word_maps
+from spare_demo.analysis.answer_shift import compare_questions, kl_curves, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.request import UNPRUNED, read_budget
 from spare_demo.comparison.result import KlCurves, inside_note
@@ -64,8 +64,8 @@ class Studies:
         figure = kl_figure(curves.budgets, series, curves.random, budget)
         methods = {visit.titles[slot]: visit.result.methods[slot] for slot in SLOTS}
         note = inside_note(methods, error=False)
-        shown = gr.update(value=figure.image, visible=True)
-        return {"kl": shown, "kl_words": panels.words_html(f"{figure.sentence} {note}".strip())}
+        plot = gr.update(value=figure.image, visible=True)
+        return {"kl": plot, "kl_words": panels.words_html(f"{figure.sentence} {note}".strip())}
 
     def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Each word of the question with a relevance map of its own."""
@@ -83,15 +83,15 @@ class Studies:
         picture = first.view.picture
         view = self.model.ask(picture, question, request.relevance, request.together)
         second = explore(view, first.methods)
-        moved = against(first, second, k)
-        drawn, keys = [], []
-        if moved.relevance is not None:
-            drawn.append(relevance_change_map(visit.canvas, moved.relevance))
-            keys.append(panels.change_key_html(float(moved.relevance.abs().max())))
+        shift = compare_questions(first, second, k)
+        displays, keys = [], []
+        if shift.relevance is not None:
+            displays.append(relevance_change_map(visit.canvas, shift.relevance))
+            keys.append(panels.change_key_html(float(shift.relevance.abs().max())))
         one, two = (e.selections(k) for e in (first, second))
-        for slot in [slot for slot in SLOTS if slot in moved.picks]:
-            picks, title = moved.picks[slot], visit.titles[slot]
-            drawn.append(
+        for slot in [slot for slot in SLOTS if slot in shift.picks]:
+            picks, title = shift.picks[slot], visit.titles[slot]
+            displays.append(
                 question_difference(
                     visit.canvas,
                     one[slot].kept,
@@ -104,11 +104,11 @@ class Studies:
             keys.append(panels.questions_key_html(bool(visit.canvas.grid.padding.any())))
         # Their own legends, made for paper, would be too small to read here.
         figures = []
-        for display, key in zip(drawn, keys, strict=True):
+        for display, key in zip(displays, keys, strict=True):
             bare = display.image.crop((0, 0, *visit.canvas.size))
             address = data_address(bare, compress_level=3)
             figures.append((address, display.sentence, key))
-        correlation = moved.correlation
+        correlation = shift.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
         yield {"second": panels.figures_html(figures, words)}
 

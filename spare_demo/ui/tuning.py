@@ -26,8 +26,8 @@ Reasons = Callable[[Method], str | None]
 """`model.reason_against`."""
 
 
-def menu(against: Reasons, chosen: str = "") -> list[tuple[str, str]]:
-    """(label, value) of every method, those that cannot run with the reason, and of `chosen`.
+def menu(against: Reasons, current: str = "") -> list[tuple[str, str]]:
+    """(label, value) of every method, those that cannot run with the reason, and of `current`.
 
     against: of the model. chosen: a menu's value, which may have settings.
     """
@@ -35,8 +35,8 @@ def menu(against: Reasons, chosen: str = "") -> list[tuple[str, str]]:
     for name, method in PRUNERS.items():
         reason = against(method)
         entries.append((f"{method.title}{NOT_HERE}{reason}" if reason else method.title, name))
-    if ":" in chosen:
-        entries.append((title_of(read_method(chosen, PRUNERS), PRUNERS), chosen))
+    if ":" in current:
+        entries.append((title_of(read_method(current, PRUNERS), PRUNERS), current))
     return entries
 
 
@@ -54,17 +54,17 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
 
     Returns a state that changes whenever a setting did; by then the dropdown has it.
     """
-    shown, tuned = gr.State(), gr.State(0)
+    name_shown, change_count = gr.State(), gr.State(0)
 
     def name_of(value: str) -> str:
         return value.partition(":")[0]
 
-    dropdown.change(name_of, dropdown, shown, **_QUIET)
-    demo.load(name_of, dropdown, shown, **_QUIET)
+    dropdown.change(name_of, dropdown, name_shown, **_QUIET)
+    demo.load(name_of, dropdown, name_shown, **_QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
 
-        @gr.render(inputs=[dropdown], triggers=[shown.change], show_progress="hidden")
+        @gr.render(inputs=[dropdown], triggers=[name_shown.change], show_progress="hidden")
         def controls(value: str) -> None:
             name = name_of(value)
             method = read_method(value, PRUNERS)
@@ -77,23 +77,23 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
             message = gr.HTML("", elem_classes="message-place")
             parts = [_control(field, getattr(method, field.name)) for field in fields]
 
-            def apply(chosen: str, count: int, *given: Any) -> list[Any]:
+            def apply(current: str, count: int, *values: Any) -> list[Any]:
                 try:
-                    value = choose(name, [field.name for field in fields], given)
+                    value = choose(name, [field.name for field in fields], values)
                 except ValueError as error:
                     words = f'<p class="message" role="alert">{escape(str(error))}</p>'
                     return [gr.skip(), gr.skip(), words]
-                if value == chosen:
+                if value == current:
                     return [gr.skip(), gr.skip(), ""]
                 return [gr.update(choices=menu(against, value), value=value), count + 1, ""]
 
             for part in parts:
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
                 for event in events:
-                    outputs = [dropdown, tuned, message]
-                    event(apply, [dropdown, tuned, *parts], outputs, **_QUIET)
+                    outputs = [dropdown, change_count, message]
+                    event(apply, [dropdown, change_count, *parts], outputs, **_QUIET)
 
-    return tuned
+    return change_count
 
 
 def about_html(method: Method) -> str:
@@ -110,7 +110,7 @@ def about_html(method: Method) -> str:
     return f'<div class="note about">{text}</p></div>'
 
 
-def choose(name: str, fields: Sequence[str], given: Sequence[Any]) -> str:
+def choose(name: str, fields: Sequence[str], values: Sequence[Any]) -> str:
     """The menu's value for a method with these settings, as the controls sent them.
 
     Raises ValueError, with a sentence to show, for a value that is not one of the method's.
@@ -118,7 +118,7 @@ def choose(name: str, fields: Sequence[str], given: Sequence[Any]) -> str:
     method = PRUNERS[name]
     read = {
         field: read_value(method, field, _plain(value))
-        for field, value in zip(fields, given, strict=True)
+        for field, value in zip(fields, values, strict=True)
     }
     value = write_method(name, read, PRUNERS)
     read_method(value, PRUNERS)

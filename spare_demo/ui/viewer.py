@@ -57,7 +57,7 @@ def _panel_choices() -> str:
     )
 
 
-def scripted(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
+def script_part(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
     """A part that the page's own JavaScript fills; Gradio only hands it its value.
 
     Args:
@@ -88,15 +88,15 @@ def viewer(comparison: dict[str, Any]) -> gr.HTML:
     """
     numbers = itertools.count()
 
-    def filed(_: gr.HTML, value: dict[str, Any] | None) -> str | None:
+    def write_file(_: gr.HTML, value: dict[str, Any] | None) -> str | None:
         if value is None:
             return None
         # Asked again the same is sent again: it may not have arrived.
         name = f"comparison-{next(numbers)}.bin"
         return write_to_cache(part, to_bytes(value), name)
 
-    part = scripted("viewer", "stage", kind_of(gr.HTML, postprocess=filed))
-    part.value = filed(part, comparison)
+    part = script_part("viewer", "stage", kind_of(gr.HTML, postprocess=write_file))
+    part.value = write_file(part, comparison)
     keep_in_cache(part, part.value)
     return part
 

@@ -171,21 +171,21 @@ def to_bytes(data: dict[str, Any]) -> bytes:
     """The file described above; bytes in the data become arrays of u1."""
     arrays = bytearray()
 
-    def placed(value: Any) -> Any:
+    def replace_arrays(value: Any) -> Any:
         if isinstance(value, bytes):
             value = np.frombuffer(value, np.uint8)
         if isinstance(value, np.ndarray):
             start = len(arrays)
-            arrays.extend(_filled(value.tobytes()))
+            arrays.extend(_pad_to_four(value.tobytes()))
             return {"type": value.dtype.str[1:], "from": start, "count": value.size}
         if isinstance(value, list | tuple):
-            return [placed(item) for item in value]
+            return [replace_arrays(item) for item in value]
         if isinstance(value, dict):
-            return {name: placed(item) for name, item in value.items()}
+            return {name: replace_arrays(item) for name, item in value.items()}
         return value
 
-    head = json.dumps(placed(data), separators=(",", ":")).encode()
-    return len(head).to_bytes(4, "little") + _filled(head) + bytes(arrays)
+    head = json.dumps(replace_arrays(data), separators=(",", ":")).encode()
+    return len(head).to_bytes(4, "little") + _pad_to_four(head) + bytes(arrays)
 
 
 def to_json(kind: str, **data: Any) -> str:
@@ -198,7 +198,7 @@ def _array_in_text(value: Array) -> dict[str, str]:
     return {"type": value.dtype.str[1:], "data": data}
 
 
-def _filled(data: bytes) -> bytes:
+def _pad_to_four(data: bytes) -> bytes:
     return data + bytes(-len(data) % 4)
 
 

@@ -15,11 +15,11 @@ from PIL import Image
 
 from spare_demo.analysis.answer_shift import (
     KL_SEEDS,
-    against,
-    change,
+    compare_questions,
     first_difference,
     first_token_kl,
     kl_curves,
+    measure_change,
     word_maps,
 )
 from spare_demo.comparison.request import choose
@@ -98,7 +98,7 @@ def test_a_token_that_ends_an_answer_may_be_given_at_its_end(
 
 def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answer) -> None:
     kept = [1, 6, 9]
-    found = change(tiny_model, view, Selection(order=kept), whole)
+    found = measure_change(tiny_model, view, Selection(order=kept), whole)
     assert found is not None
     ids = list(whole.token_ids)
     q = one_pass(tiny_model, view, kept, ids)
@@ -118,7 +118,7 @@ def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answ
 def test_with_every_token_kept_nothing_changes(
     tiny_model: LlavaModel, view: View, whole: Answer
 ) -> None:
-    found = change(tiny_model, view, Selection(order=list(reversed(range(16)))), whole)
+    found = measure_change(tiny_model, view, Selection(order=list(reversed(range(16)))), whole)
     assert found is not None
     assert found.kl == 0
     assert found.pruned == found.whole
@@ -128,7 +128,7 @@ def test_an_answer_without_a_token_has_no_change(
     tiny_model: LlavaModel, view: View, whole: Answer
 ) -> None:
     none = dataclasses.replace(whole, token_ids=())
-    assert change(tiny_model, view, Selection(order=[1]), none) is None
+    assert measure_change(tiny_model, view, Selection(order=[1]), none) is None
 
 
 def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: Answer) -> None:
@@ -199,7 +199,7 @@ def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
     methods = choose(("spare", "cdpruner", "cdpruner-diversity"))
     other = tiny_model.ask(view.picture, "How many stars are there?")
     first, second = explore(view, methods), explore(other, methods)
-    shift = against(first, second, 5)
+    shift = compare_questions(first, second, 5)
     assert first.view.relevance is not None
     assert second.view.relevance is not None
     assert shift.relevance is not None
@@ -212,11 +212,11 @@ def test_question_against_question(tiny_model: LlavaModel, view: View) -> None:
         assert moved.chance == pytest.approx(references.mean_jaccard(16, 5, 5))
     assert shift.picks["cdpruner-diversity"].jaccard == 1  # the question plays no part in it
 
-    same = against(first, first, 5)
+    same = compare_questions(first, first, 5)
     assert same.relevance is not None
     assert not same.relevance.any()
     assert same.correlation == pytest.approx(1)
-    silent = against(first, explore(tiny_model.ask(view.picture, ""), methods), 5)
+    silent = compare_questions(first, explore(tiny_model.ask(view.picture, ""), methods), 5)
     assert (silent.relevance, silent.correlation) == (None, None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from spare_demo.cli.methods_table import markdown, measured
+from spare_demo.cli.methods_table import markdown, measure_methods
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 
@@ -38,7 +38,7 @@ def test_every_method_and_every_setting_has_its_row() -> None:
 
 def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, monkeypatch) -> None:
     monkeypatch.setattr("spare_demo.cli.methods_table.BUDGET", 5)
-    seconds, where = measured(tiny_model)
+    seconds, where = measure_methods(tiny_model)
     # Its three layers are too few for the schedules that prune three times.
     able = [name for name in PRUNERS if not name.startswith(("pyramid", "sparsevlm"))]
     assert list(seconds) == able and min(seconds.values()) > 0
@@ -46,6 +46,6 @@ def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, m
     page = markdown(seconds, where)
     assert page.count(" ms |") == len(able) and where in page
     mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
-    spoken, _ = measured(mute)
+    spoken, _ = measure_methods(mute)
     assert set(spoken) == {name for name in able if not PRUNERS[name].needs_text}
     assert markdown(spoken).count("| – |") == len(PRUNERS) - len(spoken)

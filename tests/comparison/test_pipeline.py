@@ -129,11 +129,9 @@ def test_only_the_budgets_picks_are_made_before_the_answers(
 
 
 def test_a_new_label_changes_nothing_else(result: Result) -> None:
-    again = result.relabelled({"spare": "A", "cdpruner": "B"}).relabelled(
-        {"A": "spare", "B": "cdpruner"}
-    )
+    again = result.relabel({"spare": "A", "cdpruner": "B"}).relabel({"A": "spare", "B": "cdpruner"})
     assert list(again.answers) == list(result.answers)
-    named = result.relabelled({"spare": "A"})
+    named = result.relabel({"spare": "A"})
     assert list(named.answers) == ["unpruned", "A", "cdpruner"]
     assert named.reconstruction is not None and result.reconstruction is not None
     assert named.reconstruction.errors["A"] == result.reconstruction.errors["spare"]

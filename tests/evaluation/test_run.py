@@ -12,8 +12,8 @@ from PIL import Image
 from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
-from spare_demo.evaluation.run import Experiment, expected, run
-from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, drawn
+from spare_demo.evaluation.run import Experiment, expected_rows, run
+from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, draw_sheets
 from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
@@ -26,7 +26,7 @@ METHODS = ("spare", "cdpruner-diversity", "uniform", "random", "normal-relevance
 
 @pytest.fixture(scope="module")
 def sheets() -> list[Sheet]:
-    return list(drawn("held-out", 7))
+    return list(draw_sheets("held-out", 7))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_every_result_is_that_of_the_single_steps(
 ) -> None:
     measured = list(run(tiny_model, sheets, experiment))
     assert [m.sheet for m in measured] == sheets
-    counts = expected(sheets, experiment)
+    counts = expected_rows(sheets, experiment)
     for m in measured:
         assert len(m.rows) == counts[m.sheet.set, m.sheet.picture]
     for row in measured[0].rows:

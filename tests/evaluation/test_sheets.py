@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from spare_demo.evaluation.sheets import BadLine, digest, drawn, read_lines
+from spare_demo.evaluation.sheets import BadLine, digest, draw_sheets, read_lines
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.world import rng_of
 
@@ -89,7 +89,7 @@ def test_text_that_is_not_utf_8_and_a_file_without_questions(images: Path) -> No
 
 
 def test_drawn_scenes_are_their_sets_own() -> None:
-    sheets = list(drawn("unseen-pairs", 9))
+    sheets = list(draw_sheets("unseen-pairs", 9))
     assert sum(len(s.questions) for s in sheets) == 9
     first = sheets[0]
     assert first.scene is not None
@@ -101,8 +101,8 @@ def test_drawn_scenes_are_their_sets_own() -> None:
 
 
 def test_the_fingerprint_follows_what_is_asked(images: Path) -> None:
-    one, two = list(drawn("held-out", 6)), list(drawn("unseen-pairs", 6))
-    assert digest(one) == digest(list(drawn("held-out", 6)))
+    one, two = list(draw_sheets("held-out", 6)), list(draw_sheets("unseen-pairs", 6))
+    assert digest(one) == digest(list(draw_sheets("held-out", 6)))
     other = read_lines(write(images, A), images)
     another = read_lines(write(images, {**A, "answer": "dog"}), images)
     assert len({digest(s) for s in (one, two, one + two, other, another)}) == 5

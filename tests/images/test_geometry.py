@@ -10,7 +10,7 @@ from transformers import LlavaNextImageProcessorPil
 from transformers.image_processing_utils import select_best_resolution
 from transformers.models.llava_next.modeling_llava_next import unpad_image
 
-from spare_demo.images.geometry import tiled
+from spare_demo.images.geometry import tile_grids
 from spare_demo.images.preprocess import fit
 
 MEAN = (122, 116, 104)
@@ -105,7 +105,7 @@ PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]  # he
 def tiles_of(size, unpad):
     width, height = size
     best = select_best_resolution((height, width), PINPOINTS if unpad else [[672, 672]])
-    return tiled(size, (best[1], best[0]), 336, 14, unpad)
+    return tile_grids(size, (best[1], best[0]), 336, 14, unpad)
 
 
 @pytest.mark.parametrize("size", AWKWARD)

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from spare_demo import measures
 from spare_demo.models import Model
-from spare_demo.models.generate.passes import Passes, handed_out
+from spare_demo.models.generate.passes import Passes, plain_tensor
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.generate.together import _Answering, decode_together
 from spare_demo.pruners import PRUNERS, LayerPruner
@@ -91,7 +91,7 @@ def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Im
 
 
 def test_what_a_pass_gives_can_be_computed_with() -> None:
-    given = handed_out(OnMps(torch.ones(2)))
+    given = plain_tensor(OnMps(torch.ones(2)))
     assert given.device.type == "cpu" and given.double().dtype == torch.float64
 
 

@@ -88,10 +88,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         told.append("capture")
         return SimpleNamespace(replay=lambda: told.append("replay"))
 
-    monkeypatch.setattr(fused, "_known", OrderedDict())
+    monkeypatch.setattr(fused, "_cache", OrderedDict())
     monkeypatch.setattr(fused, "_failed", False)
     monkeypatch.setattr(fused, "launch", lambda *_: told.append("launch"))
-    monkeypatch.setattr(fused, "captured", captured)
+    monkeypatch.setattr(fused, "capture_graph", captured)
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
     return told
 
@@ -117,10 +117,10 @@ def test_buffers_serve_in_and_out_of_inference_mode(told: list[str]) -> None:
 def test_what_is_kept_is_bounded(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for n in (10, 11, 12):
         steps(n)
-    assert len(fused._known) == 3
+    assert len(fused._cache) == 3
     monkeypatch.setattr(fused, "_KEPT_BYTES", 1)
     steps(13)
-    assert [key[1][-1] for key in fused._known] == [13]
+    assert [key[1][-1] for key in fused._cache] == [13]
 
 
 def test_a_full_gpu_is_no_reason_to_give_up_for_good(
@@ -131,7 +131,7 @@ def test_a_full_gpu_is_no_reason_to_give_up_for_good(
 
     with monkeypatch.context() as patched:
         patched.setattr(fused, "launch", lambda *_: fail(torch.OutOfMemoryError("full")))
-        assert steps() is None and not fused._known
+        assert steps() is None and not fused._cache
     assert steps() is not None
     monkeypatch.setattr(fused, "launch", lambda *_: fail(RuntimeError("no C compiler")))
     assert steps(k=3) is None and fused._failed

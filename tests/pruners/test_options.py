@@ -7,8 +7,8 @@ import pytest
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.options import (
-    changed,
-    configured,
+    changes_of,
+    configure,
     fields_of,
     read_method,
     read_options,
@@ -26,7 +26,7 @@ def test_settings_are_read_as_their_types() -> None:
         "divprune": {"metric": "euclidean"},
         "zoo-prune": {"step": 0.5, "directions": 8},
     }
-    method = configured(PRUNERS["zoo-prune"], found["zoo-prune"])
+    method = configure(PRUNERS["zoo-prune"], found["zoo-prune"])
     assert method == ZooPrune(step=0.5, directions=8)
     assert read_options(["random.seed=1", "random.seed=2"], PRUNERS) == {"random": {"seed": 2}}
     assert read_options([], PRUNERS) == {}
@@ -36,7 +36,7 @@ def test_settings_are_read_as_their_types() -> None:
 def test_every_default_can_be_written_and_read(name: str) -> None:
     method = PRUNERS[name]
     texts = [f"{name}.{field}={getattr(method, field)}" for field in fields_of(method)]
-    assert configured(method, read_options(texts, PRUNERS).get(name, {})) == method
+    assert configure(method, read_options(texts, PRUNERS).get(name, {})) == method
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_title_says_what_was_set_otherwise() -> None:
     assert title_of(DivPrune(), PRUNERS) == "DivPrune"
     assert title_of(DivPrune(metric="euclidean"), PRUNERS) == "DivPrune (metric=euclidean)"
     assert title_of(Random(seed=9), PRUNERS) == "Random"  # the page has the seed beside it
-    assert changed(PRUNERS["cdpruner-paper"], PRUNERS) == {}
+    assert changes_of(PRUNERS["cdpruner-paper"], PRUNERS) == {}
 
 
 DEFAULTS = {  # what the papers, or the code their authors released, run with

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.images.geometry import tiled
+from spare_demo.images.geometry import tile_grids
 from spare_demo.images.preprocess import fit
 from spare_demo.render import (
     Canvas,
@@ -70,7 +70,7 @@ def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
 
 
 def test_of_several_views_the_weight_map_says_in_which_the_highest_is() -> None:
-    grid = tiled((56, 56), (112, 112), 56, 14, unpad=False)
+    grid = tile_grids((56, 56), (112, 112), 56, 14, unpad=False)
     canvas = Canvas(Image.new("RGB", (56, 56), (90, 90, 90)), grid)
     values = np.linspace(0, 1, grid.n)
     values[16 + 8 * 2 + 5] = 2.0  # the 16 of the base view come first

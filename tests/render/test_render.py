@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.images.geometry import Grid, tiled
+from spare_demo.images.geometry import Grid, tile_grids
 from spare_demo.images.preprocess import fit
 from spare_demo.render import (
     BLUE,
@@ -133,8 +133,8 @@ def test_overlay_kept_untouched_dropped_dimmed_padding_hatched(wide, kind):
 def test_overlay_outlines_exactly_the_kept(wide):
     picture = kept_overlay(wide, [INSIDE, PADDED], VERMILION, "x").image.crop((0, 0, *wide.size))
     edges = cells(wide, picture)[:, :, 0, :].reshape(144, -1, 3)
-    outlined = np.flatnonzero((edges == VERMILION).all(axis=(1, 2)))
-    assert outlined.tolist() == sorted([INSIDE, PADDED])
+    outline_entry = np.flatnonzero((edges == VERMILION).all(axis=(1, 2)))
+    assert outline_entry.tolist() == sorted([INSIDE, PADDED])
 
 
 def test_an_outline_is_as_wide_as_said_and_shared_between_neighbours(wide):
@@ -389,7 +389,7 @@ def test_views_standside_by_side_at_the_right_places(size, unpad):
     """A photo whose colours are its coordinates: every token shows those of its own box."""
     x, y = np.meshgrid(np.linspace(0, 255, size[0]), np.linspace(0, 255, size[1]))
     photo = Image.fromarray(np.stack([x, y, 0 * x], axis=-1).astype(np.uint8))
-    grid = tiled(size, (192, 192), 96, 8, unpad)
+    grid = tile_grids(size, (192, 192), 96, 8, unpad)
     canvas = Canvas(photo, grid)
     assert canvas.image.size == canvas.dim.size == canvas.grey.size == canvas.size
     picture = np.asarray(canvas.image).astype(float)
@@ -406,7 +406,7 @@ def test_views_standside_by_side_at_the_right_places(size, unpad):
 
 def test_what_is_drawn_on_views_leaves_the_gap_between_them_alone():
     photo = Image.new("RGB", (300, 200), (10, 200, 30))
-    grid = tiled((300, 200), (192, 192), 96, 8, unpad=True)
+    grid = tile_grids((300, 200), (192, 192), 96, 8, unpad=True)
     canvas = Canvas(photo, grid)
     base, fine = grid.parts
     assert (grid.rows, grid.cols) == (max(base.rows, fine.rows), base.cols + 2 + fine.cols)

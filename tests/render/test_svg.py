@@ -57,7 +57,7 @@ def ground(root: ET.Element) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(data))))
 
 
-def outlined(root: ET.Element, canvas: Canvas, colour: str) -> set[int]:
+def outline_entry(root: ET.Element, canvas: Canvas, colour: str) -> set[int]:
     """The tokens that a path of this colour goes around."""
     found = set()
     for path in root.iter(f"{SVG}path"):
@@ -77,7 +77,7 @@ def test_merged(canvas: Canvas) -> None:
     sources[2, [8, 9]] = 0.5
     drawn = merged_overlay(canvas, sources, [5, 3], VERMILION, ODD)
     root = read(drawn.svg)
-    assert outlined(root, canvas, "#d55e00") == {3, 5}
+    assert outline_entry(root, canvas, "#d55e00") == {3, 5}
     assert words(root)[:4] == [
         *("as they are 1", "others mixed in 1", "only mixed in 4"),
         f"no part {canvas.grid.n - 6}",
@@ -101,7 +101,7 @@ def test_kept(canvas: Canvas) -> None:
     title = root.find(f"{SVG}title")
     assert title is not None
     assert title.text == drawn.sentence
-    assert outlined(root, canvas, "#0072b2") == {3, 9}
+    assert outline_entry(root, canvas, "#0072b2") == {3, 9}
     assert words(root)[:2] == [f"{ODD} kept 2", "dropped 14"]
     flags = np.zeros(16, bool)
     flags[[3, 9]] = True
@@ -111,7 +111,7 @@ def test_kept(canvas: Canvas) -> None:
 def test_a_layer(canvas: Canvas) -> None:
     drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, ODD)
     root = read(drawn.svg)
-    assert outlined(root, canvas, "#0072b2") == {0, 5}
+    assert outline_entry(root, canvas, "#0072b2") == {0, 5}
     assert words(root)[:3] == [f"{ODD} still has 2", "merged 3 into 1 row", "dropped 12"]
     (hatch,) = [p for p in root.iter(f"{SVG}path") if "L" in p.attrib["d"]]
     squares = [r.attrib["fill"] for r in root.iter(f"{SVG}rect") if r.attrib["fill"] != "none"]
@@ -127,15 +127,15 @@ def test_a_layer(canvas: Canvas) -> None:
 
 def test_difference(canvas: Canvas) -> None:
     root = read(difference(canvas, [1, 2], [2, 5, 6], "SPARE", "CDPruner", 0.25, 0.1).svg)
-    assert outlined(root, canvas, "#0072b2") == {1}
-    assert outlined(root, canvas, "#d55e00") == {5, 6}
-    assert outlined(root, canvas, "#ffffff") == {2}
+    assert outline_entry(root, canvas, "#0072b2") == {1}
+    assert outline_entry(root, canvas, "#d55e00") == {5, 6}
+    assert outline_entry(root, canvas, "#ffffff") == {2}
     assert words(root)[:4] == ["both 1", "only SPARE 1", "only CDPruner 2", "neither 12"]
     hatches = [p for p in root.iter(f"{SVG}path") if p.attrib.get("fill") is None]
     assert len(hatches) == 1
     assert hatches[0].attrib["d"].count("M") == 4  # two lines each
     none = read(difference(canvas, [], [], "a", "b", 1.0, 1.0).svg)
-    assert outlined(none, canvas, "#0072b2") == set()
+    assert outline_entry(none, canvas, "#0072b2") == set()
 
 
 def test_order(canvas: Canvas) -> None:

@@ -185,7 +185,7 @@ def test_who_waits_is_told_their_place(visitor, served, monkeypatch) -> None:
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
     visitor.ask("Will this ever end?")
-    expect(visitor.find("#answers .said").first).to_contain_text("word3")
+    expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
     second = Visitor(visitor.page.context.new_page()).open(served.url)
     second.ask("And I?")
     expect(second.find("#looked")).to_contain_text("queue: 1/1")
@@ -199,11 +199,11 @@ def test_stop_gives_ask_back_and_keeps_the_words(visitor, served, monkeypatch) -
     real = served.model.stream_together
     monkeypatch.setattr(served.model, "stream_together", endless)
     visitor.ask("Will this ever end?")
-    expect(visitor.find("#answers .said").first).to_contain_text("word3")
+    expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
     visitor.find("#stop").click()
     expect(visitor.find("#ask")).to_be_visible()
     expect(visitor.find("#answers .figures")).to_have_text(["stopped"] * 3)
-    expect(visitor.find("#answers .said").first).to_contain_text("word3")
+    expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
     monkeypatch.setattr(served.model, "stream_together", real)
     visitor.find("#ask").click()
     visitor.expect_answers(576, 64, 64)

@@ -23,7 +23,7 @@ BUDGET = 192
 @pytest.fixture(scope="module")
 def asked(served) -> Visit:
     """What the page shows once both methods were chosen there, worked out once more."""
-    first = examples.shipped()[0]
+    first = examples.load_examples()[0]
     guide = Guide(served.model, served.settings)
     visit = guide.look(page_request(first.path, first.question, "sparsevlm", "cdpruner"))
     *_, done = guide.answer(visit, BUDGET)
@@ -47,9 +47,9 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     expect(caption).to_contain_text("In layer 5 of 5: A SparseVLM kept")
     visitor.page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
     visitor.expect_answers(576, BUDGET, BUDGET)
-    expect(visitor.find(".depth .told")).to_contain_text("A SparseVLM has no single token set")
+    expect(visitor.find(".depth .sentences")).to_contain_text("A SparseVLM has no single token set")
     answer, plan = asked.result.answers["A"], asked.result.plans["A"]
-    expect(visitor.find(".depth .told")).to_contain_text(
+    expect(visitor.find(".depth .sentences")).to_contain_text(
         f"got {answer.average_visual_tokens:.1f} visual tokens on average, the last one "
         f"{plan.last}. Its paper counts {plan.counted:.1f}"
     )

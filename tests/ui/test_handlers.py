@@ -16,7 +16,7 @@ from visits import controls, with_result
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
-from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.session import Visit
 
 QUESTION = "Which number is written on the small triangle?"
@@ -24,7 +24,7 @@ QUESTION = "Which number is written on the small triangle?"
 
 def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other: Any) -> list[dict]:
     """All that pressing Ask changes, step by step, as the page gets it."""
-    return list(guarded(handlers.ask)(**controls(path, question, **other)))
+    return list(with_refusals(handlers.ask)(**controls(path, question, **other)))
 
 
 def merged(steps: list[dict]) -> dict:
@@ -339,7 +339,10 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     assert visit.result.answers["A"].visual_tokens == visit.result.answers["B"].visual_tokens == n
     assert shown["stage"]["shown"] == n
     for event in (handlers.redraw, handlers.settle):
-        assert merged(list(guarded(event)(handlers.tokens, visit))).get("budget_message", "") == ""
+        assert (
+            merged(list(with_refusals(event)(handlers.tokens, visit))).get("budget_message", "")
+            == ""
+        )
 
 
 def test_one_budget_for_all_views_picks_otherwise_and_travels(

@@ -10,7 +10,7 @@ import pytest
 
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.run import Experiment
-from spare_demo.evaluation.sheets import drawn
+from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
@@ -31,7 +31,7 @@ def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
     assert first["at"] == ((3, 8), 8)
     assert [len(s["bench"].sheets) for s in scenes] == [1, 2, 3]
     assert [sheet.picture for sheet in last["bench"].sheets] == [
-        sheet.picture for sheet in drawn("unseen-pairs", 18)
+        sheet.picture for sheet in draw_sheets("unseen-pairs", 18)
     ][:3]
     for s in scenes:
         summary = s["bench"].summary()
@@ -72,7 +72,7 @@ def test_stop_does_not_hang_on_menus_that_the_page_may_have_lost(tiny_model: Mod
 @pytest.fixture
 def bench() -> Bench:
     """Two methods and three questions: A alone is right on the first, B on the second."""
-    (sheet,) = drawn("held-out", 3)
+    (sheet,) = draw_sheets("held-out", 3)
     rows = []
     for number, (one, two) in enumerate([(True, False), (False, True), (True, True)]):
         for method, right in (("spare", one), ("random", two), ("unpruned", True)):

@@ -18,7 +18,7 @@ from visits import controls
 from spare_demo.models import ModelError, load_model
 from spare_demo.settings import Settings
 from spare_demo.ui import build
-from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
@@ -40,12 +40,12 @@ def test_the_old_model_is_gone_and_the_new_one_follows(
 ) -> None:
     said: list[str] = []
     sentence = model_switch.change(str(tiny_next_folder), 16, said.append)
-    assert "opens anew" in sentence and "without the present model" in said[0]
-    model, settings = model_switch.following()
+    assert "reopens" in sentence and "without the present model" in said[0]
+    model, settings = model_switch.wait_for_next()
     assert model_switch.model.closed and not model.closed
     assert model.name == "tiny-llava-next" and settings.model == str(tiny_next_folder)
     assert settings.methods == ("spare", "visionzip")
-    with pytest.raises(ModelError, match="Wait until the page opens anew"):
+    with pytest.raises(ModelError, match="Wait until the page reopens"):
         model_switch.change("built-in", 16, said.append)
 
 
@@ -53,7 +53,7 @@ def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
     model_switch: ModelSwitch, tiny_qwen_folder: Path
 ) -> None:
     model_switch.change(str(tiny_qwen_folder), 16, print)
-    model, settings = model_switch.following()
+    model, settings = model_switch.wait_for_next()
     assert settings.methods == ("spare",)  # VisionZip reads a class token; SPARE has another form
     assert build(model, settings).config["title"] == "SPARE demo"
 
@@ -66,7 +66,7 @@ def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
         ("auto", 16, "Choose a model"),
         ("no-such-model", 16, "There is no model 'no-such-model'"),
         ("built-in", 3, "16, 8 or 4"),
-        ("THE SAME", 16, "answers here already"),
+        ("THE SAME", 16, "is loaded already"),
     ],
 )
 def test_a_refusal_leaves_everything_as_it_was(
@@ -89,7 +89,7 @@ def test_weights_that_turn_out_unusable_bring_the_old_model_back(
     sentence = model_switch.change(str(broken), 16, print)
     assert "'broken' lacks 1 of the model's parameters" in sentence
     assert "the model it had" in sentence
-    model, settings = model_switch.following()
+    model, settings = model_switch.wait_for_next()
     assert model_switch.model.closed and model.name == model_switch.model.name
     assert settings == model_switch.settings
 
@@ -106,14 +106,14 @@ def test_a_question_in_flight_ends_with_a_sentence(
 ) -> None:
     handlers = Handlers(model_switch.model, model_switch.settings)
     asked = controls(photo_file, QUESTION)
-    running = guarded(handlers.ask)(**asked)
+    running = with_refusals(handlers.ask)(**asked)
     shown: dict[str, Any] = {}
     while not (shown.get("visit") and any(shown["visit"].result.partial_text.values())):
         shown = next(running)
     model_switch.change(str(tiny_next_folder), 16, print)
     assert "made room for another model" in list(running)[-1]["message"]
     # And so does whatever else is asked of that page, while it is still there.
-    again = list(guarded(handlers.ask)(**asked))
+    again = list(with_refusals(handlers.ask)(**asked))
     assert [set(step) for step in again] == [{"message"}]
 
 
@@ -127,10 +127,10 @@ def test_loading_shows_how_far_it_is_and_what_it_needs(
     assert isinstance(progress, gr.Progress) and progress.track_tqdm  # the bars of reading weights
     said: list[str] = []
     told = change(None, str(tiny_next_folder), 16, lambda share, desc: said.append(desc))
-    assert "opens anew" in told
+    assert "reopens" in told
     assert "needs about" in said[0] and "without the present model" in said[0]
     refused = change("no-such-model", "", 16, lambda share, desc: said.append(desc))
-    assert "role=" in refused and "Wait until the page opens anew" in refused
+    assert "role=" in refused and "Wait until the page reopens" in refused
 
 
 def ids(demo: gr.Blocks) -> set[str]:
@@ -138,7 +138,7 @@ def ids(demo: gr.Blocks) -> set[str]:
 
 
 def test_a_public_page_has_nothing_of_it(tiny_model: Any) -> None:
-    own = {"another-model", "model-name", "load-model", "model-told", "model-changed"}
+    own = {"another-model", "model-name", "load-model", "model-status", "model-changed"}
     public = Settings(public=True)
     assert not own & ids(build(tiny_model, public))
     assert "awaitModel" not in launch_options(public)["head"]
@@ -191,7 +191,7 @@ def test_the_model_is_changed_from_the_page(
         one.find("#load-model").click()
 
     choose("no-such-model")
-    expect(one.find("#model-told [role=alert]")).to_contain_text("no model 'no-such-model'")
+    expect(one.find("#model-status [role=alert]")).to_contain_text("no model 'no-such-model'")
     choose(str(tiny_next_folder))
     expect(header).to_contain_text("tiny-llava-next on CPU")
     expect(one.find("#model-changed")).to_contain_text("Results of the model before it were")

@@ -15,7 +15,7 @@ from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
-from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.session import Visit
 
@@ -67,19 +67,25 @@ def visit(handlers: Handlers, photo_file: str) -> Visit:
 
 EVENTS: dict[str, tuple[Callable[[Handlers, Visit, str], Iterator], tuple[str, ...]]] = {
     "ask": (
-        lambda h, v, path: guarded(h.ask)(**controls(path, QUESTION, method_b="uniform")),
+        lambda h, v, path: with_refusals(h.ask)(**controls(path, QUESTION, method_b="uniform")),
         ("vision_tower", "language_model", "choosing"),
     ),
-    "the slider at rest": (lambda h, v, _: guarded(h.settle)(9, v), ("language_model",)),
-    "answer now": (lambda h, v, _: guarded(h.answer_now)(3, v), ("language_model",)),
+    "the slider at rest": (lambda h, v, _: with_refusals(h.settle)(9, v), ("language_model",)),
+    "answer now": (lambda h, v, _: with_refusals(h.answer_now)(3, v), ("language_model",)),
     "other methods": (
-        lambda h, v, _: guarded(h.change_methods)("uniform", "spare", 1, 5, v),
+        lambda h, v, _: with_refusals(h.change_methods)("uniform", "spare", 1, 5, v),
         ("language_model", "choosing"),
     ),
-    "a set by hand": (lambda h, v, _: guarded(h.ask_own)("[1, 4]", v), ("language_model",)),
-    "how few are enough": (lambda h, v, _: guarded(h.studies.enough)(v), ("language_model",)),
-    "the curve of KL": (lambda h, v, _: guarded(h.studies.measure)(5, v), ("language_model",)),
-    "a second question": (lambda h, v, _: guarded(h.studies.second)("Red?", 5, v), ("choosing",)),
+    "a set by hand": (lambda h, v, _: with_refusals(h.ask_own)("[1, 4]", v), ("language_model",)),
+    "how few are enough": (lambda h, v, _: with_refusals(h.studies.enough)(v), ("language_model",)),
+    "the curve of KL": (
+        lambda h, v, _: with_refusals(h.studies.measure)(5, v),
+        ("language_model",),
+    ),
+    "a second question": (
+        lambda h, v, _: with_refusals(h.studies.second)("Red?", 5, v),
+        ("choosing",),
+    ),
 }
 
 
@@ -103,7 +109,9 @@ def test_in_the_middle_of_an_answer_the_words_so_far_stay(
     full: Full, handlers: Handlers, photo_file: str
 ) -> None:
     with full.at("language_model", after=4):  # three prefills, and one word of one answer
-        steps = list(guarded(handlers.ask)(**controls(photo_file, QUESTION, method_b="uniform")))
+        steps = list(
+            with_refusals(handlers.ask)(**controls(photo_file, QUESTION, method_b="uniform"))
+        )
     assert any(any(step["visit"].result.partial_text.values()) for step in steps if "visit" in step)
     assert SENTENCES[0] in steps[-1]["message"]
 
@@ -111,14 +119,14 @@ def test_in_the_middle_of_an_answer_the_words_so_far_stay(
 def test_a_run_of_the_lab_keeps_what_it_found(full: Full, tiny_model: LlavaModel) -> None:
     lab = Lab(tiny_model, Settings())
     asked = (["uniform"], [4], 3, "held-out", 0)
-    running = guarded(lab.measure)(*asked)
+    running = with_refusals(lab.measure)(*asked)
     shown = [next(running), next(running)]
     with full.at("language_model"):
         shown += list(running)
     last = shown[-1]
     assert SENTENCES[0] in last["message"] and "Stopped: 1 of 3 scenes" in last["progress"]
     assert last["download"].endswith(".csv") and len(last["bench"].sheets) == 1
-    *_, last = guarded(lab.measure)(*asked)
+    *_, last = with_refusals(lab.measure)(*asked)
     assert "Done: 3 of 3 scenes" in last["progress"]
 
 

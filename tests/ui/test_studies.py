@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from visits import controls, page_request
 
-from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.session import Visit, methods_by_slot
 
 
@@ -52,7 +52,7 @@ def test_an_own_set_of_all_tokens_changes_nothing(handlers, visit) -> None:
 )  # fmt: skip
 def test_a_set_that_cannot_be_is_a_sentence(handlers, passes, visit, picks, sentence) -> None:
     passes.clear()
-    (step,) = guarded(handlers.ask_own)(picks, visit)
+    (step,) = with_refusals(handlers.ask_own)(picks, visit)
     assert sentence in step["own_answer"] and "<b>" not in step["own_answer"]
     assert passes == []
 
@@ -72,10 +72,10 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
 
 def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
-    (step,) = guarded(handlers.studies.enough)(unasked)
+    (step,) = with_refusals(handlers.studies.enough)(unasked)
     assert "Ask first" in step["message"]
     other = handlers.guide.change_methods(visit, methods_by_slot("uniform", "uniform", 0), 0)
-    (step,) = guarded(handlers.studies.enough)(other)
+    (step,) = with_refusals(handlers.studies.enough)(other)
     assert "nested" in step["message"]
 
 
@@ -105,7 +105,7 @@ def test_a_second_question_gives_three_pictures(handlers, visit) -> None:
         for data in re.findall(r'src="data:image/png;base64,([^"]+)"', html)
     ]
     assert [picture.size for picture in drawn] == [visit.canvas.size] * 3
-    (step,) = guarded(handlers.studies.second)(" ", 5, visit)
+    (step,) = with_refusals(handlers.studies.second)(" ", 5, visit)
     assert "Two questions are compared" in step["message"]
 
 
@@ -172,7 +172,7 @@ def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None
 
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
-    (step,) = guarded(handlers.cite)({"panels": ["kept"]}, unasked)
+    (step,) = with_refusals(handlers.cite)({"panels": ["kept"]}, unasked)
     assert "let all of them end" in json.loads(step["reply"])["sentence"]
 
 

@@ -41,7 +41,7 @@ pytestmark = browsing.MARKS
 @pytest.fixture(scope="module")
 def opened(served) -> Visit:
     """What the page opens on, worked out once more."""
-    first = examples.shipped()[0]
+    first = examples.load_examples()[0]
     guide = Guide(served.model, served.settings)
     return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
 
@@ -149,7 +149,7 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.page.get_by_role("option", name="VisionZip", exact=True).click()
     expect(visitor.find("#stage figcaption").first).to_contain_text("VisionZip (picks)")
     visitor.expect_answers(576, 64, 64)
-    first = examples.shipped()[0]
+    first = examples.load_examples()[0]
     visit = Guide(served.model, served.settings).look(
         page_request(first.path, first.question, "spare", "visionzip")
     )
@@ -360,7 +360,7 @@ def test_an_empty_set_asks_for_a_token_and_a_bad_list_says_what_is_wrong(visitor
 def test_what_is_sent_beside_the_picture_is_small(served) -> None:
     from spare_demo.ui.payload import payload
 
-    first = examples.shipped()[0]
+    first = examples.load_examples()[0]
     visit = Guide(served.model, served.settings).look(
         page_request(first.path, first.question, "spare", "cdpruner")
     )
@@ -378,7 +378,7 @@ def test_how_few_are_enough_marks_the_slider(visitor) -> None:
     marks.first.click()
     expect(visitor.find("#budget input[type=range]")).to_have_value(str(k))
     visitor.expect_answers(576, k, k)
-    said = visitor.find("#answers .said")
+    said = visitor.find("#answers .answer-text")
     assert said.nth(0).inner_text() == said.nth(1).inner_text()
     rows = visitor.find("#enough .tried.a tbody tr")
     assert rows.filter(has_text="another").count() + rows.filter(has_text="same").count() > 8
@@ -483,9 +483,8 @@ def test_the_zip_comes_by_one_button(visitor) -> None:
     with zipfile.ZipFile(saved.value.path()) as zipped:
         result = json.loads(zipped.read("result.json"))
     assert result["settings"]["budget"] == 64
-    assert (
-        result["answers"]["unpruned"]["text"] == visitor.find("#answers .said").first.inner_text()
-    )
+    on_page = visitor.find("#answers .answer-text").first.inner_text()
+    assert result["answers"]["unpruned"]["text"] == on_page
     ticked = visitor.find(".ticks input:checked")
     while ticked.count():
         ticked.first.uncheck()

@@ -19,6 +19,6 @@ def family_of(kind: str | None) -> type[Model] | None:
     return FAMILIES.get(kind or "")
 
 
-def supported() -> str:
+def supported_classes() -> str:
     """The classes of all families, for a sentence."""
     return ", ".join(family.hf_class for family in FAMILIES.values())

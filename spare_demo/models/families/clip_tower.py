@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from spare_demo.models.generate.passes import Passes, handed_out
+from spare_demo.models.generate.passes import Passes, plain_tensor
 
 T = TypeVar("T")
 
@@ -52,11 +52,11 @@ def clip_reads(
     def project(rows: Tensor) -> Tensor:
         """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
         weights = {name: value.float() for name, value in projector.state_dict().items()}
-        given = rows.detach().float().to(next(iter(weights.values())).device)
-        return run(lambda: torch.func.functional_call(projector, weights, (given,)))
+        inputs_of_projector = rows.detach().float().to(next(iter(weights.values())).device)
+        return run(lambda: torch.func.functional_call(projector, weights, (inputs_of_projector,)))
 
     def run(step: Callable[[], Tensor]) -> Tensor:
-        return handed_out(passes.run(step)[0])
+        return plain_tensor(passes.run(step)[0])
 
     def heads_of(block: int, rows: Tensor, layer: str, joined: bool) -> Tensor:
         """(v, t, w) normed rows -> (v, h, t, w / h) through one projection of the block."""
@@ -64,7 +64,7 @@ def clip_reads(
         heads = 1 if joined else attention.num_heads
         return getattr(attention, layer)(rows).unflatten(-1, (heads, -1)).transpose(1, 2)
 
-    def normed(block: int) -> Tensor:
+    def norm_rows(block: int) -> Tensor:
         if block not in BLOCKS:
             raise ValueError(f"Block {block} is not kept. Choose one of: {BLOCKS}.")
         return tower.encoder.layers[block].layer_norm1(inputs[block - 1])
@@ -76,7 +76,7 @@ def clip_reads(
 
     def cls_attention(block: int, joined: bool = False) -> Tensor:
         def row() -> Tensor:
-            rows = normed(block)
+            rows = norm_rows(block)
             query = heads_of(block, rows[:, :1], "q_proj", joined).float()
             keys = heads_of(block, rows, "k_proj", joined).float()
             scores = (query @ keys.mT) / keys.shape[-1] ** 0.5  # (v, h, 1, 1 + p)
@@ -85,18 +85,18 @@ def clip_reads(
         return run(row)
 
     def vision_keys(block: int) -> Tensor:
-        return run(lambda: per_token(heads_of(block, normed(block)[:, 1:], "k_proj", False)))
+        return run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], "k_proj", False)))
 
     return {
         "states": states,
         "class_states": class_states,
         "project": project,
-        "cls_attention": remembered(cls_attention),
-        "vision_keys": remembered(vision_keys),
+        "cls_attention": memoize(cls_attention),
+        "vision_keys": memoize(vision_keys),
     }
 
 
-def remembered(compute: Callable[..., T]) -> Callable[..., T]:
+def memoize(compute: Callable[..., T]) -> Callable[..., T]:
     """The function with what it gave before, per arguments; two threads do not compute twice."""
     results: dict[Any, T] = {}
     lock = threading.Lock()

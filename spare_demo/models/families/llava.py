@@ -48,10 +48,10 @@ class LlavaModel(ClipModel):
     ) -> Picture:
         """As `Model.look`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
         photo = open_picture(image)
-        fitted, grid = fit(photo, self.size, self.patch, self.aspect(aspect), self._fill)  # type: ignore[arg-type]
-        return self._see(photo, self._normalise(fitted), grid, concurrent)
+        square, grid = fit(photo, self.size, self.patch, self.aspect(aspect), self._fill)  # type: ignore[arg-type]
+        return self._see(photo, self._normalise(square), grid, concurrent)
 
-    def _normalise(self, fitted: Image.Image) -> Tensor:
+    def _normalise(self, square: Image.Image) -> Tensor:
         """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""
-        pixels = torch.from_numpy(np.array(fitted)).permute(2, 0, 1).float() / 255
+        pixels = torch.from_numpy(np.array(square)).permute(2, 0, 1).float() / 255
         return ((pixels - self._mean) / self._std)[None]

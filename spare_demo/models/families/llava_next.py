@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import torch
 from transformers.image_processing_utils import select_best_resolution
 
-from spare_demo.images.geometry import Aspect, tiled
+from spare_demo.images.geometry import Aspect, tile_grids
 from spare_demo.images.load import Source, open_picture
 from spare_demo.models.base import ModelError, Picture
 from spare_demo.models.generate.passes import ConcurrentPass
@@ -53,7 +53,7 @@ class LlavaNextModel(ClipModel):
             [[double, double]] if fixed else [list(p) for p in self._config.image_grid_pinpoints]
         )
         height, width = select_best_resolution((photo.height, photo.width), targets)
-        grid = tiled(photo.size, (width, height), self.size, self.patch, unpad=not fixed)
+        grid = tile_grids(photo.size, (width, height), self.size, self.patch, unpad=not fixed)
         pixels = self.processor.image_processor(
             photo, image_grid_pinpoints=targets, return_tensors="pt"
         ).pixel_values

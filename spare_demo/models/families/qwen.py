@@ -15,7 +15,7 @@ from torch import Tensor
 from spare_demo.images.geometry import Aspect, Grid
 from spare_demo.images.load import PictureError, Source, open_picture
 from spare_demo.models.base import ModelError, Picture, View
-from spare_demo.models.generate.passes import ConcurrentPass, handed_out
+from spare_demo.models.generate.passes import ConcurrentPass, plain_tensor
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.model import Model
 
@@ -74,12 +74,12 @@ class QwenModel(Model):
         images = self.processor.image_processor
         least = min(images.size["shortest_edge"], self.most_tokens * self._side**2)
         sizes = {"shortest_edge": least, "longest_edge": self.most_tokens * self._side**2}
-        given = images(photo, size=sizes, return_tensors="pt")
-        pixels, thw = given.pixel_values, given.image_grid_thw
+        inputs = images(photo, size=sizes, return_tensors="pt")
+        pixels, thw = inputs.pixel_values, inputs.image_grid_thw
 
         def see() -> Tensor:
-            seen = self.hf.get_image_features(pixels.to(self.device), thw.to(self.device))
-            return seen.pooler_output[0]
+            output = self.hf.get_image_features(pixels.to(self.device), thw.to(self.device))
+            return output.pooler_output[0]
 
         features, seconds = self._passes.run(see, concurrent)
         merge, patch = images.merge_size, images.patch_size
@@ -90,7 +90,7 @@ class QwenModel(Model):
             photo=photo,
             pixel_values=pixels,
             grid=grid,
-            features=handed_out(features),
+            features=plain_tensor(features),
             hidden={},
             encode_seconds=seconds,
         )

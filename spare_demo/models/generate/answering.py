@@ -15,7 +15,7 @@ from torch import Tensor
 
 from spare_demo.models.base import Answer, ModelError, View
 from spare_demo.models.generate.batch import Prompt, ShortAnswer, decode_batch
-from spare_demo.models.generate.captured import BUCKET, CapturedPrefill
+from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoding import decode
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.rows import Rows, kept_rows
@@ -81,7 +81,7 @@ class Answering(ABC):
         max_new_tokens: int = 64,
     ) -> Answer:
         """`stream`, run to its end."""
-        return _drained(self.stream(view, selection, max_new_tokens))
+        return _run_to_end(self.stream(view, selection, max_new_tokens))
 
     def score(
         self,
@@ -101,7 +101,7 @@ class Answering(ABC):
             ValueError: as `stream`.
         """
         given = tuple(token_ids)
-        return _drained(self.stream(view, selection, len(given), given=given))
+        return _run_to_end(self.stream(view, selection, len(given), given=given))
 
     def stream_together(
         self,
@@ -125,22 +125,22 @@ class Answering(ABC):
             ValueError: at once, as `stream`.
         """
         _check_length(max_new_tokens)
-        joint: dict[str, Rows] = {}
+        joinable: dict[str, Rows] = {}
         alone: dict[str, Generator[str, None, Answer]] = {}
         for label, selection in selections.items():
             if not isinstance(selection, LayerPlan):
                 rows = kept_rows(view.picture, selection)
                 compact = self._positions(view, rows) is None
                 if compact and self._within(view, rows, max(max_new_tokens, BUCKET)):
-                    joint[label] = rows
+                    joinable[label] = rows
                     continue
             alone[label] = self.stream(view, selection, max_new_tokens)
-        return self._in_step(view, joint, alone, max_new_tokens)
+        return self._in_step(view, joinable, alone, max_new_tokens)
 
     def _in_step(
         self,
         view: View,
-        joint: Mapping[str, Rows],
+        joinable: Mapping[str, Rows],
         alone: Mapping[str, Generator[str, None, Answer]],
         max_new_tokens: int,
     ) -> Generator[dict[str, str | Answer], None, None]:
@@ -149,14 +149,16 @@ class Answering(ABC):
             self.tokenizer,
             self._passes,
             view.input_ids,
-            joint,
+            joinable,
             max_new_tokens,
             self._captured,
         )
         yield from in_step(alone)
 
     def answer_many(
-        self, asked: Sequence[tuple[View, Selection | LayerPlan | None]], max_new_tokens: int = 64
+        self,
+        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
+        max_new_tokens: int = 64,
     ) -> list[ShortAnswer]:
         """What `answer` says, greedily, to each of many; far faster than one after the other.
 
@@ -164,18 +166,18 @@ class Answering(ABC):
             ValueError: as `stream`.
         """
         _check_length(max_new_tokens)
-        said: dict[int, ShortAnswer] = {}
+        replies: dict[int, ShortAnswer] = {}
         prompts: dict[int, Prompt] = {}
-        for i, (view, selection) in enumerate(asked):
+        for i, (view, selection) in enumerate(requests):
             if isinstance(selection, LayerPlan):  # layers with numbers of their own
-                said[i] = self._answer_alone(view, selection, max_new_tokens)
+                replies[i] = self._answer_alone(view, selection, max_new_tokens)
                 continue
             rows = kept_rows(view.picture, selection)
             # Rows with places of their own; or padding, in two parts, could push some out of sight.
             if self._positions(view, rows) is not None or not self._within(
                 view, rows, max_new_tokens, padded=2
             ):
-                said[i] = self._answer_alone(view, selection, max_new_tokens)
+                replies[i] = self._answer_alone(view, selection, max_new_tokens)
                 continue
             before = view.prompt.split(self.processor.image_token)[0]
             shared = (before, id(view.picture), _identity(selection))
@@ -183,11 +185,11 @@ class Answering(ABC):
         together = decode_batch(
             self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
         )
-        said |= zip(prompts, together, strict=True)
-        return [said[i] for i in range(len(asked))]
+        replies |= zip(prompts, together, strict=True)
+        return [replies[i] for i in range(len(requests))]
 
     def capture_prefill(self) -> None:
-        """From now on run prefills as CUDA graphs, one per prompt length (captured.py).
+        """From now on run prefills as CUDA graphs, one per prompt length (captured_prefill.py).
 
         Raises:
             ModelError: the model is not on a CUDA device, or on several, or has 8-bit weights.
@@ -239,7 +241,7 @@ def _identity(selection: Selection | None) -> Hashable:
     return selection.kept.numpy().tobytes()
 
 
-def _drained(pieces: Generator[str, None, Answer]) -> Answer:
+def _run_to_end(pieces: Generator[str, None, Answer]) -> Answer:
     while True:
         try:
             next(pieces)

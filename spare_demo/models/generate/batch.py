@@ -2,7 +2,7 @@
 
 For measuring, where only the words and the first token's scores count. What several prompts have
 in common, the text before the picture and the same visual tokens, is run once. Every answer is the
-one that its prompt would get alone (padded.py).
+one that its prompt would get alone (padded_cache.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.models.generate.decoding import Text, end_ids
-from spare_demo.models.generate.padded import Padded, room
+from spare_demo.models.generate.padded_cache import PaddedCache, room
 from spare_demo.models.generate.passes import Passes
 
 _POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
@@ -67,11 +67,13 @@ def decode_batch(
         int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + max_new_tokens
         for p in prompts
     ]
-    said: dict[int, ShortAnswer] = {}
+    replies: dict[int, ShortAnswer] = {}
     for part in _parts(lengths, min(_POSITIONS, room(hf))):
         with_new = [prompts[i] for i in part]
-        said |= zip(part, _Batch(hf, tokenizer, passes, with_new).run(max_new_tokens), strict=True)
-    return [said[i] for i in range(len(prompts))]
+        replies |= zip(
+            part, _Batch(hf, tokenizer, passes, with_new).run(max_new_tokens), strict=True
+        )
+    return [replies[i] for i in range(len(prompts))]
 
 
 def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
@@ -126,7 +128,7 @@ class _Batch:
             for text, logits in zip(texts, first_logits.clone(), strict=True)
         ]
 
-    def _prefill(self) -> tuple[Padded, Tensor]:
+    def _prefill(self) -> tuple[PaddedCache, Tensor]:
         """-> the filled cache, and (b, vocab) the first tokens' logits, float32, CPU."""
         parts = [self._split(prompt) for prompt in self.prompts]
         first: dict[Hashable, int] = {}
@@ -134,7 +136,7 @@ class _Batch:
         for prompt, (head, _) in zip(self.prompts, parts, strict=True):
             if first.setdefault(prompt.shared, len(heads)) == len(heads):
                 heads.append(head)
-        cache = Padded(self.hf, len(heads))
+        cache = PaddedCache(self.hf, len(heads))
         cache.forward(heads, logits=False)
         cache.take([first[p.shared] for p in self.prompts])
         return cache, cache.forward([tail for _, tail in parts]).cpu()

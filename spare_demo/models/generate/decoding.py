@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
-from spare_demo.models.generate.captured import CapturedPrefill
+from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
@@ -32,7 +32,7 @@ def decode(
     positions: Tensor | None,
     max_new_tokens: int,
     given: Sequence[int] = (),
-    captured: CapturedPrefill | None = None,
+    captured_prefill: CapturedPrefill | None = None,
     plan: LayerPlan | None = None,
 ) -> Generator[str, None, Answer]:
     """Answer one prompt, yielding the text piece by piece.
@@ -62,7 +62,7 @@ def decode(
         decoder = hf.model.language_model
         layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
     if positions is not None or layerwise is not None:
-        captured = None
+        captured_prefill = None
     static = 0  # bytes that a captured prefill keeps to itself
     cache = DynamicCache(config=hf.config) if layerwise is None else layerwise.cache
 
@@ -83,30 +83,30 @@ def decode(
         ids = input_ids.to(device)
         before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
-        if captured is not None:
+        if captured_prefill is not None:
             nonlocal cache, static
-            done = captured(embeds)
-            cache, static = done.cache, done.allocated_bytes
-            return with_likeliest(done.logits)
-        return forward(embeds, **placed(0, embeds.shape[1]))
+            prefill_result = captured_prefill(embeds)
+            cache, static = prefill_result.cache, prefill_result.allocated_bytes
+            return with_likeliest(prefill_result.logits)
+        return forward(embeds, **position_inputs(0, embeds.shape[1]))
 
-    def placed(start: int, end: int) -> dict[str, Tensor]:
+    def position_inputs(start: int, end: int) -> dict[str, Tensor]:
         """The positions of tokens start..end-1 of prompt and answer, if they are not compact."""
         if positions is None:
             return {}
-        known = positions[:, start:end]
-        if known.shape[1] == 0:  # a token of the answer
-            known = positions[:, -1:] + (end - positions.shape[1])
-        return {"position_ids": known[:, None].to(device)}
+        position_ids = positions[:, start:end]
+        if position_ids.shape[1] == 0:  # a token of the answer
+            position_ids = positions[:, -1:] + (end - positions.shape[1])
+        return {"position_ids": position_ids[:, None].to(device)}
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     decode_seconds = 0.0
     ended: Literal["end", "length"]
     log_probabilities: list[float] = []
 
-    if captured is not None:
-        ready = captured
-        passes.run(lambda: ready.prepare(prompt_tokens, embed.weight))
+    if captured_prefill is not None:
+        prefill_pass = captured_prefill
+        passes.run(lambda: prefill_pass.prepare(prompt_tokens, embed.weight))
     (logits, token), prefill_seconds = passes.run(prefill)
     first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
     kv_bytes = cache_bytes(cache)
@@ -124,7 +124,7 @@ def decode(
             ended = "end" if token in ends else "length"
             break
         step = torch.tensor([[token]], device=device)
-        at = placed(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
+        at = position_inputs(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
         (logits, token), seconds = passes.run(
             lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
         )
@@ -181,7 +181,7 @@ class Text:
         return self._send(self._decoded().rstrip("\N{REPLACEMENT CHARACTER}").rstrip())
 
     def rest(self) -> str:
-        """What was still held back; call once, at the end."""
+        """The text that was still withheld; call once, at the end."""
         return self._send(self._decoded())
 
     def _decoded(self) -> str:

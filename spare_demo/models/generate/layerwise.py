@@ -166,11 +166,11 @@ class _Shortening:
         self._index = stays.nonzero().flatten()  # rows that go on as they are
         self._at = int(stays[:text].sum())  # how many of them come before the text
         self._old, self._merge = visual, choice.merge
-        added = 0 if choice.merge is None else len(choice.merge)
+        merged_rows = 0 if choice.merge is None else len(choice.merge)
         place = stays.cumsum(0) - 1  # (T,) where each row that stays goes
-        new = torch.arange(self._at, self._at + added, device=visual.device)
+        new = torch.arange(self._at, self._at + merged_rows, device=visual.device)
         self.visual = torch.cat([place[visual[kept]], new])
-        self.text = self._at + added
+        self.text = self._at + merged_rows
 
     def states(self, hidden: Tensor) -> Tensor:
         """(1, T, d) -> (1, T', d)"""

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from spare_demo.cuda_graphs import ALONE
+from spare_demo.cuda_graphs import CAPTURE_LOCK
 from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT)
 
 
-def handed_out(tensor: Tensor) -> Tensor:
+def plain_tensor(tensor: Tensor) -> Tensor:
     """A pass's result as a plain tensor that anything can be computed with.
 
     Cloned, since inference-mode tensors refuse much.
@@ -71,7 +71,7 @@ class Passes:
         self._device = device
         self._lock = threading.Lock()
         on_cuda = device.type == "cuda"
-        self._alone: AbstractContextManager[Any] = ALONE if on_cuda else nullcontext()
+        self._alone: AbstractContextManager[Any] = CAPTURE_LOCK if on_cuda else nullcontext()
         self._second: torch.cuda.Stream | None = None
         self._closed = ""
 
@@ -97,10 +97,10 @@ class Passes:
                 raise ModelUnloadedError(self._closed)
             try:
                 synchronise(self._device)
-                started = time.perf_counter()
+                start = time.perf_counter()
                 result = step() if concurrent is None else self._both(step, concurrent)
                 synchronise(self._device)
-                return result, time.perf_counter() - started
+                return result, time.perf_counter() - start
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
@@ -117,9 +117,9 @@ class Passes:
         second.wait_stream(main)
         result = step()  # the longer one first, so that the GPU has work while the other is told
         with torch.cuda.stream(second):
-            left = concurrent()
+            tensors = concurrent()
         main.wait_stream(second)
-        for tensor in left:  # made on one stream, read on the other
+        for tensor in tensors:  # made on one stream, read on the other
             tensor.record_stream(main)
         return result
 

@@ -1,7 +1,7 @@
 """The least time a prefill could take on this device: what it must read, and what it must compute.
 
 Of the two the larger: the weights read once at the bandwidth of a copy, and the operations of a
-causal pass at the rate of a square matrix product. Both rates are measured here and now.
+causal pass at the rate of a square matrix product. Both rates are measured on this device at start.
 """
 
 from __future__ import annotations

@@ -25,20 +25,20 @@ def build_prompt(processor: Any, question: str, n: int) -> tuple[str, Tensor]:
     """
     image, tokenizer = processor.image_token, processor.tokenizer
     # A visitor who types the image token means the word, not a second picture.
-    asked = question.strip().replace(image, f"< {image.strip('<>')} >")
+    question_text = question.strip().replace(image, f"< {image.strip('<>')} >")
     if processor.chat_template:
-        content = [{"type": "image"}, {"type": "text", "text": asked}]
+        content = [{"type": "image"}, {"type": "text", "text": question_text}]
         prompt = processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
         )
     elif tokenizer.chat_template:
         prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": f"{image}\n{asked}"}],
+            [{"role": "user", "content": f"{image}\n{question_text}"}],
             add_generation_prompt=True,
             tokenize=False,
         )
     else:
-        prompt = f"USER: {image}\n{asked} ASSISTANT:"
+        prompt = f"USER: {image}\n{question_text} ASSISTANT:"
     bos = tokenizer.bos_token
     ids: Tensor = tokenizer(
         prompt.replace(image, image * n),

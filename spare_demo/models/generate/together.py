@@ -4,7 +4,7 @@ What most of a step of decoding goes to, to read the weights and to start each o
 once for all three: so the answers with all tokens and with each method's are decoded together
 (`benchmarks/decode.py` compares that with one after the other). The prefills
 stay apart, for they are what pruning changes: each is timed alone, and its own cache is measured
-before the caches become one (joined.py).
+before the caches become one (joined_cache.py).
 
 What cannot be joined is decoded a token of each in turn (`in_step`).
 """
@@ -19,10 +19,10 @@ from torch import Tensor
 from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
-from spare_demo.models.generate.captured import CapturedPrefill
+from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.decoding import Text, cache_bytes, end_ids
-from spare_demo.models.generate.joined import Joined
-from spare_demo.models.generate.padded import room
+from spare_demo.models.generate.joined_cache import JoinedCache
+from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.rows import Rows
@@ -37,7 +37,7 @@ def decode_together(
     input_ids: Tensor,
     rows: Mapping[Label, Rows],
     max_new_tokens: int,
-    captured: CapturedPrefill | None = None,
+    captured_prefill: CapturedPrefill | None = None,
 ) -> Generator[dict[Label, str | Answer], None, None]:
     """Answer one prompt with each of several sets of rows, greedily.
 
@@ -53,15 +53,15 @@ def decode_together(
         `decode_seconds` of each answer are those of the steps it took part in.
     """
     writing = {
-        label: _Answering(hf, tokenizer, input_ids, each, max_new_tokens, captured)
+        label: _Answering(hf, tokenizer, input_ids, each, max_new_tokens, captured_prefill)
         for label, each in rows.items()
     }
     weight = hf.get_input_embeddings().weight
     for label, each in writing.items():
-        if captured is not None:
-            passes.run(lambda e=each: captured.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
+        if captured_prefill is not None:
+            passes.run(lambda e=each: captured_prefill.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
         _, each.prefill_seconds = passes.run(each.prefill)
-        yield _said({label: each})
+        yield _choose_next({label: each})
     for batch, cache in _batches(
         hf, passes, {label: each for label, each in writing.items() if each.open}
     ):
@@ -70,7 +70,7 @@ def decode_together(
             logits, seconds = passes.run(lambda c=cache, t=tokens: c.step(t))  # type: ignore[misc]
             for each, each.logits in zip(batch.values(), logits, strict=True):
                 each.decode_seconds += seconds
-            yield _said(batch)
+            yield _choose_next(batch)
             still = [i for i, each in enumerate(batch.values()) if each.open]
             if 0 < len(still) < len(batch):  # who is done takes no part in the next step
                 passes.run(lambda c=cache, s=still: c.take(s))  # type: ignore[misc]
@@ -93,20 +93,20 @@ def in_step(
 
 def _batches(
     hf: Any, passes: Passes, open_: dict[Label, _Answering]
-) -> list[tuple[dict[Label, _Answering], Joined]]:
+) -> list[tuple[dict[Label, _Answering], JoinedCache]]:
     """The answers with the caches to decode them in: all as one where that fits."""
-    every = list(open_.values())
-    if not every:
+    answerings = list(open_.values())
+    if not answerings:
         return []
-    positions = sum(each.cache.get_seq_length() + each.longest for each in every)
+    positions = sum(each.cache.get_seq_length() + each.longest for each in answerings)
     alone = [{label: each} for label, each in open_.items()]
     parts = [open_] if positions <= room(hf) else alone
 
-    def join(part: dict[Label, _Answering]) -> Joined:
+    def join(part: dict[Label, _Answering]) -> JoinedCache:
         caches, more = [e.cache for e in part.values()], max(e.longest for e in part.values())
-        joined = passes.run(lambda: Joined(hf, caches, more))[0]
-        for each, taken in zip(part.values(), joined.bytes, strict=True):
-            each.allocated_bytes = each.static + taken
+        joined = passes.run(lambda: JoinedCache(hf, caches, more))[0]
+        for each, bytes_taken in zip(part.values(), joined.bytes, strict=True):
+            each.allocated_bytes = each.static + bytes_taken
             each.cache = None  # it is part of the joined one now
         return joined
 
@@ -116,8 +116,8 @@ def _batches(
         return [(part, join(part)) for part in alone]
 
 
-def _said(batch: Mapping[Label, _Answering]) -> dict[Label, str | Answer]:
-    """Every answer's next token chosen, and what there is to tell of each."""
+def _choose_next(batch: Mapping[Label, _Answering]) -> dict[Label, str | Answer]:
+    """Choose every answer's next token; the piece of text, or the whole answer at its end."""
     pieces: dict[Label, str | Answer] = {}
     for label, each in batch.items():
         piece = each.choose()
@@ -135,10 +135,10 @@ class _Answering:
         input_ids: Tensor,
         rows: Rows,
         max_new_tokens: int,
-        captured: CapturedPrefill | None,
+        captured_prefill: CapturedPrefill | None,
     ) -> None:
         self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
-        self.text, self.ends, self.captured = Text(tokenizer), end_ids(hf), captured
+        self.text, self.ends, self.captured = Text(tokenizer), end_ids(hf), captured_prefill
         self.cache: Any = DynamicCache(config=hf.config)
         self.ended: Literal["end", "length"] = "length"
         self.open = False
@@ -160,8 +160,12 @@ class _Answering:
         before, after = embed(ids[: int(there[0])]), embed(ids[int(there[-1]) + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
         if self.captured is not None:
-            ready = self.captured(embeds)
-            self.logits, self.cache, self.static = ready.logits, ready.cache, ready.allocated_bytes
+            prefill_result = self.captured(embeds)
+            self.logits, self.cache, self.static = (
+                prefill_result.logits,
+                prefill_result.cache,
+                prefill_result.allocated_bytes,
+            )
         else:
             out = self.hf(
                 inputs_embeds=embeds, past_key_values=self.cache, use_cache=True, logits_to_keep=1

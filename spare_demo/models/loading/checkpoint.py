@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoProcessor
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.families import family_of, supported
+from spare_demo.models.families import family_of, supported_classes
 from spare_demo.models.generate.passes import is_out_of_memory
 from spare_demo.models.loading.memory import TAKE_LESS, Fit, find_room
 from spare_demo.models.model import Model
@@ -64,7 +64,7 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Mode
     fit.make_room()
     try:
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
-        loaded: Any = getattr(transformers, family.hf_class).from_pretrained(
+        model_and_report: Any = getattr(transformers, family.hf_class).from_pretrained(
             source,
             dtype=dtype,
             device_map="auto" if spread else {"": fit.device},
@@ -74,7 +74,7 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Mode
         )
     except Exception as error:
         raise _refusal(label, local, "its weights", error) from error
-    hf, report = loaded
+    hf, report = model_and_report
     # Parts that accelerate could not place are left on the CPU without a word.
     places = set(map(str, getattr(hf, "hf_device_map", {}).values()))
     if spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
@@ -168,7 +168,7 @@ def _no_model(label: str) -> ModelError:
 def _unsupported(label: str, kind: str) -> ModelError:
     return ModelError(
         f"{label} holds a model of type '{kind}', which this program cannot look into. Choose a "
-        f"checkpoint of one of these classes: {supported()}."
+        f"checkpoint of one of these classes: {supported_classes()}."
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models.base import ModelError, Picture
 from spare_demo.models.families.clip_tower import CLIP_READS, INPUTS, clip_reads
-from spare_demo.models.generate.passes import ConcurrentPass, handed_out
+from spare_demo.models.generate.passes import ConcurrentPass, plain_tensor
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
@@ -51,9 +51,9 @@ class ClipModel(Model):
             further: other fields of `Picture`.
         """
         layer = self._config.vision_feature_layer
-        chosen = [layer] if isinstance(layer, int) else list(layer)
+        feature_layers = [layer] if isinstance(layer, int) else list(layer)
         tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
-        layers = {*chosen, *RELEVANCE_LAYERS, *INPUTS}
+        layers = {*feature_layers, *RELEVANCE_LAYERS, *INPUTS}
         # (n,) for each visual token its place in the v * p patches; None where they are the same.
         order = torch.tensor(grid.place) if isinstance(grid, MultiGrid) else None
         pixels = pixel_values.flatten(0, -4)
@@ -67,13 +67,13 @@ class ClipModel(Model):
             hidden = tower(
                 pixels.to(self.device, self.dtype), output_hidden_states=sorted(layers)
             ).hidden_states
-            states = torch.cat([hidden[i] for i in chosen], dim=-1)  # (v, 1 + p, w)
+            states = torch.cat([hidden[i] for i in feature_layers], dim=-1)  # (v, 1 + p, w)
             return in_order(projector(states[:, 1:])), {i: hidden[i] for i in layers}
 
         (features, hidden), seconds = self._passes.run(see, concurrent)
         # Outside the pass: plain tensors, which others may do any arithmetic with.
         hidden = {i: states.clone() for i, states in hidden.items()}
-        states = torch.cat([hidden[i] for i in chosen], dim=-1)
+        states = torch.cat([hidden[i] for i in feature_layers], dim=-1)
         reads: dict[str, Any] = {}
         classes = states[:, 0]
         if isinstance(grid, MultiGrid):
@@ -84,15 +84,15 @@ class ClipModel(Model):
             projector,
             self._passes,
             hidden,
-            handed_out(in_order(states[:, 1:])),
-            handed_out(classes),
+            plain_tensor(in_order(states[:, 1:])),
+            plain_tensor(classes),
             order,
         )
         return Picture(
             photo=photo,
             pixel_values=pixel_values,
             grid=grid,
-            features=handed_out(features),
+            features=plain_tensor(features),
             hidden={i: in_order(hidden[i][:, 1:]) for i in RELEVANCE_LAYERS},  # no class token
             encode_seconds=seconds,
             reads=reads,

@@ -54,7 +54,7 @@ def clip_vision_from_open_clip(
 
     config = _config(visual)
     proj = state.pop("proj", None)
-    converted = _rename(state, config.num_hidden_layers)
+    state_of_copy = _rename(state, config.num_hidden_layers)
     if state:
         raise ValueError(
             "This vision transformer has parts that Hugging Face's CLIP has not: "
@@ -63,7 +63,7 @@ def clip_vision_from_open_clip(
     if proj is not None:
         config.projection_dim = proj.shape[1]
     model = CLIPVisionModel(config)
-    model.load_state_dict(converted)  # strict: a name or shape that does not fit raises
+    model.load_state_dict(state_of_copy)  # strict: a name or shape that does not fit raises
     return config, model.eval()
 
 

@@ -40,19 +40,19 @@ _NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def choose(device: str = "auto") -> tuple[str, str]:
-    """What "auto" stands for on this machine.
+    """Which model "auto" means on this machine.
 
     Returns:
         a catalogue name, and a sentence that says why.
     """
-    wanted = _device(device)
-    if wanted.type != "cuda":
+    place = _device(device)
+    if place.type != "cuda":
         return (
             BUILT_IN.name,
             f"{BUILT_IN.title}: LLaVA-1.5-7B needs a CUDA GPU, and none is in use."
             + (_unusable_gpu() if device == "auto" else ""),
         )
-    free, _ = torch.cuda.mem_get_info(wanted)
+    free, _ = torch.cuda.mem_get_info(place)
     room = (
         f"the GPU has {free / 1e9:.0f} GB free and LLaVA-1.5-7B needs {GPU_BYTES_NEEDED / 1e9:.0f}"
     )
@@ -124,7 +124,7 @@ def load_model(
 
 def _closing(model: Model) -> Callable[[], None]:
     return lambda: model.close(
-        f"{model.title} made room for another model. The page opens anew when that one is loaded: "
+        f"{model.title} made room for another model. The page reopens when that one is loaded: "
         "ask again then."
     )
 

@@ -30,7 +30,7 @@ _LARGE = 1_000_000_000  # parameters; below that, single precision is no burden 
 
 @dataclass(frozen=True)
 class Fit:
-    """How a checkpoint is to be held.
+    """How a checkpoint is to be loaded.
 
     Attributes:
         device: where to.
@@ -179,7 +179,7 @@ def _container_room() -> int:
         used = int((group / "memory.current").read_text())
         # Pages of files that were read count as used, and are given back when asked for.
         lines = (group / "memory.stat").read_text().splitlines()
-        cached = sum(int(x.split()[1]) for x in lines if x.startswith("inactive_file "))
-        return int(limit) - used + cached
+        file_pages = sum(int(x.split()[1]) for x in lines if x.startswith("inactive_file "))
+        return int(limit) - used + file_pages
     except (OSError, ValueError):  # no such file, or "max"
         return 2**63

@@ -220,13 +220,13 @@ class TextTower(nn.Module):
 
 def _read_weights(path: Path, label: str) -> dict[str, Tensor]:
     """The tensors relevance needs, float32; the image transformer's are never read."""
-    wanted = ("visual.ln_post.", "visual.proj")
+    prefixes = ("visual.ln_post.", "visual.proj")
     try:
         with safe_open(path, framework="pt") as file:
             return {
                 name: file.get_tensor(name).float()
                 for name in file.keys()  # noqa: SIM118  a safetensors file is no dict
-                if name.startswith(wanted) or not name.startswith("visual.")
+                if name.startswith(prefixes) or not name.startswith("visual.")
             }
     except (OSError, SafetensorError) as error:
         raise ModelError(

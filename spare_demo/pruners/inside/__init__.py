@@ -1,4 +1,4 @@
-"""Methods inside the language model, one file each; their contract is `pruners/plan.py`."""
+"""Methods inside the language model, one file each; their contract is `base.py`."""
 
 from spare_demo.pruners.inside.dart import Dart
 from spare_demo.pruners.inside.fastv import FastV

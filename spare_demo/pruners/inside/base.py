@@ -2,7 +2,7 @@
 
 Such a method has no single token set. Its `plan` says before which layers how many visual tokens
 go on; which ones, it decides in `choose` when the language model gets there, from the states and
-the attention at that layer. `models/layerwise.py` carries a plan out.
+the attention at that layer. `models/generate/layerwise.py` carries a plan out.
 
 Budgets are average numbers of visual tokens over layers, counted as the method's paper counts them;
 what a layer really processes is in `LayerPlan.per_layer`. `depths.py` has the arithmetic that

@@ -84,12 +84,12 @@ class SparseVLM(LayerPruner):
     @property
     def deviations(self) -> str:  # type: ignore[override]
         """Where this differs from the paper or the released code, in sentences."""
-        own = "No random noise to break ties."
+        deviation = "No random noise to break ties."
         if self.version == "2.0":
-            own = "Half of the heads, where there are fewer than 28, in place of 14."
+            deviation = "Half of the heads, where there are fewer than 28, in place of 14."
         return (
             "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other "
-            f"budgets. {own} Layers are scaled to the depth of the model."
+            f"budgets. {deviation} Layers are scaled to the depth of the model."
         )
 
     @property
@@ -203,8 +203,8 @@ def raters(image: Tensor, text: Tensor) -> list[int]:
     none stands out.
     """
     relevance = (image.float() @ text.float().T).softmax(dim=1).mean(dim=0)  # (m,)
-    chosen = (relevance > relevance.mean()).nonzero().flatten().tolist()
-    return chosen or list(range(len(text)))
+    votes = (relevance > relevance.mean()).nonzero().flatten().tolist()
+    return votes or list(range(len(text)))
 
 
 def ones_rotated(cos: Tensor, sin: Tensor, rows: list[int]) -> Tensor:
@@ -213,8 +213,8 @@ def ones_rotated(cos: Tensor, sin: Tensor, rows: list[int]) -> Tensor:
     cos, sin: (T, h) rotary factors, whose halves belong together as in Llama.
     """
     cos, sin, half = cos.float(), sin.float(), cos.shape[1] // 2
-    turned = torch.cat([cos[:, :half] - sin[:, :half], cos[:, half:] + sin[:, half:]], dim=1)
-    return turned[rows] @ turned.T / math.sqrt(cos.shape[1])
+    rotated = torch.cat([cos[:, :half] - sin[:, :half], cos[:, half:] + sin[:, half:]], dim=1)
+    return rotated[rows] @ rotated.T / math.sqrt(cos.shape[1])
 
 
 def cluster(states: Tensor, count: int) -> Tensor:
@@ -234,5 +234,5 @@ def cluster(states: Tensor, count: int) -> Tensor:
     centres = largest(gap * density, count)
     member = distance[centres].argmin(dim=0)  # (s,) which centre is nearest
     member[centres] = torch.arange(count, device=states.device)
-    joined = torch.nn.functional.one_hot(member, count).T.float()  # (count, s)
-    return joined / (joined.sum(dim=1, keepdim=True) + 1e-6)
+    members = torch.nn.functional.one_hot(member, count).T.float()  # (count, s)
+    return members / (members.sum(dim=1, keepdim=True) + 1e-6)

@@ -1,6 +1,6 @@
 // The answers say for which budget they are as soon as the slider leaves it.
 'use strict';
-SPARE.on('budget', SPARE.unhurried((k) => {
+SPARE.on('budget', SPARE.throttle((k) => {
   const answers = document.querySelector('#answers .answers');
   const note = document.querySelector('#answers .stale-note');
   if (!answers || !note) return;

@@ -2,7 +2,7 @@
 'use strict';
 SPARE.cite = (element, trigger) => {
   const button = element.querySelector('.zip'), message = element.querySelector('.message-place');
-  const said = button.textContent;
+  const label = button.textContent;
 
   button.addEventListener('click', () => {
     const panels = [...element.querySelectorAll('.ticks input:checked')].map((box) => box.value);
@@ -15,7 +15,7 @@ SPARE.cite = (element, trigger) => {
   });
 
   function ready() {
-    button.textContent = said;
+    button.textContent = label;
     button.disabled = false;
   }
 

@@ -4,12 +4,12 @@ window.SPARE = (() => {
   const SENTENCES = {};  // ui/viewer.py puts them here
   const listeners = {};
 
-  function on(name, heard) {
-    (listeners[name] ??= []).push(heard);
+  function on(name, handler) {
+    (listeners[name] ??= []).push(handler);
   }
 
-  function emit(name, ...what) {
-    for (const heard of listeners[name] ?? []) heard(...what);
+  function emit(name, ...values) {
+    for (const handler of listeners[name] ?? []) handler(...values);
   }
 
   const receive = (reply) => emit('reply', JSON.parse(reply));
@@ -17,34 +17,34 @@ window.SPARE = (() => {
   // Questions to the server, one after the other, of one kind only the latest: of two replies in one
   // moment only one would arrive. One that stays without an answer does not hold up the others.
   const PATIENCE = 15000;  // milliseconds
-  const line = new Map();
-  let open = null, alarm = 0;
+  const waiting = new Map();
+  let pending = null, alarm = 0;
 
   function ask(trigger, kind, what) {
-    line.set(kind, () => trigger(kind, what));
-    next();
+    waiting.set(kind, () => trigger(kind, what));
+    sendNext();
   }
 
-  function next() {
-    if (open || !line.size) return;
-    const [[kind, send]] = line;
-    line.delete(kind);
-    open = kind;
-    alarm = setTimeout(answered, PATIENCE);
+  function sendNext() {
+    if (pending || !waiting.size) return;
+    const [[kind, send]] = waiting;
+    waiting.delete(kind);
+    pending = kind;
+    alarm = setTimeout(closeRequest, PATIENCE);
     send();
   }
 
-  function answered() {
+  function closeRequest() {
     clearTimeout(alarm);
-    open = null;
-    next();
+    pending = null;
+    sendNext();
   }
-  on('reply', ({kind}) => { if (kind === open) setTimeout(answered); });
+  on('reply', ({kind}) => { if (kind === pending) setTimeout(closeRequest); });
 
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
   // A file as wire.py makes it -> what it holds; its arrays are typed arrays on the file itself.
-  function unbundled(file) {
+  function unbundle(file) {
     const length = new DataView(file).getUint32(0, true), after = 4 + Math.ceil(length / 4) * 4;
     const head = new TextDecoder().decode(new Uint8Array(file, 4, length));
     return JSON.parse(head, (_, value) => (value?.from === undefined || !kinds[value.type] ? value
@@ -52,12 +52,12 @@ window.SPARE = (() => {
   }
 
   // {type, data} as a message has it -> a typed array; null and a typed array stay.
-  function unpack(sent) {
-    if (!sent) return null;
-    if (ArrayBuffer.isView(sent)) return sent;
-    const text = atob(sent.data), bytes = new Uint8Array(text.length);
+  function unpack(packed) {
+    if (!packed) return null;
+    if (ArrayBuffer.isView(packed)) return packed;
+    const text = atob(packed.data), bytes = new Uint8Array(text.length);
     for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-    return new kinds[sent.type](bytes.buffer);
+    return new kinds[packed.type](bytes.buffer);
   }
 
   // Three significant digits of `scale` (of the value itself without one), as render/base.py.
@@ -108,19 +108,19 @@ window.SPARE = (() => {
 
   // For words, which nobody reads 60 times a second, and which move what lies below them: at once,
   // then at most ten times a second, the last of them always.
-  function unhurried(tell) {
+  function throttle(write) {
     let timer = 0, last = null;
-    return function told(...what) {
-      last = what;
+    return function throttled(...values) {
+      last = values;
       if (timer) return;
-      tell(...what);
+      write(...values);
       last = null;
-      timer = setTimeout(() => { timer = 0; if (last) told(...last); }, 100);
+      timer = setTimeout(() => { timer = 0; if (last) throttled(...last); }, 100);
     };
   }
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-  return {on, emit, receive, ask, unbundled, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, save, unhurried, calm};
+  return {on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
+          expectedJaccard, save, throttle, calm};
 })();

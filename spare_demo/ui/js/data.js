@@ -115,7 +115,7 @@ SPARE.Comparison = class {
   }
 
   // The server's answer for a method that is not nested.
-  learn(name, k, order, sources) {
+  add(name, k, order, sources) {
     this.slots[name].sets.set(k, Uint16Array.from(order));
     this.slots[name].mixtures.set(k, this.#mixture(sources));
   }
@@ -136,7 +136,7 @@ SPARE.Comparison = class {
   // What a slot that merges made of a token at budget k; null where the server did not say.
   // A token with a row of its own (`kept`): the other parts of that row. Another: the tokens whose
   // rows it is in, and `without` the number of rows of no one token that it is in.
-  mixed(name, k, token) {
+  mergedParts(name, k, token) {
     const rows = this.slots[name].mixtures.get(k), picks = this.picks(name, k);
     if (!rows || !picks) return null;
     const holds = (parts, one) => parts.find((part) => part.token === one && part.share === 1);
@@ -145,21 +145,21 @@ SPARE.Comparison = class {
       const own = rows.find((parts) => holds(parts, token)) ?? [];
       return {kept, parts: own.filter((part) => part.token !== token), without: 0};
     }
-    const found = [];
+    const homes = [];
     let without = 0;
     for (const parts of rows) {
       const mine = parts.find((part) => part.token === token);
       if (!mine) continue;
       const home = parts.find((part) => part.share === 1 && picks.rank[part.token] >= 0);
-      if (home) found.push({token: home.token, share: mine.share}); else without++;
+      if (home) homes.push({token: home.token, share: mine.share}); else without++;
     }
-    return {kept, parts: found.sort((a, b) => b.share - a.share), without};
+    return {kept, parts: homes.sort((a, b) => b.share - a.share), without};
   }
 
   // What became of every token at budget k in a slot that merges: (n,) 0 no part in any row, 1 only
   // mixed into rows of others, 2 a row of its own, 3 one with others mixed in; and how many rows
   // there are. null where the server did not say.
-  became(name, k) {
+  mergeKinds(name, k) {
     const rows = this.slots[name].mixtures.get(k), picks = this.picks(name, k);
     if (!rows || !picks) return null;
     const kinds = new Uint8Array(this.n);
@@ -172,7 +172,7 @@ SPARE.Comparison = class {
   }
 
   // The same of methods inside the language model, once they answered.
-  learnLayers(slots) {
+  addLayers(slots) {
     for (const [name, sent] of Object.entries(slots)) {
       this.slots[name].layers.set(sent.budget, this.#perLayer(sent));
     }
@@ -201,14 +201,14 @@ SPARE.Comparison = class {
   // The merged row that a token is in, in a layer of a slot inside the language model: its place
   // from 1 and its parts [{token, share}], largest first. null where there is none, or none sent.
   mergedRow(name, k, layer, token) {
-    const rows = this.held(name, k, layer)?.mixture ?? [];
+    const rows = this.tokensIn(name, k, layer)?.mixture ?? [];
     const at = rows.findIndex((parts) => parts.some((part) => part.token === token));
     return at < 0 ? null : {place: at + 1, parts: rows[at]};
   }
 
   // The tokens a slot has in a layer at budget k: {kept (n, 0 or 1), count}, of methods inside the
   // language model also {layer, merged, others, rows}. Others have the same in all layers.
-  held(name, k, layer) {
+  tokensIn(name, k, layer) {
     if (this.slots[name].inside) {
       return this.perLayer(name, k)?.sets.findLast((set) => set.layer <= layer) ?? null;
     }
@@ -221,14 +221,14 @@ SPARE.Comparison = class {
     const picks = this.picks(name, k);
     if (!this.directions || !picks || this.slots[name].merges) return null;
     const order = this.slots[name].nested ? this.slots[name].order : picks.order;
-    const known = this.residuals[name];
-    if (known?.order === order) return known;
+    const residual = this.residuals[name];
+    if (residual?.order === order) return residual;
     return (this.residuals[name] = new SPARE.Residuals(this.directions, order));
   }
 
   // Works towards a slot's leftovers at budget k, no longer than a frame can spare; true when they
   // are there, or nothing can be worked out here.
-  prepared(name, k) {
+  isReady(name, k) {
     return this.residual(name, k)?.ahead(6, k) ?? true;
   }
 

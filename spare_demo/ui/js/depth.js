@@ -4,20 +4,20 @@ SPARE.depth = (element) => {
   const {state, escape} = SPARE;
   const box = element.querySelector('.depth');
   const slider = box.querySelector('input'), profile = box.querySelector('.profile');
-  const place = box.querySelector('.place'), told = box.querySelector('.told');
+  const place = box.querySelector('.place'), sentences = box.querySelector('.sentences');
   let shown = '';
 
   // Per slot inside the language model, what is known of it at this budget.
-  const known = () => state.data.inside.map((name) => [name, state.data.perLayer(name, state.k)]);
+  const layersBySlot = () => state.data.inside.map((name) => [name, state.data.perLayer(name, state.k)]);
 
   function draw() {
     const {data} = state;
-    box.hidden = !data?.inside.length || !known().some(([, found]) => found);
+    box.hidden = !data?.inside.length || !layersBySlot().some(([, layers]) => layers);
     if (box.hidden) return;
     const last = data.depth - 1, at = state.depth = Math.min(state.depth ?? last, last);
     slider.max = data.depth;
     slider.value = at + 1;
-    const parts = known().filter(([, found]) => found);
+    const parts = layersBySlot().filter(([, layers]) => layers);
     const counts = parts.map(([name, {counts: of}]) => `${data.slots[name].label} ${of[at]}`);
     const words = `Layer ${at + 1} of ${data.depth}: ${counts.join(' · ')} of ${data.n} tokens`;
     slider.setAttribute('aria-valuetext', words);
@@ -25,7 +25,7 @@ SPARE.depth = (element) => {
     const now = JSON.stringify([at, parts.map(([name, {counts: of}]) => [name, of])]);
     if (now === shown) return;
     shown = now;
-    told.innerHTML = parts.map(([, {sentence}]) => `<p>${escape(sentence)}</p>`).join('');
+    sentences.innerHTML = parts.map(([, {sentence}]) => `<p>${escape(sentence)}</p>`).join('');
     profile.innerHTML = data.layers().map((layer) => `<span${layer === at ? ' class="here"' : ''}>` +
       parts.map(([name, {counts: of}]) => `<i class="${name.toLowerCase()}" ` +
         `style="height:${(100 * of[layer] / data.n).toFixed(1)}%"></i>`).join('') + '</span>').join('');

@@ -7,8 +7,8 @@ SPARE.edit = (element, props, trigger) => {
   let past = [], future = [], stroke = null, picture = null;
 
   SPARE.layers.drawn.own = (data) => {
-    const drawn = SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.mark.H, state.own, count());
-    return count() ? drawn : {...drawn, sentence: 'Your set is empty. Start from one of those below, or draw on the picture.'};
+    const own = SPARE.layers.set(data, 'own', 'Your set', SPARE.colours.mark.H, state.own, count());
+    return count() ? own : {...own, sentence: 'Your set is empty. Start from one of those below, or draw on the picture.'};
   };
 
   const count = () => state.own?.reduce((sum, flag) => sum + flag, 0) ?? 0;
@@ -18,7 +18,7 @@ SPARE.edit = (element, props, trigger) => {
     message.innerHTML = sentence ? `<p class="message" role="alert">${escape(sentence)}</p>` : '';
   }
 
-  function tell() {
+  function update() {
     const n = state.data?.n ?? 0;
     $('.count').textContent = `${SPARE.tokensWord(count())} of ${n} kept`;
     $('.undo').disabled = !past.length;
@@ -36,7 +36,7 @@ SPARE.edit = (element, props, trigger) => {
     remember();
     state.own = flags;
     say();
-    tell();
+    update();
   }
 
   // The classes of the difference picture, and either method's picks.
@@ -47,10 +47,10 @@ SPARE.edit = (element, props, trigger) => {
 
   function start(kind) {
     // Of a method inside the language model, the tokens of the layer that is looked at.
-    const {data, k, depth} = state, [a, b] = ['A', 'B'].map((name) => data.held(name, k, depth ?? data.depth));
+    const {data, k, depth} = state, [a, b] = ['A', 'B'].map((name) => data.tokensIn(name, k, depth ?? data.depth));
     if (!a || !b) return say('The picks of this budget are still on their way. Try again.');
-    const chosen = starts[kind];
-    replace(Uint8Array.from({length: data.n}, (_, i) => chosen(a.kept[i], b.kept[i])));
+    const keeps = starts[kind];
+    replace(Uint8Array.from({length: data.n}, (_, i) => keeps(a.kept[i], b.kept[i])));
   }
 
   const chosen = (name) => $(`input[name="${name}"]:checked`).value;
@@ -62,13 +62,13 @@ SPARE.edit = (element, props, trigger) => {
   }
 
   function inside(from, to) {
-    const {data} = state, p = data.place(from), q = data.place(to), found = [];
+    const {data} = state, p = data.place(from), q = data.place(to), cells = [];
     for (let row = Math.min(p.row, q.row); row <= Math.max(p.row, q.row); row++) {
       for (let col = Math.min(p.col, q.col); col <= Math.max(p.col, q.col); col++) {
-        found.push(data.at(row, col));
+        cells.push(data.at(row, col));
       }
     }
-    return found.filter((token) => token >= 0);
+    return cells.filter((token) => token >= 0);
   }
 
   SPARE.on('press', (token) => {
@@ -87,7 +87,7 @@ SPARE.edit = (element, props, trigger) => {
     }
     stroke.last = token;
     say();
-    tell();
+    update();
   }
 
   function line(from, to) {  // a fast pointer skips patches
@@ -104,14 +104,14 @@ SPARE.edit = (element, props, trigger) => {
     if (!editing() || token === null) return;
     remember();
     state.own[token] = aim(token);
-    tell();
+    update();
   });
 
   function back(from, to) {
     if (!from.length) return;
     to.push(state.own);
     state.own = from.pop();
-    tell();
+    update();
   }
   $('.undo').addEventListener('click', () => back(past, future));
   $('.redo').addEventListener('click', () => back(future, past));
@@ -150,27 +150,27 @@ SPARE.edit = (element, props, trigger) => {
   // A list, {label: list}, a whole result.json, or just numbers -> the indices and, of several
   // lists, a word on which was taken; throws a sentence.
   function read(text) {
-    let found, note = '';
+    let picks, note = '';
     try {
-      found = JSON.parse(text);
+      picks = JSON.parse(text);
     } catch {
-      found = text.split(/[\s,;]+/).filter(Boolean).map(Number);
+      picks = text.split(/[\s,;]+/).filter(Boolean).map(Number);
     }
-    if (found?.selections) found = found.selections;
-    if (found && typeof found === 'object' && !Array.isArray(found)) {
-      const names = Object.keys(found);
+    if (picks?.selections) picks = picks.selections;
+    if (picks && typeof picks === 'object' && !Array.isArray(picks)) {
+      const names = Object.keys(picks);
       if (names.length > 1) note = `There are ${names.length} lists in it; “${names[0]}”, the first, was taken.`;
-      [found] = Object.values(found);
+      [picks] = Object.values(picks);
     }
-    found = found?.order ?? found;
+    picks = picks?.order ?? picks;
     const n = state.data.n;
-    if (!Array.isArray(found) || !found.length || !found.every(Number.isInteger)) {
+    if (!Array.isArray(picks) || !picks.length || !picks.every(Number.isInteger)) {
       throw new Error('These picks could not be read. Give patch indices as whole numbers, such as 3, 17, 240.');
     }
-    if (found.some((token) => token < 0 || token >= n)) {
+    if (picks.some((token) => token < 0 || token >= n)) {
       throw new Error(`This picture has ${n} visual tokens, numbered 0 to ${n - 1}. Use indices made for it.`);
     }
-    return {list: found, note};
+    return {list: picks, note};
   }
 
   function take(text) {
@@ -204,6 +204,6 @@ SPARE.edit = (element, props, trigger) => {
       past = [];
       future = [];
     }
-    tell();
+    update();
   });
 };

@@ -52,7 +52,7 @@ SPARE.layers = (() => {
   }
 
   function difference(data, k) {
-    const at = depthOf(data), held = ['A', 'B'].map((name) => data.held(name, k, at));
+    const at = depthOf(data), held = ['A', 'B'].map((name) => data.tokensIn(name, k, at));
     for (const [i, name] of ['A', 'B'].entries()) {
       if (!held[i]) return waiting(name, data.slots[name], k);
     }
@@ -135,7 +135,7 @@ SPARE.layers = (() => {
   // One layer of the language model, as render/layers.py draws it: those merged into other rows
   // with a hatch.
   function inLayer(data, k, slot) {
-    const at = depthOf(data), held = data.held(slot, k, at), {label} = data.slots[slot];
+    const at = depthOf(data), held = data.tokensIn(slot, k, at), {label} = data.slots[slot];
     if (!held) return waiting(slot, data.slots[slot], k);
     const {kept: flags, merged, count, others, rows} = held, colour = colours.mark[slot];
     const into = rows === 1 ? '1 row' : `${rows} rows`;
@@ -187,7 +187,7 @@ SPARE.layers = (() => {
     if (data.slots[slot].inside) return inLayer(data, k, slot);
     const picks = data.picks(slot, k), label = data.slots[slot].label;
     if (!picks) return waiting(slot, data.slots[slot], k);
-    const became = data.slots[slot].merges && data.became(slot, k);
+    const became = data.slots[slot].merges && data.mergeKinds(slot, k);
     if (became) return merged(data, slot, became);
     return set(data, `kept ${slot}`, label, colours.mark[slot], picks.kept, picks.count,
       data.slots[slot].merges);

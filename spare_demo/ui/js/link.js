@@ -2,16 +2,16 @@
 'use strict';
 SPARE.link = {
   make() {
-    const {data, k, layer, slot, depth} = SPARE.state, said = new URLSearchParams(data.link);
-    for (const [name, value] of Object.entries({k, show: layer, of: slot})) said.set(name, value);
-    if (data.inside.length && depth !== null) said.set('depth', depth + 1);
-    return `${location.origin}${location.pathname}?${said}`;
+    const {data, k, layer, slot, depth} = SPARE.state, query = new URLSearchParams(data.link);
+    for (const [name, value] of Object.entries({k, show: layer, of: slot})) query.set(name, value);
+    if (data.inside.length && depth !== null) query.set('depth', depth + 1);
+    return `${location.origin}${location.pathname}?${query}`;
   },
 
   // What the address of this page asks for, null where it asks for nothing.
   read() {
-    const said = Object.fromEntries(new URLSearchParams(location.search));
-    return ['a', 'b', 'k', 'q', 'scene'].some((name) => name in said) ? said : null;
+    const query = Object.fromEntries(new URLSearchParams(location.search));
+    return ['a', 'b', 'k', 'q', 'scene'].some((name) => name in query) ? query : null;
   },
 
   async copy(button) {

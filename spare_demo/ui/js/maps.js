@@ -19,7 +19,7 @@
     const {least, most, mean} = ends(values), [low, high] = range ?? [least, most];
     const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
     const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
-    const told = (value) => number(value, signed, scale);
+    const text = (value) => number(value, signed, scale);
     const side = (at) => (at < 0.08 ? ' class="low"' : at > 0.92 ? ' class="high"' : '');
     const tick = (value, text) =>
       `<i${side(share(value))} style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
@@ -33,14 +33,14 @@
         paint.fill(i, colours.levels[key - 1], 0.55);
       },
       get legend() {
-        return `<span class="bar"><b>${told(low)}</b><span style="background:` +
-          `${colours.bars.map}">${tick(mean, `mean ${told(mean)}`)}` +
-          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${told(high)}</b></span>`;
+        return `<span class="bar"><b>${text(low)}</b><span style="background:` +
+          `${colours.bars.map}">${tick(mean, `mean ${text(mean)}`)}` +
+          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${text(high)}</b></span>`;
       },
       get sentence() {
-        const ends = {least: told(least), most: told(most), mean: told(mean)};
+        const ends = {least: text(least), most: text(most), mean: text(mean)};
         return say('map', {label: label(), meaning, ...ends}) +
-          (range ? say('range', {low: told(low), high: told(high)}) : '') + (more ? more() : '');
+          (range ? say('range', {low: text(low), high: text(high)}) : '') + (more ? more() : '');
       },
     };
   }
@@ -85,8 +85,8 @@
         'left over. What its rows lose together is in the curve of the reconstruction error. Point ' +
         'at a patch to see what it was mixed into.');
     }
-    const residual = data.residual(slot, k), told = data.leftovers.get(`${slot} ${k}`);
-    const values = residual ? residual.share(k) : told;
+    const residual = data.residual(slot, k), shares = data.leftovers.get(`${slot} ${k}`);
+    const values = residual ? residual.share(k) : shares;
     if (!values) {
       return {...nothing('This needs more than was sent for so many tokens. Asking the server.'), wants: slot};
     }

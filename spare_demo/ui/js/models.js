@@ -22,13 +22,13 @@
 
   // After "Load it": look every second whether the new page is there, until it is or was refused.
   SPARE.awaitModel = async () => {
-    while (!document.querySelector('#model-told [role=alert]') && !(await reopened())) {
+    while (!document.querySelector('#model-status [role=alert]') && !(await reopened())) {
       await new Promise((wait) => setTimeout(wait, 1000));
     }
   };
 
   // Once the page is open. Other tabs notice when somebody comes back to them.
-  SPARE.tellModel = (model, title) => {
+  SPARE.announceModel = (model, title) => {
     const before = sessionStorage.getItem(KEY);
     sessionStorage.setItem(KEY, model);
     if (before && before !== model) {

@@ -13,7 +13,7 @@ SPARE.scrub = (element) => {
     if (done) input.dispatchEvent(new Event('pointerup', {bubbles: true}));
   }
 
-  function tell(value) {
+  function show(value) {
     const k = Number(value), most = Number(slider()?.max ?? state.data?.n ?? 1);
     const good = String(value).trim() !== '' && Number.isInteger(k) && k >= 1 && k <= most;
     const place = document.querySelector('#budget-message .prose, #budget-message');
@@ -57,7 +57,7 @@ SPARE.scrub = (element) => {
   }
 
   document.addEventListener('input', (event) => {
-    if (event.target.closest?.('#budget')) tell(event.target.value);
+    if (event.target.closest?.('#budget')) show(event.target.value);
   });
   // A key that let go counts as a pointer that let go; Gradio hears only the latter.
   document.addEventListener('keyup', (event) => {
@@ -88,5 +88,5 @@ SPARE.scrub = (element) => {
   SPARE.on('reply', (reply) => { if (reply.kind === 'marks') mark(reply.marks); });
   SPARE.on('data', () => document.querySelector('.enough-marks')?.replaceChildren());
   SPARE.setBudget = set;
-  SPARE.showBudget = tell;
+  SPARE.showBudget = show;
 };

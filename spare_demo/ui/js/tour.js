@@ -24,7 +24,7 @@ SPARE.tour = (() => {
   function finish(card) {
     try { localStorage.setItem(KEY, 'done'); } catch { /* a browser that keeps nothing */ }
     card.remove();
-    document.querySelector('.toured')?.classList.remove('toured');
+    document.querySelector('.tour-target')?.classList.remove('tour-target');
   }
 
   function start() {
@@ -38,8 +38,8 @@ SPARE.tour = (() => {
 
     function show() {
       const [place, title, words] = stops[at], target = document.querySelector(place);
-      document.querySelector('.toured')?.classList.remove('toured');
-      target?.classList.add('toured');
+      document.querySelector('.tour-target')?.classList.remove('tour-target');
+      target?.classList.add('tour-target');
       const top = target?.getBoundingClientRect().top;
       // What begins in view stays where it is: a first visit opens on the top of the page.
       if (top < 0 || top > innerHeight / 2) {

@@ -12,7 +12,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const grounds = new Map();  // the pictures of the last comparisons, by key
   const words = SPARE.words($('.words-of'), trigger);
   const RESTS = 100;  // milliseconds without a new picture, after which the slider rests
-  let frame = 0, asked = '', layers = null, paintedAt = 0;
+  let frame = 0, lastRequest = '', layers = null, paintedAt = 0;
 
   // The server names a file (ui/viewer.py).
   async function read() {
@@ -22,7 +22,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     try {
       const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
       if (!answer.ok) throw new Error(`${answer.status}`);
-      const sent = SPARE.unbundled(await answer.arrayBuffer());
+      const sent = SPARE.unbundle(await answer.arrayBuffer());
       if (path === props.value) SPARE.show(sent);
     } catch {
       if (path !== props.value) return;
@@ -42,9 +42,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
     }
     if (sent !== latest) return;  // another one came while the photo was read
     state.data = data;
-    if (layers && layers.of === data.of) data.learnLayers(layers.slots);  // they came before the photo was read
+    if (layers && layers.of === data.of) data.addLayers(layers.slots);  // they came before the photo was read
     state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
-    asked = '';
+    lastRequest = '';
     state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
     for (const pane of panes) {
       pane.painter.set(grounds.get(sent.key));
@@ -70,18 +70,18 @@ SPARE.viewer = (element, props, trigger, watch) => {
     frame = 0;
     const {data, k, layer, slot} = state;
     if (!data) return;
-    if (layer === 'leftover' && !data.prepared(slot, k)) return soon();
+    if (layer === 'leftover' && !data.isReady(slot, k)) return soon();
     const all = layer === 'all';
     element.firstElementChild.classList.toggle('four', all);
     panes.forEach((pane, i) => {
       pane.figure.hidden = i > 0 && !all;
       if (pane.figure.hidden) return;
-      const drawn = SPARE.layers.drawn[all ? overview[i] : layer](data, k, slot);
-      pane.show(drawn);
-      const wants = drawn.asks ?? drawn.wants;
-      if (wants && asked !== `${wants} ${k} ${layer}`) {
-        asked = `${wants} ${k} ${layer}`;
-        SPARE.ask(trigger, drawn.asks ? 'picks' : 'leftover', {slot: wants, budget: k});
+      const picture = SPARE.layers.drawn[all ? overview[i] : layer](data, k, slot);
+      pane.show(picture);
+      const wants = picture.asks ?? picture.wants;
+      if (wants && lastRequest !== `${wants} ${k} ${layer}`) {
+        lastRequest = `${wants} ${k} ${layer}`;
+        SPARE.ask(trigger, picture.asks ? 'picks' : 'leftover', {slot: wants, budget: k});
       }
     });
     mark();
@@ -101,14 +101,14 @@ SPARE.viewer = (element, props, trigger, watch) => {
   // From a cell some cells on, as far as there are any; cells without a token are stepped over.
   function walk({row, col}, down, right) {
     const {data} = state, by = [Math.sign(down), Math.sign(right)];
-    let found = data.at(row, col);
+    let target = data.at(row, col);
     for (let left = Math.abs(down + right); left > 0;) {
       [row, col] = [row + by[0], col + by[1]];
       if (row < 0 || col < 0 || row >= data.grid.rows || col >= data.grid.cols) break;
       const token = data.at(row, col);
-      if (token >= 0) { found = token; left--; }
+      if (token >= 0) { target = token; left--; }
     }
-    return found;
+    return target;
   }
 
   function moveTo(token) {
@@ -178,11 +178,11 @@ SPARE.viewer = (element, props, trigger, watch) => {
   SPARE.on('remark', mark);
   SPARE.on('budget', (k) => { state.k = k; soon(); });
   SPARE.on('reply', (reply) => {
-    if (reply.kind === 'words') words.learn(reply);
-    if (reply.kind === 'picks') state.data.learn(reply.slot, reply.budget, reply.order, reply.sources);
+    if (reply.kind === 'words') words.add(reply);
+    if (reply.kind === 'picks') state.data.add(reply.slot, reply.budget, reply.order, reply.sources);
     if (reply.kind === 'per-layer') {
       layers = reply;
-      if (state.data?.of === reply.of) state.data.learnLayers(reply.slots);
+      if (state.data?.of === reply.of) state.data.addLayers(reply.slots);
     }
     if (reply.kind === 'leftover') {
       state.data.leftovers.set(`${reply.slot} ${reply.budget}`, SPARE.unpack(reply.values));
@@ -219,17 +219,17 @@ SPARE.Pane = class {
     this.legend = figure.querySelector('.legend');
     this.words = figure.querySelector('figcaption');
     this.painter = new SPARE.Painter(this.canvas);
-    this.tellSoon = SPARE.unhurried(() => this.#tell());
+    this.writeSoon = SPARE.throttle(() => this.#write());
   }
 
   show(layer) {
     this.painter.paint(layer);
     const another = this.layer?.name !== layer.name;
     this.layer = layer;
-    if (another) this.#tell(); else this.tellSoon();
+    if (another) this.#write(); else this.writeSoon();
   }
 
-  #tell() {
+  #write() {
     const {sentence, legend} = this.layer;
     if (this.words.textContent !== sentence) {
       this.words.textContent = sentence;

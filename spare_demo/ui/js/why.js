@@ -3,7 +3,7 @@
 SPARE.why = (element, trigger) => {
   const {state, number, percent, escape} = SPARE, {depthOf} = SPARE.layers;
   const body = element.querySelector('.reasons'), choice = element.querySelector('.when');
-  let told = new Map(), asked = 0, frame = 0;
+  let serverReasons = new Map(), asked = 0, frame = 0;
 
   const step = () => choice.querySelector('input:checked').value;
 
@@ -16,7 +16,7 @@ SPARE.why = (element, trigger) => {
   }
 
   // {rank, step, factors, winner, leftover, parts} of the patch under the cursor, from here.
-  function reason(slot) {
+  function reasonFor(slot) {
     const {data, cursor, k} = state, method = data.slots[slot], picks = data.picks(slot, k);
     if (!picks) return null;
     if (method.merges) {
@@ -24,7 +24,7 @@ SPARE.why = (element, trigger) => {
       return {rank, factors: null, leftover: null, parts: null};
     }
     const residual = data.residual(slot, k);
-    if (!residual) return told.get(`${slot} ${cursor} ${k} ${step()}`) ?? null;
+    if (!residual) return serverReasons.get(`${slot} ${cursor} ${k} ${step()}`) ?? null;
     const rank = picks.rank[cursor] < 0 ? null : picks.rank[cursor] + 1;
     const at = stepOf(slot, picks, k);
     const u = residual.share(at), winner = picks.order[at];
@@ -52,9 +52,9 @@ SPARE.why = (element, trigger) => {
     .map(({token, share}) => `${name(token)} (${number(share)})`).join('; ');
 
   function mixed(slot) {
-    const {data, k, cursor} = state, found = data.mixed(slot, k, cursor);
-    if (!found) return '<p>“Merged tokens” at the end of the page draws what went into what.</p>';
-    const {kept, parts, without} = found;
+    const {data, k, cursor} = state, merge = data.mergedParts(slot, k, cursor);
+    if (!merge) return '<p>“Merged tokens” at the end of the page draws what went into what.</p>';
+    const {kept, parts, without} = merge;
     if (kept && !parts.length) return '<p>Handed on as it is: nothing was mixed in.</p>';
     if (kept) {
       return `<p>Handed on with <b>${parts.length}</b> ${parts.length === 1 ? 'other' : 'others'} mixed ` +
@@ -74,13 +74,13 @@ SPARE.why = (element, trigger) => {
 
   const greatest = (values) => values.reduce((most, value) => Math.max(most, value), 0);
 
-  function factors(slot, found) {
+  function factors(slot, reason) {
     const {data} = state, method = data.slots[slot];
-    if (!found.factors) return `<p>${escape(method.title)} is not a product of these three factors.</p>`;
-    const own = found.factors, won = found.winning;
+    if (!reason.factors) return `<p>${escape(method.title)} is not a product of these three factors.</p>`;
+    const own = reason.factors, won = reason.winning;
     const most = {magnitude: method.factors.magnitude ? greatest(method.factors.magnitude) : 1,
                   text: greatest(method.factors.text)};
-    const same = found.winner === state.cursor;
+    const same = reason.winner === state.cursor;
     const versus = (key) => (same || !won ? null : won[key]);
     return '<table class="factors"><tbody>' +
       bar('novelty', own.novelty, 1, number(own.novelty), versus('novelty')) +
@@ -88,53 +88,53 @@ SPARE.why = (element, trigger) => {
       bar('× text weight', own.text, most.text, number(own.text), versus('text')) +
       bar('= product', own.value, won ? Math.max(won.value, own.value) : own.value,
         number(own.value), versus('value')) + '</tbody></table>' +
-      `<p>At pick ${found.step + 1}. ` + (same ? 'It was picked then, with the largest product.'
-        : `Picked then: ${name(found.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
+      `<p>At pick ${reason.step + 1}. ` + (same ? 'It was picked then, with the largest product.'
+        : `Picked then: ${name(reason.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
   }
 
   // How far a patch got in a method that drops tokens between layers, and the merged row that it is
   // in at the layer looked at.
   function way(slot) {
-    const {data, k, cursor} = state, found = data.perLayer(slot, k);
-    if (!found) {
+    const {data, k, cursor} = state, layers = data.perLayer(slot, k);
+    if (!layers) {
       return k < data.slots[slot].lowest ? `<p>A budget of ${k} is out of its reach.</p>`
         : '<p>Known once it has answered at this budget.</p>';
     }
-    const out = found.sets.find((set) => !set.kept[cursor]);
+    const out = layers.sets.find((set) => !set.kept[cursor]);
     if (!out) return `<p class="rank"><b>kept</b> in all ${data.depth} layers</p>`;
-    const told = `<p class="rank"><b>left before layer ${out.layer + 1}</b> of ${data.depth}` +
+    const start = `<p class="rank"><b>left before layer ${out.layer + 1}</b> of ${data.depth}` +
       `${out.merged[cursor] ? ', merged into another row' : ''}</p>`;
-    const at = depthOf(data), held = data.held(slot, k, at);
-    if (!out.merged[cursor] || held.kept[cursor]) return told;
+    const at = depthOf(data), held = data.tokensIn(slot, k, at);
+    if (!out.merged[cursor] || held.kept[cursor]) return start;
     const row = data.mergedRow(slot, k, at, cursor);
     if (!row) {
-      return told + (held.merged[cursor] ? '' : `<p>In layer ${at + 1} that row is gone too.</p>`);
+      return start + (held.merged[cursor] ? '' : `<p>In layer ${at + 1} that row is gone too.</p>`);
     }
     const {place, parts} = row, count = parts.length;
-    return `${told}<p>In layer ${at + 1} it is in merged row ${place} of ${held.rows}, ` +
+    return `${start}<p>In layer ${at + 1} it is in merged row ${place} of ${held.rows}, ` +
       (count === 1 ? 'alone.</p>' : `made of <b>${count}</b> patches (shaded; 1 is a whole patch): ` +
         `${places(parts)}${count > 3 ? ' …' : ''}.</p>`);
   }
 
   function column(slot) {
-    const {data, k} = state, method = data.slots[slot], found = reason(slot);
+    const {data, k} = state, method = data.slots[slot], reason = reasonFor(slot);
     let inside;
     if (method.inside) {
       inside = way(slot);
-    } else if (!found) {
+    } else if (!reason) {
       inside = '<p>Asking the server …</p>';
     } else {
-      const rank = found.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
-        : `<b>rank ${found.rank}</b> of ${data.picks(slot, k).count}`;
-      inside = `<p class="rank">${rank}</p>${factors(slot, found)}`;
+      const rank = reason.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
+        : `<b>rank ${reason.rank}</b> of ${data.picks(slot, k).count}`;
+      inside = `<p class="rank">${rank}</p>${factors(slot, reason)}`;
       if (method.merges) inside += mixed(slot);
-      else if (found.rank === null && found.parts) {
-        const [first] = found.parts;
-        inside += `<p>Left over: <b>${percent(found.leftover)}</b> of it. ` + (first
-          ? `Stood in for by ${found.parts.slice(0, 3).map(({token, coefficient}) =>
+      else if (reason.rank === null && reason.parts) {
+        const [first] = reason.parts;
+        inside += `<p>Left over: <b>${percent(reason.leftover)}</b> of it. ` + (first
+          ? `Stood in for by ${reason.parts.slice(0, 3).map(({token, coefficient}) =>
               `${name(token)} (${number(coefficient, true)})`).join('; ')}.`
           : 'Nothing stands in for it.') + '</p>';
-      } else if (found.rank !== null) {
+      } else if (reason.rank !== null) {
         inside += '<p>Kept, so nothing of it is left over.</p>';
       }
     }
@@ -155,12 +155,12 @@ SPARE.why = (element, trigger) => {
         tints.push(...row.parts.map((part) => ({...part, colour})));
         continue;
       }
-      const merged = data.slots[of].merges && data.mixed(of, k, cursor);
+      const merged = data.slots[of].merges && data.mergedParts(of, k, cursor);
       if (merged && merged.kept) {
         tints.push(...merged.parts.map((part) => ({...part, colour})));
         continue;
       }
-      for (const {token, share} of (merged ? merged.parts : reason(of)?.parts ?? []).slice(0, MOST_LINES)) {
+      for (const {token, share} of (merged ? merged.parts : reasonFor(of)?.parts ?? []).slice(0, MOST_LINES)) {
         if (!merged && share < 0.05) continue;
         lines.push({from: cursor, to: token, width: Math.min(9, 1 + 8 * share), colour});
       }
@@ -172,9 +172,9 @@ SPARE.why = (element, trigger) => {
     frame = 0;
     const {data, cursor} = state;
     if (!data || cursor === null) return;
-    if (!['A', 'B'].every((slot) => data.prepared(slot, state.k))) return soon();
+    if (!['A', 'B'].every((slot) => data.isReady(slot, state.k))) return soon();
     for (const slot of ['A', 'B']) {
-      if (data.picks(slot, state.k) && !reason(slot)) ask();
+      if (data.picks(slot, state.k) && !reasonFor(slot)) ask();
     }
     const cosine = data.relevance
       ? `raw cosine <b>${number(data.relevance[cursor], true)}</b> (mean ` +
@@ -196,12 +196,12 @@ SPARE.why = (element, trigger) => {
 
   const soon = () => { if (state.cursor !== null) frame ||= requestAnimationFrame(draw); };
   for (const event of ['cursor', 'budget', 'repaint']) SPARE.on(event, soon);
-  SPARE.on('data', () => { told = new Map(); soon(); });
+  SPARE.on('data', () => { serverReasons = new Map(); soon(); });
   SPARE.on('painted', () => soon());
   SPARE.on('reply', (reply) => {
     if (reply.kind === 'why') {
-      for (const [slot, found] of Object.entries(reply.reasons)) {
-        told.set(`${slot} ${reply.patch} ${reply.budget} ${reply.step}`, found);
+      for (const [slot, reason] of Object.entries(reply.reasons)) {
+        serverReasons.set(`${slot} ${reply.patch} ${reply.budget} ${reply.step}`, reason);
       }
     }
     soon();

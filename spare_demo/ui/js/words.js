@@ -26,7 +26,7 @@ SPARE.words = (row, trigger) => {
 
   return {
     show: (wanted) => { row.hidden = !wanted || (state.data && !state.data.relevance); },
-    learn(reply) {
+    add(reply) {
       const values = SPARE.unpack(reply.values);
       let low = Infinity, high = -Infinity;
       for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }

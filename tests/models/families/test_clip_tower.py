@@ -8,7 +8,7 @@ from PIL import Image
 from transformers import CLIPVisionModel
 
 from spare_demo.models import LlavaModel, Picture
-from spare_demo.models.families.clip_tower import CLIP_READS, clip_reads, remembered
+from spare_demo.models.families.clip_tower import CLIP_READS, clip_reads, memoize
 from spare_demo.models.generate.passes import Passes
 from spare_demo.tokens import VisualTokens
 
@@ -162,6 +162,6 @@ def test_remembered_tells_arguments_apart() -> None:
         calls.append((x, twice))
         return 2 * x * (1 + twice)
 
-    recall = remembered(double)
+    recall = memoize(double)
     assert [recall(1), recall(2), recall(1), recall(1, twice=True)] == [2, 4, 2, 4]
     assert calls == [(1, False), (2, False), (1, True)]

@@ -25,7 +25,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.results.citation import cite
 from spare_demo.results.io import read_result
 from spare_demo.settings import Settings
-from spare_demo.ui.handlers import Handlers, guarded
+from spare_demo.ui.handlers import Handlers, with_refusals
 
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTION = "What colour is the circle?"
@@ -144,7 +144,7 @@ def test_a_strip_of_1_to_200_on_page_and_command_line(
     handlers = Handlers(model, Settings(budget=1, max_new_tokens=2))
     for aspect in model.aspects:
         shown: dict = {}
-        for values in guarded(handlers.ask)(
+        for values in with_refusals(handlers.ask)(
             **controls(str(picture), QUESTION, aspect=aspect, budget=1, **PAIR)
         ):
             shown |= values
@@ -169,7 +169,7 @@ def test_longer_strips_work_or_are_refused_with_the_limit(
     references.gradients(*size).save(picture)
     handlers = Handlers(model, Settings(budget=1, max_new_tokens=1))
     asked = controls(str(picture), QUESTION, aspect=model.aspect(None), budget=1, **PAIR)
-    *_, last = guarded(handlers.ask)(**asked)
+    *_, last = with_refusals(handlers.ask)(**asked)
     argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "out"), "--budget", "1"]
     argv += ["--model", str(folder), "--device", "cpu", "--methods", "divprune"]
     status = main([*argv, "--max-new-tokens", "1"])

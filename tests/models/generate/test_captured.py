@@ -8,8 +8,8 @@ from PIL import Image
 from transformers import DynamicCache
 
 from spare_demo.models import LlavaModel, ModelError
-from spare_demo.models.generate import captured
-from spare_demo.models.generate.captured import BUCKET, CapturedPrefill
+from spare_demo.models.generate import captured_prefill
+from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoding import cache_bytes
 from spare_demo.tokens import Selection
 
@@ -98,7 +98,7 @@ def test_lengths_are_made_ready_and_given_up(
         assert prefill._passes[BUCKET] is made
         prefill(embeds_of(tiny_model, BUCKET + 1))
         assert len(prefill._passes) == 2
-        monkeypatch.setattr(captured, "_KEPT_BYTES", 1)
+        monkeypatch.setattr(captured_prefill, "_KEPT_BYTES", 1)
         prefill(embeds_of(tiny_model, 7))
     assert list(prefill._passes) == [BUCKET]
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_captured_runs_as_usual(
     def refuse(self: object, pool: object, stream: object) -> None:
         raise error
 
-    monkeypatch.setattr(captured._Pass, "capture", refuse)
+    monkeypatch.setattr(captured_prefill._Pass, "capture", refuse)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 1))
     monkeypatch.setattr(torch.cuda, "Stream", lambda device: object())
     prefill = CapturedPrefill(tiny_model.hf)

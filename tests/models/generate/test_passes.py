@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from spare_demo.cuda_graphs import ALONE
+from spare_demo.cuda_graphs import CAPTURE_LOCK
 from spare_demo.models.generate.passes import Passes
 
 
@@ -40,9 +40,9 @@ def others_may_capture() -> bool:
     free: list[bool] = []
 
     def look() -> None:
-        free.append(ALONE.acquire(blocking=False))
+        free.append(CAPTURE_LOCK.acquire(blocking=False))
         if free[0]:
-            ALONE.release()
+            CAPTURE_LOCK.release()
 
     thread = threading.Thread(target=look)
     thread.start()

@@ -10,8 +10,8 @@ from PIL import Image
 from stock import answer_all
 
 from spare_demo.models import Answer, LlavaModel, View
-from spare_demo.models.generate import padded as padded_module
-from spare_demo.models.generate.joined import Joined
+from spare_demo.models.generate import padded_cache as padded_module
+from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection
@@ -86,15 +86,15 @@ def test_the_room_for_the_answers_is_told_apart(tiny_model: LlavaModel, photo: I
 def watch(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     """Of every step to come: how many answers, how long the cache is after it, and where it is."""
     steps: list[tuple[int, int, int]] = []
-    step = Joined.step
+    step = JoinedCache.step
 
-    def watched(self: Joined, tokens: Sequence[int]) -> torch.Tensor:
+    def watched(self: JoinedCache, tokens: Sequence[int]) -> torch.Tensor:
         logits = step(self, tokens)
         keys = self.cache.layers[0].keys
         steps.append((len(tokens), keys.shape[2], keys.data_ptr()))
         return logits
 
-    monkeypatch.setattr(Joined, "step", watched)
+    monkeypatch.setattr(JoinedCache, "step", watched)
     return steps
 
 
@@ -130,14 +130,14 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
     view = tiny_model.encode(photo, "What colour is the circle?")
     usual = answer(tiny_model, view, PICKS, 6)
     if full:  # more than was thought is taken
-        make = Joined.__init__
+        make = JoinedCache.__init__
 
-        def refuse(self: Joined, hf: object, caches: Sequence[object], more: int) -> None:
+        def refuse(self: JoinedCache, hf: object, caches: Sequence[object], more: int) -> None:
             if len(caches) > 1:
                 raise OutOfMemory("no room")
             make(self, hf, caches, more)
 
-        monkeypatch.setattr(Joined, "__init__", refuse)
+        monkeypatch.setattr(JoinedCache, "__init__", refuse)
     else:
         monkeypatch.setattr(padded_module, "_CACHE_BYTES", 100)
     apart = answer(tiny_model, view, PICKS, 6)

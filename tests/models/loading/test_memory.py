@@ -17,7 +17,7 @@ from PIL import Image
 from spare_demo.models import LlavaModel, ModelError, bits_of, load_model
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.families.llava_next import LlavaNextModel
-from spare_demo.models.generate.passes import OutOfMemory, Passes, handed_out, is_out_of_memory
+from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory, plain_tensor
 from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import memory as module
 from spare_demo.models.loading.memory import Fit, Weights, count_weights, suited_dtype
@@ -345,9 +345,9 @@ def test_what_apples_gpus_give_goes_to_the_cpu() -> None:
         def cpu(self) -> torch.Tensor:
             return torch.ones(1)
 
-    assert handed_out(OnMps()).device.type == "cpu"  # type: ignore[arg-type]
+    assert plain_tensor(OnMps()).device.type == "cpu"  # type: ignore[arg-type]
     tensor = torch.ones(2)
-    assert handed_out(tensor) is not tensor
+    assert plain_tensor(tensor) is not tensor
 
 
 # --- other places to load from ---

@@ -143,13 +143,13 @@ def test_of_several_views_each_patch_is_marked_where_it_lies(
     assert f"kept-fastv-from-layer-{layer}.png" in write(found, tmp_path)
     canvas, chosen = Canvas(photo, found.view.grid), [3, 40]  # of the base view, of the tiles
     pixels = np.array(layer_overlay(canvas, chosen, [], 0, 1, 3, BLUE, "FastV").image)
-    outlined = [
+    outline_entry = [
         token
         for token in range(found.view.grid.n)
         for x, y, *_ in [canvas.rectangle(token)]
         if tuple(pixels[y, x]) == BLUE
     ]
-    assert outlined == chosen
+    assert outline_entry == chosen
 
 
 def test_a_written_result_opens_again(result: Result) -> None:

@@ -1,4 +1,4 @@
-"""A prefill that is told to the GPU once per length and then replayed, with caches of fixed size.
+"""A prefill that is captured once per length and then replayed, with caches of fixed size.
 
 Run as usual, a pass over a short prompt takes as long as the host needs to launch its kernels,
 however few tokens are left: pruning then saves little. Here a prompt is padded on the right to the
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from spare_demo.cuda_graphs import captured
+from spare_demo.cuda_graphs import capture_graph
 from spare_demo.models.generate.passes import is_out_of_memory
 
 BUCKET = 64
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Prefilled:
+class Prefill:
     """What a prefill leaves.
 
     logits: (vocab,) of the token after the last.
@@ -66,20 +66,20 @@ class CapturedPrefill:
         like: (…, d), of the dtype of the embeddings to come and on their device.
         """
         with self._lock:
-            self._ready(length, like)
+            self._pass_for(length, like)
 
-    def __call__(self, embeds: Tensor) -> Prefilled:
+    def __call__(self, embeds: Tensor) -> Prefill:
         """embeds: (1, L, d), L at least 1, on the model's device and in its dtype."""
         length = embeds.shape[1]
         with self._lock:  # the buffers are everyone's
-            step = self._ready(length, embeds)
+            step = self._pass_for(length, embeds)
             logits, layers = step(embeds)
-            own = DynamicCache(config=self._hf.config)
+            cache = DynamicCache(config=self._hf.config)
             for i, (keys, values) in enumerate(layers):
-                own.update(keys[:, :, :length].clone(), values[:, :, :length].clone(), i)
-            return Prefilled(logits.clone(), own, step.bytes)
+                cache.update(keys[:, :, :length].clone(), values[:, :, :length].clone(), i)
+            return Prefill(logits.clone(), cache, step.bytes)
 
-    def _ready(self, length: int, like: Tensor) -> _Pass:
+    def _pass_for(self, length: int, like: Tensor) -> _Pass:
         padded = -(-length // BUCKET) * BUCKET
         step = self._passes.pop(padded, None) or self._new(padded, like)
         self._passes[padded] = step
@@ -88,13 +88,13 @@ class CapturedPrefill:
         return step
 
     def _new(self, padded: int, like: Tensor) -> _Pass:
-        made = _Pass(self._hf, padded, like)
+        new_pass = _Pass(self._hf, padded, like)
         if not (like.is_cuda and self._captures):
-            return made
+            return new_pass
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._stream = self._stream or torch.cuda.Stream(like.device)
         try:
-            made.capture(self._pool, self._stream)
+            new_pass.capture(self._pool, self._stream)
         except Exception as error:
             if is_out_of_memory(error):  # the next prompt finds what these held
                 self._passes.clear()
@@ -105,7 +105,7 @@ class CapturedPrefill:
             )
             self._captures = False
             return _Pass(self._hf, padded, like)
-        return made
+        return new_pass
 
 
 class _Pass:
@@ -143,7 +143,7 @@ class _Pass:
                 self._run()
         torch.cuda.current_stream(device).wait_stream(stream)
         self._layers = []  # of the warm-up, not to be kept beside the graph's
-        self._graph = captured(self._run, device, pool, stream)
+        self._graph = capture_graph(self._run, device, pool, stream)
 
     def _run(self) -> None:
         cache: Any = DynamicCache(config=self._hf.config)

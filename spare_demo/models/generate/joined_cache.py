@@ -18,7 +18,7 @@ from transformers.cache_utils import DynamicLayer
 from spare_demo.models.generate.decoding import cache_bytes
 
 
-class _Roomy(DynamicLayer):
+class _RoomyLayer(DynamicLayer):
     """Keys and values with room for those to come: a step writes its own and copies no others."""
 
     def __init__(self, parts: Sequence[Any], more: int) -> None:
@@ -55,7 +55,7 @@ class _Roomy(DynamicLayer):
         self._show(len(index))
 
 
-class Joined:
+class JoinedCache:
     """Keys and values of b answers to write on.
 
     Attributes:
@@ -73,27 +73,27 @@ class Joined:
         """
         self._hf = hf
         lengths = [cache.get_seq_length() for cache in caches]
-        taken = [cache_bytes(cache) for cache in caches]
+        bytes_taken = [cache_bytes(cache) for cache in caches]
         if len(caches) == 1:
-            self.cache, self.bytes = caches[0], taken
+            self.cache, self.bytes = caches[0], bytes_taken
         else:
             self.cache = DynamicCache(config=hf.config)
             self.cache.layers = [
-                _Roomy([cache.layers[layer] for cache in caches], more * len(caches))
+                _RoomyLayer([cache.layers[layer] for cache in caches], more * len(caches))
                 for layer in range(len(caches[0].layers))
             ]
             self.bytes = [
                 size // length * (length + more)
-                for size, length in zip(taken, lengths, strict=True)
+                for size, length in zip(bytes_taken, lengths, strict=True)
             ]
         self.places = torch.tensor(lengths).to(hf.device)
         others = ~torch.eye(len(caches), dtype=torch.bool).to(hf.device)
-        seen = torch.zeros_like(others, dtype=hf.get_input_embeddings().weight.dtype)
+        mask = torch.zeros_like(others, dtype=hf.get_input_embeddings().weight.dtype)
         # (b, b) the mask of the next positions, one of each answer.
-        self._next = seen.masked_fill_(others, -torch.inf)
+        self._next = mask.masked_fill_(others, -torch.inf)
         columns = [
-            own.expand(-1, length)
-            for own, length in zip(self._next.split(1, 1), lengths, strict=True)
+            column.expand(-1, length)
+            for column, length in zip(self._next.split(1, 1), lengths, strict=True)
         ]
         self.mask = torch.cat(columns, 1)
 

@@ -24,7 +24,7 @@ def room(hf: Any) -> int:
     return int(_CACHE_BYTES // per_position)
 
 
-class Padded:
+class PaddedCache:
     """Keys and values of b rows of a language model.
 
     Attributes:
@@ -57,9 +57,9 @@ class Padded:
         inputs = self._hf.get_input_embeddings()(ids)[:, None]
         self.mask = torch.cat([self.mask, self.mask.new_ones(len(tokens), 1)], dim=1)
         # What one position may see: transformers takes longer to make it.
-        unseen = (self.mask == 0)[:, None, None]
-        added = torch.zeros_like(unseen, dtype=inputs.dtype).masked_fill_(unseen, -torch.inf)
-        return self._run(inputs, added, self.mask.sum(1, keepdim=True) - 1)
+        hidden = (self.mask == 0)[:, None, None]
+        bias = torch.zeros_like(hidden, dtype=inputs.dtype).masked_fill_(hidden, -torch.inf)
+        return self._run(inputs, bias, self.mask.sum(1, keepdim=True) - 1)
 
     def _run(self, inputs: Tensor, mask: Tensor, places: Tensor, logits: bool = True) -> Tensor:
         out = (self._hf if logits else self._hf.model)(
