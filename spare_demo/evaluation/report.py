@@ -168,11 +168,11 @@ def about_built_in(folder: Path, parameters: int) -> str:
             *(
                 _phases(f"Then {these}, and the mean of the weights before and after", phases)
                 for these, phases in (
-                    ("this one", language_phases.FAIR_PHASES),
-                    ("these", language_phases.STIRRED_PHASES),
+                    ("this one", language_phases.HELD_OUT_PHASES),
+                    ("these", language_phases.NOISE_PHASES),
                 )
             ),
-            _phases("Last this one, queries and keys alone", language_phases.EVEN_PHASES),
+            _phases("Last this one, queries and keys alone", language_phases.BALANCE_PHASES),
         ]
     )
 

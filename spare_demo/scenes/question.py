@@ -19,7 +19,7 @@ class Question:
     things: tuple[int, ...] = ()
     anchor: int | None = None  # the thing that is named outright and has to be found first
     # Answers that no training scene can have here, for the pairs that are kept back from it.
-    kept_back: tuple[str, ...] = ()
+    excluded_answers: tuple[str, ...] = ()
 
 
 def ordered(skills: frozenset[str] | set[str]) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ def _read(scene: Scene, rng: Rng) -> Question | None:
     text = "What number is shown?" if kind == "number" else "What word is written?"
     thing = scene.things[index]
     answer, never = getattr(thing, kind), kept_back_answers(thing, kind)
-    return Question(text, answer, (OCR,), (index,), kept_back=never)
+    return Question(text, answer, (OCR,), (index,), excluded_answers=never)
 
 
 def _print_exists(scene: Scene, rng: Rng) -> Question | None:

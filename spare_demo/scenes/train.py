@@ -24,10 +24,10 @@ from spare_demo.models.loading.convert import clip_vision_from_open_clip
 from spare_demo.scenes.training import architecture, language, language_batch, tower
 from spare_demo.scenes.training.files import BuiltInFiles
 from spare_demo.scenes.training.language_phases import (
-    EVEN_PHASES,
-    FAIR_PHASES,
+    BALANCE_PHASES,
+    HELD_OUT_PHASES,
+    NOISE_PHASES,
     PHASES,
-    STIRRED_PHASES,
     Phase,
 )
 from spare_demo.scenes.training.loop import Rates, checkpointed_module, log_of, train
@@ -79,20 +79,20 @@ class Run:
     phases: tuple[Phase, ...]
     rates: Rates
     averaged: bool = False  # whether it leaves the mean of the weights before and after it
-    evened: bool = False  # whether it evens attention out and trains nothing else
+    balances: bool = False  # whether it evens attention out and trains nothing else
 
 
 LANGUAGE_RUNS = (
     Run("first", PHASES, Rates(muon=3e-3, adam=1e-3, decay=0.25)),
     # Rates fall over that share of all the steps of the decoder up to the end of the run.
-    Run("fair", FAIR_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
+    Run("fair", HELD_OUT_PHASES, Rates(muon=1.7e-3, adam=6e-4, decay=0.07), averaged=True),
     Run(
-        "stirred", STIRRED_PHASES,
+        "noisy", NOISE_PHASES,
         Rates(muon=1.5e-3, adam=5e-4, decay=0.035), averaged=True,
     ),
     Run(
-        "even", EVEN_PHASES,
-        Rates(muon=0.0, adam=5e-4, warm_up=20, decay=0.019), evened=True,
+        "even", BALANCE_PHASES,
+        Rates(muon=0.0, adam=5e-4, warm_up=20, decay=0.019), balances=True,
     ),
 )  # fmt: skip
 LANGUAGE_PHASES = tuple(phase for run in LANGUAGE_RUNS for phase in run.phases)
@@ -151,14 +151,15 @@ class Recipe:
                 continue  # shipped weights are that far
             before = {key: value.cpu().clone() for key, value in module.state_dict().items()}
             if trained:
-                if run.evened:
+                if run.balances:
                     module.attention_only()
-                if run.evened and not checkpoint.exists():
+                if run.balances and not checkpoint.exists():
                     module.begin_evening(run.phases[0], step, self.tokenizer)
                 step = train(
-                    "language", module, () if run.evened else module.matrices(), run.rates, end,
+                    "language", module,
+                    () if run.balances else module.matrices(), run.rates, end,
                     functools.partial(_language_batch, tokenizer=self.tokenizer),
-                    _of_any_step(module.evened if run.evened else module),
+                    _of_any_step(module.balance_loss if run.balances else module),
                     checkpoint, self.device, self.workers, step,
                 )  # fmt: skip
             elif checkpoint.exists():

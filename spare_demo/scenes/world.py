@@ -39,12 +39,12 @@ BACKGROUNDS = ("plain", "gradient", "noise", "stripes", "checks", "dots")
 HELD_OUT_COLOUR_SHAPE = frozenset(zip(COLOURS, SHAPES, strict=True))
 HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d in range(10))
 
-_LARGE = 40.0  # pixels from which a shape half way between two is told from both
+_LARGE = 40.0  # pixels from which a shape half way between two is distinct from both
 # Half way to a circle a shape is only softened, and is still itself.
 OUTSTANDING = [shape for shape in SHAPES if shape != "circle"]
 FAR = 90.0
 """A colour this far in RGB from one with a name, which is drawn within 25, is not like it."""
-_TOLD = 36.0  # from which a colour half way between two is told from both
+_DISTINCT = 36.0  # from which a colour half way between two is distinct from both
 
 Pairs = Literal["seen", "unseen"]
 
@@ -140,7 +140,7 @@ def place_of(thing: Thing, side: int, clear: float = 0.0) -> str | None:
     return " ".join(word for word in words if word) or "centre"
 
 
-def is_kept_back(colour: str, shape: str, number: str | None) -> bool:
+def is_held_out(colour: str, shape: str, number: str | None) -> bool:
     """Whether training never shows such a thing."""
     return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
 
@@ -149,7 +149,7 @@ def _mixes(looks: dict, other: Thing) -> bool:
     """Whether the shape of one is held out from the colour or the number of the other."""
     ours = looks["colour"], other.shape, looks["number"]
     theirs = other.colour, looks["shape"], other.number
-    return is_kept_back(*ours) or is_kept_back(*theirs)
+    return is_held_out(*ours) or is_held_out(*theirs)
 
 
 def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: float) -> dict:
@@ -174,7 +174,7 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
             number = str(rng.integers(10))
         if roll > 1 - world.word_share and font_pixels(shape, size, 3) >= world.print_pixels:
             word = str(rng.choice(WORDS))
-        if is_kept_back(colour, shape, number) == (world.pairs == "unseen"):
+        if is_held_out(colour, shape, number) == (world.pairs == "unseen"):
             named = {"colour": colour, "shape": shape, "number": number, "word": word}
             return named | {"tint": tint, "blob": blob}
 
@@ -190,7 +190,7 @@ def _nameless(
     if rng.random() < world.tint_share:
         shade = world.shade_share and rng.random() < world.shade_share
         rgb = _shade(rng) if shade else rng.integers(20, 250, 3)
-        far = _TOLD if shade else FAR
+        far = _DISTINCT if shade else FAR
         if all(np.linalg.norm(rgb - other) > far for other in COLOURS.values()):
             tint = (int(rgb[0]), int(rgb[1]), int(rgb[2]))
     elif rng.random() < world.blob_share:

@@ -354,8 +354,8 @@ def test_what_is_kept_back_would_make_a_pair_that_training_never_shows(pairs) ->
         rng = rng_of("train", seed)
         scene = sample_scene(World(pairs=pairs), rng)
         for question in ask(scene, rng, 8):
-            assert question.answer not in question.kept_back
-            for other in question.kept_back:
+            assert question.answer not in question.excluded_answers
+            for other in question.excluded_answers:
                 (index,), kind = question.things, kinds[other]
                 assert kinds[question.answer] == kind
                 changed = {kind: other}
@@ -367,5 +367,5 @@ def test_what_is_kept_back_would_make_a_pair_that_training_never_shows(pairs) ->
             if pairs == "seen" and kinds.get(question.answer) == "colour":
                 shape = scene.things[question.things[0]].shape
                 never = {c for c, s in HELD_OUT_COLOUR_SHAPE if s == shape}
-                assert set(question.kept_back) == never
+                assert set(question.excluded_answers) == never
     assert len(found) == 3 and min(found.values()) > 20

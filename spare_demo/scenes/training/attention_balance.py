@@ -1,4 +1,4 @@
-"""Evening out: what a question names is kept from speaking for or against what it does not name.
+"""Balanced attention: a named property must not count for or against one that is not named.
 
 Where attention looks for red it also scores circles lower: in training nothing red is a circle, and
 what never meets is laid opposite one another in a head's few dimensions. So red circles are looked
@@ -24,7 +24,7 @@ from spare_demo.scenes.training.patches import CLASSES
 from spare_demo.scenes.world import COLOURS, SHAPES
 
 LAYERS = (1, 2)
-"""The decoder's layers that are evened out: those that look for what is named."""
+"""The decoder's layers whose attention is balanced: those that look for what is named."""
 VALUES = (*COLOURS, *SHAPES, *map(str, range(10)))
 _KINDS = (len(COLOURS), len(SHAPES), 10)
 _PLACES = torch.arange(0, GRID * GRID, GRID)  # of the patches at which scores are compared
@@ -137,7 +137,7 @@ class Measure:
         return words, self.reads.solved(_ELSEWHERE * self.word_reads.spread())
 
 
-class Even(nn.Module):
+class AttentionBalance(nn.Module):
     """Holds what was measured and the scores aimed at, (layers, places, heads, 26, 26)."""
 
     words: Tensor

@@ -13,7 +13,7 @@ from typing import Any
 
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.training.architecture import LANGUAGE, PATCH, SIDE, VISION
-from spare_demo.scenes.training.language_phases import EVEN_PHASES, FAIR_PHASES, STIRRED_PHASES
+from spare_demo.scenes.training.language_phases import BALANCE_PHASES, HELD_OUT_PHASES, NOISE_PHASES
 from spare_demo.scenes.training.tower import PHASES
 from spare_demo.table import markdown_table
 
@@ -54,14 +54,14 @@ holds many twins, alike in both; towards its end training shows more twins than 
 In the decoder's last {late} steps nothing is asked that would be answered better by who knows which
 pairs are kept back: no "How many squares are there?" where something is orange. There, colours half
 way between two are seen as well, and shapes drawn about so. After {fair} of these steps the mean of
-the weights before and after them was taken. In the next {stirred}, what the tower says of each
+the weights before and after them was taken. In the next {noisy}, what the tower says of each
 thing is moved at random along the differences between shapes where colours or numbers are looked
 for, and in some pictures along those between colours where shapes are: else black arrows, which
 training never shows, are looked past where something black is looked for. Once more the mean of the
 weights before and after was taken.
 
 In the last {even} steps only queries and keys of the decoder's attention are trained, after the
-first of its layers, and evened out
+first of its layers, and balanced
 (`spare_demo/scenes/training/attention_balance.py`). Where it looks for black, things
 that are black have to be told from others, but their shape may not count for or against them: the
 scores of colours and numbers with shapes, in the two layers that look for what is named, are drawn
@@ -79,8 +79,8 @@ the first 12100 no other loss on patches than their places, the first 12570 none
 The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
 the decoder was trained on the finished CLIP, before that on earlier states of it.
 The {fair} fair steps were drawn with other random numbers and other rates than the recipe has. In
-the {stirred} after them the rates were changed three times, and so was what is stirred: for some
-220 of the first 890, shapes in three pictures of five; for the first 560, what is stirred was asked
+the {noisy} after them the rates were changed three times, and so was what gets noise: for some
+220 of the first 890, shapes in three pictures of five; for the first 560, what gets noise was asked
 about as it is measured, not as it is practised. Before them, the heads that are thrown away were
 fitted anew. The last {even} were run by a script of the same sums, before they became part of the
 recipe: drawn with other random numbers, the rate falling by the clock instead of by the step, the
@@ -127,14 +127,14 @@ def card(summary: dict[str, Any], steps: dict[str, int]) -> str:
             label = f"{name} (all)" if kind == "skills" else name
             parts.append([label, *(figure for pair in found for figure in pair)])
     captions = PHASES[-1]
-    runs = FAIR_PHASES, STIRRED_PHASES, EVEN_PHASES
-    fair, stirred, even = (sum(phase.steps for phase in run) for run in runs)
+    runs = HELD_OUT_PHASES, NOISE_PHASES, BALANCE_PHASES
+    fair, noisy, even = (sum(phase.steps for phase in run) for run in runs)
     return _CARD.format(
         side=SIDE, patch=PATCH, tokens=(SIDE // PATCH) ** 2,
         width=VISION["width"], layers=VISION["layers"],
         hidden=LANGUAGE["hidden_size"], decoder=LANGUAGE["num_hidden_layers"],
         captions=captions.steps, batch=captions.batch, **steps,
-        fair=fair, stirred=stirred, even=even, late=fair + stirred + even,
+        fair=fair, noisy=noisy, even=even, late=fair + noisy + even,
         revision=summary["settings"]["model"]["revision"],
         overall=markdown_table(overall[0], overall[1:]), parts=markdown_table(parts[0], parts[1:]),
         questions=first["questions"], sets=" ".join(sets),

@@ -1,4 +1,4 @@
-"""Stirring: what the tower says of things is moved along the differences between shapes or colours.
+"""Noise on vision features along colour and shape directions, for training.
 
 In training a colour or a number is never found on the shapes that are kept back from it. A decoder
 that looks for black learns to look past what lies where arrows lie: nothing that it is asked speaks
@@ -16,25 +16,25 @@ from spare_demo.scenes.training.patches import thing_at_each_patch
 from spare_demo.scenes.training.references import Rng
 from spare_demo.scenes.world import COLOURS, SHAPES, Scene
 
-_WAYS = {"colour": len(COLOURS), "shape": len(SHAPES)}  # what can be stirred
+_WAYS = {"colour": len(COLOURS), "shape": len(SHAPES)}  # what can get noise
 _SPREAD = 1.6  # of how far along each, in its own distance from the mean of all of its kind
 _LOOKS = 16  # batches over which that distance is averaged
 
 
-def amounts(scene: Scene, rng: Rng, stirred: str | None) -> np.ndarray:
+def amounts(scene: Scene, rng: Rng, noisy: str | None) -> np.ndarray:
     """(cells², 16) float32: how far each patch is moved along each colour, then each shape.
 
-    It is the same all over a thing, and 0 for what is not ``stirred`` and where nothing lies.
+    It is the same all over a thing, and 0 for what is not ``noisy`` and where nothing lies.
     """
     moves = np.zeros((1 + len(scene.things), sum(_WAYS.values())), np.float32)
-    if stirred:
-        start = _WAYS["colour"] if stirred == "shape" else 0
-        size = (len(scene.things), _WAYS[stirred])
+    if noisy:
+        start = _WAYS["colour"] if noisy == "shape" else 0
+        size = (len(scene.things), _WAYS[noisy])
         moves[1:, start : start + size[1]] = rng.normal(0, _SPREAD, size)
     return moves[thing_at_each_patch(scene).reshape(-1)]
 
 
-class Stir(nn.Module):
+class FeatureNoise(nn.Module):
     """Knows how far the tower's states of each colour and shape lie from those of all, from what it
     is shown while in training mode. ``width`` is that of the states.
     """

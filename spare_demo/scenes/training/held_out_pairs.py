@@ -20,7 +20,7 @@ from spare_demo.scenes.world import (
     SHAPES,
     Scene,
     Thing,
-    is_kept_back,
+    is_held_out,
 )
 
 
@@ -70,9 +70,9 @@ def named_in(text: str) -> tuple[set[str], set[str], set[str]]:
 
 def _speaks_against(thing: Thing, colours: set[str], shapes: set[str], numbers: set[str]) -> bool:
     return (
-        any(is_kept_back(thing.colour, shape, thing.number) for shape in shapes)
-        or any(is_kept_back(colour, thing.shape, None) for colour in colours)
-        or any(is_kept_back("", thing.shape, number) for number in numbers)
+        any(is_held_out(thing.colour, shape, thing.number) for shape in shapes)
+        or any(is_held_out(colour, thing.shape, None) for colour in colours)
+        or any(is_held_out("", thing.shape, number) for number in numbers)
         or any(thing.tint is not None and _alike(thing.tint, colour) for colour in colours)
     )
 

@@ -16,9 +16,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
-from spare_demo.scenes.training import architecture, packed, patches
-from spare_demo.scenes.training import attention_balance as even
-from spare_demo.scenes.training import feature_noise as stir
+from spare_demo.scenes.training import (
+    architecture,
+    attention_balance,
+    feature_noise,
+    packed,
+    patches,
+)
 from spare_demo.scenes.training.architecture import GRID
 from spare_demo.scenes.training.language_batch import IGNORED, batch, in_blocks
 from spare_demo.scenes.training.language_phases import Phase
@@ -28,7 +32,7 @@ _PATCH_LAYER = 2  # where the decoder's tokens of patches are asked what lies th
 PATCH_WEIGHT = 0.5
 ANCHOR_WEIGHT = 0.5
 _ANCHOR_LAYER = 3  # and a question's last token where the thing lies that it names
-_MEASURED = 32  # batches, nothing stirred, on which it is measured what is to be evened out
+_MEASURED = 32  # batches, no noise, on which it is measured what is to be balanced
 EVEN_WEIGHT = 0.1
 
 
@@ -51,9 +55,11 @@ class LanguageTraining(nn.Module):
         # What the tower tells apart has to be told apart by the same lines after the projector: a
         # crooked one serves what training shows and scrambles what it does not.
         self.back = nn.Linear(architecture.LANGUAGE["hidden_size"], architecture.VISION["width"])
-        self.stir = stir.Stir(architecture.VISION["width"])
+        self.noise = feature_noise.FeatureNoise(architecture.VISION["width"])
         sizes = architecture.LANGUAGE
-        self.even = even.Even(sizes["hidden_size"], sizes["num_attention_heads"])
+        self.balance = attention_balance.AttentionBalance(
+            sizes["hidden_size"], sizes["num_attention_heads"]
+        )
         self.prefix = tokenizer.encode("USER: ", add_special_tokens=True)
 
     def matrices(self) -> Iterator[nn.Parameter]:
@@ -80,30 +86,33 @@ class LanguageTraining(nn.Module):
         }
         return loss + bent + PATCH_WEIGHT * patch_loss + ANCHOR_WEIGHT * lost, metrics
 
-    def evened(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
-        """The loss of the run that evens out (even.py), in place of `forward`'s."""
+    def balance_loss(self, data: dict[str, Tensor]) -> tuple[Tensor, dict[str, float]]:
+        """The loss of the run that balances (attention_balance.py), in place of `forward`'s."""
         data = in_blocks(data)
         loss, right = self._answers(self._run(data), data)
         with torch.autocast(data["ids"].device.type, enabled=False):
-            uneven = self.even(self.llava.model.language_model)
+            uneven = self.balance(self.llava.model.language_model)
         return loss + EVEN_WEIGHT * uneven, {"right": right, "uneven": uneven.item()}
 
     @torch.no_grad()
     def begin_evening(self, phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> None:
-        """Measures what is uneven on batches as from ``step`` on, nothing stirred."""
-        measures = [even.Measure(self.even.words.shape[-1]) for _ in even.LAYERS]
-        still, device = replace(phase, stirred=(None,)), self.even.goals.device
+        """Measures what is uneven on batches as from ``step`` on, no noise."""
+        measures = [
+            attention_balance.Measure(self.balance.words.shape[-1])
+            for _ in attention_balance.LAYERS
+        ]
+        still, device = replace(phase, noisy=(None,)), self.balance.goals.device
         for seen in range(step, step + _MEASURED):
             drawn = batch(still, seen, tokenizer)
             data = in_blocks({key: value.to(device) for key, value in drawn.items()})
             ran, asked = self._run(data), data["labels"] != IGNORED
             last = asked & ~asked.roll(1, 1)
-            named, there = even.named_so_far(data, tokenizer), data["owner"] >= 0
-            for layer, measure in zip(even.LAYERS, measures, strict=True):
+            named, there = attention_balance.named_so_far(data, tokenizer), data["owner"] >= 0
+            for layer, measure in zip(attention_balance.LAYERS, measures, strict=True):
                 norm = self.llava.model.language_model.layers[layer].input_layernorm
                 measure.look(norm(ran.patches[layer]).flatten(0, 1), data["targets"].flatten(0, 1))
                 measure.listen(norm(ran.tokens[layer])[there], named[there], last[there])
-        self.even.begin(self.llava.model.language_model, measures)
+        self.balance.begin(self.llava.model.language_model, measures)
 
     def attention_only(self) -> None:
         """Lets nothing be trained but queries and keys of the decoder's layers after the first."""
@@ -118,7 +127,7 @@ class LanguageTraining(nn.Module):
             states, _ = vision_states(
                 self._visual[0].to(device), normalise(data["pixels"]), data["windows"]
             )
-            states = self.stir(states[:, 1:], data["targets"], data["moves"])
+            states = self.noise(states[:, 1:], data["targets"], data["moves"])
         seen = model.multi_modal_projector(states)
         embed = self.llava.get_input_embeddings()
         prefix = embed(torch.tensor(self.prefix, device=device)).expand(len(seen), -1, -1)
@@ -146,7 +155,7 @@ class LanguageTraining(nn.Module):
         """The loss of the answers, and the share of questions answered rightly."""
         asked = data["labels"] != IGNORED
         logits = self.llava.lm_head(ran.tokens[-1][asked]).float()
-        logits = _without(logits, data["kept_back"][asked])
+        logits = _without(logits, data["excluded_answers"][asked])
         labels = data["labels"][asked]
         right = _share_right(logits.argmax(-1) == labels, asked, data["owner"])
         return F.cross_entropy(logits, labels), right

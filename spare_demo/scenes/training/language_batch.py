@@ -17,8 +17,7 @@ from transformers import PreTrainedTokenizerFast
 
 from spare_demo.scenes import draw, questions
 from spare_demo.scenes.question import Question
-from spare_demo.scenes.training import feature_noise as stir
-from spare_demo.scenes.training import packed, patches
+from spare_demo.scenes.training import feature_noise, packed, patches
 from spare_demo.scenes.training.architecture import GRID, PATCH, SIDE
 from spare_demo.scenes.training.held_out_pairs import speaks_against_pairs, to_stir
 from spare_demo.scenes.training.language_phases import Phase
@@ -28,11 +27,12 @@ from spare_demo.scenes.world import Scene, rng_of, sample_scene
 IGNORED = -100
 """The label of a token after which nothing is to be learnt."""
 
-_MOST_KEPT_BACK = 3  # a shape has a colour and one or two numbers that it is never seen with
-_NOTHING = (-1,) * _MOST_KEPT_BACK
+_MOST_EXCLUDED = 3  # a shape has a colour and one or two numbers that it is never seen with
+_NOTHING = (-1,) * _MOST_EXCLUDED
 # What padding holds; nobody's question is number -1.
 _FILL: dict[str, Any] = {
-    "ids": 0, "labels": IGNORED, "places": 0, "owner": -1, "anchors": -1, "kept_back": _NOTHING,
+    "ids": 0, "labels": IGNORED, "places": 0, "owner": -1, "anchors": -1,
+    "excluded_answers": _NOTHING,
 }  # fmt: skip
 
 
@@ -54,25 +54,26 @@ def _sequence(asked: list[Question], centres: list[int], tokenizer: Any) -> dict
         rows["places"] += range(len(ids))
         rows["owner"] += [index] * len(ids)
         rows["anchors"] += [-1] * len(ids)
-        rows["kept_back"] += [_NOTHING] * len(ids)
+        rows["excluded_answers"] += [_NOTHING] * len(ids)
         last = len(prompt) - 1 - len(ids)
         if question.anchor is not None:
             rows["anchors"][last] = centres[question.anchor]
         firsts = [
-            tokenizer.encode(f" {a}", add_special_tokens=False)[0] for a in question.kept_back
+            tokenizer.encode(f" {a}", add_special_tokens=False)[0]
+            for a in question.excluded_answers
         ]
-        rows["kept_back"][last] = (*firsts, *_NOTHING)[:_MOST_KEPT_BACK]
+        rows["excluded_answers"][last] = (*firsts, *_NOTHING)[:_MOST_EXCLUDED]
     return rows
 
 
-def _unasked(phase: Phase, scene: Scene, stirred: str | None) -> Callable[[str], bool] | None:
-    """Which questions a phase does not ask about a scene in which something is stirred."""
+def _unasked(phase: Phase, scene: Scene, noisy: str | None) -> Callable[[str], bool] | None:
+    """Which questions a phase does not ask about a scene in which something gets noise."""
     if not phase.fair:
         return None
 
     def no(text: str) -> bool:
         where = to_stir(text)
-        elsewhere = stirred != (where if where in phase.stirred else None)
+        elsewhere = noisy != (where if where in phase.noisy else None)
         return elsewhere or speaks_against_pairs(text, scene)
 
     return no
@@ -84,19 +85,19 @@ def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[s
     world = replace(phase.world, side=phase.cells * PATCH)
     for index in range(phase.batch):
         rng = rng_of("train", 10**9 + step * 1000 + index)
-        stirred = phase.stirred[index % len(phase.stirred)]
+        noisy = phase.noisy[index % len(phase.noisy)]
         scene = sample_scene(world, rng)
         pictures.append(np.asarray(draw.draw(scene)))
         row, column = random_corner(phase.cells, rng)
         windows.append(window_at((row, column), phase.cells))
         # Places are those in the whole picture: that is what the tower says of a window's patches.
         whole = scene.inside(SIDE, column * PATCH, row * PATCH)
-        unasked = _unasked(phase, whole, stirred)
+        unasked = _unasked(phase, whole, noisy)
         asked = questions.ask(whole, rng, phase.questions, True, unasked)
         centres = [int(t.y // PATCH) * GRID + int(t.x // PATCH) for t in whole.things]
         rows.append(_sequence(asked, centres, tokenizer))
-        targets.append(patches.patch_targets(scene, stirred))
-        moves.append(stir.amounts(scene, rng, stirred))
+        targets.append(patches.patch_targets(scene, noisy))
+        moves.append(feature_noise.amounts(scene, rng, noisy))
     longest = max(len(row["ids"]) for row in rows)
     data = {
         key: torch.tensor([row[key] + [value] * (longest - len(row[key])) for row in rows])

@@ -20,9 +20,9 @@ class Phase:
     questions: int
     world: World
     fair: bool = False  # whether nothing is asked that speaks against the pairs kept back
-    # What is stirred (stir.py) in one picture after the other, over and over. What has nothing to
-    # do with it is asked there only, and all else where nothing is stirred.
-    stirred: tuple[str | None, ...] = (None,)
+    # What gets noise (feature_noise.py) in one picture after the other, over and over. What has
+    # nothing to do with it is asked there only, and all else where there is no noise.
+    noisy: tuple[str | None, ...] = (None,)
 
 
 WINDOW = 12
@@ -51,10 +51,10 @@ PHASES = (
     Phase("pictures, on patches", 1000, 16, GRID, 24, World(**_STRANGE, twin_share=0.2)),
 )
 
-# Then nothing is asked that speaks against the pairs that training keeps back (kept_back.py), in
-# scenes made for it. The mean of the weights before and after it is what is shipped: it reads such
-# pairs as well as those after it, and all else as well as those before.
-FAIR_PHASES = (
+# Then nothing is asked that speaks against the pairs that training keeps back
+# (held_out_pairs.py), in scenes made for it. The mean of the weights before and after it is what is
+# shipped: it reads such pairs as well as those after it, and all else as well as those before.
+HELD_OUT_PHASES = (
     Phase(
         "pictures, fair, of loose shapes", 1100, 16, GRID, 24,
         World(
@@ -66,17 +66,19 @@ FAIR_PHASES = (
 )  # fmt: skip
 
 # Last, what is looked for by colour or number has any shape, and at first any colour where it is
-# looked for by its shape (stir.py). The mean is taken once more.
-STIRRED_PHASES = (
+# looked for by its shape (feature_noise.py). The mean is taken once more.
+NOISE_PHASES = (
     replace(
-        FAIR_PHASES[0], name="pictures, shapes or colours stirred",
-        steps=890, batch=15, stirred=("shape", "colour", None),
+        HELD_OUT_PHASES[0], name="pictures, noise on shapes or colours",
+        steps=890, batch=15, noisy=("shape", "colour", None),
     ),
     replace(
-        FAIR_PHASES[0], name="pictures, shapes stirred in half",
-        steps=290, stirred=("shape", None),
+        HELD_OUT_PHASES[0], name="pictures, noise on shapes in half",
+        steps=290, noisy=("shape", None),
     ),
 )  # fmt: skip
 
-# After that nothing is trained but queries and keys, to be evened out (even.py).
-EVEN_PHASES = (replace(STIRRED_PHASES[-1], name="pictures, evened out", steps=370, batch=14),)
+# After that nothing is trained but queries and keys, to be balanced (attention_balance.py).
+BALANCE_PHASES = (
+    replace(NOISE_PHASES[-1], name="pictures, attention balanced", steps=370, batch=14),
+)

@@ -9,12 +9,11 @@ import torch
 from transformers import LlamaConfig, LlamaModel
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
-from spare_demo.scenes.training import attention_balance as even
-from spare_demo.scenes.training import patches
+from spare_demo.scenes.training import attention_balance, patches
 from spare_demo.scenes.world import Scene, Thing
 
 WIDTH, HEADS = 96, 3
-NUMBER = {value: at for at, value in enumerate(even.VALUES)}
+NUMBER = {value: at for at, value in enumerate(attention_balance.VALUES)}
 
 
 @pytest.fixture
@@ -40,7 +39,9 @@ def lines() -> tuple[torch.Tensor, torch.Tensor]:
     return 4 * vectors[:26], 4 * vectors[26:]
 
 
-def shown(lines: tuple[torch.Tensor, torch.Tensor], noise: float = 0.1) -> even.Measure:
+def shown(
+    lines: tuple[torch.Tensor, torch.Tensor], noise: float = 0.1
+) -> attention_balance.Measure:
     """A measure that has seen things of every colour, shape and number, and heard every word."""
     rng = torch.Generator().manual_seed(2)
     things, words = lines
@@ -50,8 +51,8 @@ def shown(lines: tuple[torch.Tensor, torch.Tensor], noise: float = 0.1) -> even.
     targets[:2000, 2] = torch.randint(0, 20, (2000,), generator=rng)
     targets[:50, 0] = patches._NAMELESS
     ground = torch.randn(WIDTH, generator=rng)
-    states = ground + even.values_of(targets) @ things
-    measure = even.Measure(WIDTH)
+    states = ground + attention_balance.values_of(targets) @ things
+    measure = attention_balance.Measure(WIDTH)
     measure.look(states + noise * torch.randn(states.shape, generator=rng), targets)
     named = torch.rand(2000, 26, generator=rng) < 0.05
     last = torch.arange(2000) % 4 == 0
@@ -62,7 +63,13 @@ def shown(lines: tuple[torch.Tensor, torch.Tensor], noise: float = 0.1) -> even.
 
 def test_what_a_question_names() -> None:
     def names(text: str) -> set[str]:
-        return {v for v, there in zip(even.VALUES, even.named_values(text), strict=True) if there}
+        return {
+            v
+            for v, there in zip(
+                attention_balance.VALUES, attention_balance.named_values(text), strict=True
+            )
+            if there
+        }
 
     assert names("How many red squares are above row 7?") == {"red", "square"}
     assert names("Where is the cross with the number 7?") == {"cross", "7"}
@@ -76,13 +83,13 @@ def test_what_lies_at_a_patch() -> None:
         Thing("", "cross", 250, 100, 60, word="CAT", tint=(1, 2, 3)),
     )
     targets = torch.from_numpy(patches.patch_targets(Scene(336, "plain", 0, things)))
-    found = {tuple(row.nonzero()[:, 0].tolist()) for row in even.values_of(targets)}
+    found = {tuple(row.nonzero()[:, 0].tolist()) for row in attention_balance.values_of(targets)}
     star = NUMBER["red"], NUMBER["star"], NUMBER["0"]
     assert found == {(), star, (NUMBER["cross"],)}
 
 
 def test_scores_of_a_shape_with_colours_and_numbers_are_not_held() -> None:
-    held = even.held()
+    held = attention_balance.held()
     assert torch.equal(held, held.T)
     for one, other, stays in (
         ("red", "blue", True), ("star", "cross", True), ("3", "4", True), ("red", "3", True),
@@ -95,7 +102,7 @@ def test_least_squares_bit_by_bit() -> None:
     rng = torch.Generator().manual_seed(0)
     x, y = (torch.randn(400, n, generator=rng).double() for n in (7, 3))
     weight = torch.rand(400, generator=rng).double()
-    fit = even._Fit(7, 3)
+    fit = attention_balance._Fit(7, 3)
     for part in torch.arange(400).split(150):
         fit.add(x[part], y[part], weight[part])
     root = weight.sqrt()[:, None]
@@ -140,12 +147,12 @@ def test_it_changes_the_scores_it_should_and_holds_the_others(
     decoder: LlamaModel, lines: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     before = copy.deepcopy(decoder)
-    evened = even.Even(WIDTH, HEADS)
-    evened.begin(decoder, [shown(lines) for _ in even.LAYERS])
+    balance = attention_balance.AttentionBalance(WIDTH, HEADS)
+    balance.begin(decoder, [shown(lines) for _ in attention_balance.LAYERS])
     things, words = lines
     things = torch.cat([kind - kind.mean(0) for kind in things.split([8, 8, 10])])
-    held = even.held()
-    for layer in even.LAYERS:
+    held = attention_balance.held()
+    for layer in attention_balance.LAYERS:
         old, new = (
             attention_scores(model, layer, words, things, 24 * 5) for model in (before, decoder)
         )
@@ -155,7 +162,9 @@ def test_it_changes_the_scores_it_should_and_holds_the_others(
     same = before.state_dict()
     changed = {name for name, value in decoder.state_dict().items() if (value != same[name]).any()}
     assert changed == {
-        f"layers.{layer}.self_attn.{part}_proj.weight" for layer in even.LAYERS for part in "qk"
+        f"layers.{layer}.self_attn.{part}_proj.weight"
+        for layer in attention_balance.LAYERS
+        for part in "qk"
     }
 
 
@@ -163,17 +172,17 @@ def test_the_loss_is_how_far_scores_are_off(
     decoder: LlamaModel, lines: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     things, words = lines
-    evened = even.Even(WIDTH, HEADS)
-    evened.words[:], evened.things[:] = words, things
-    evened.goals.normal_(generator=torch.Generator().manual_seed(3))
+    balance = attention_balance.AttentionBalance(WIDTH, HEADS)
+    balance.words[:], balance.things[:] = words, things
+    balance.goals.normal_(generator=torch.Generator().manual_seed(3))
     expected = 0.0
-    for at, layer in enumerate(even.LAYERS):
+    for at, layer in enumerate(attention_balance.LAYERS):
         scores = [attention_scores(decoder, layer, words, things, 24 * row) for row in range(24)]
-        off = (torch.stack(scores) - evened.goals[at]).square()
+        off = (torch.stack(scores) - balance.goals[at]).square()
         expected += float(off.mean((0, 2, 3)).sum())
-    loss = evened(decoder)
+    loss = balance(decoder)
     assert loss.item() == pytest.approx(expected, rel=1e-4)
     loss.backward()
     for index, layer in enumerate(decoder.layers):
         for part in (layer.self_attn.q_proj, layer.self_attn.k_proj):
-            assert (part.weight.grad is not None) == (index in even.LAYERS)
+            assert (part.weight.grad is not None) == (index in attention_balance.LAYERS)

@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from spare_demo.scenes.training import patches
-from spare_demo.scenes.training.feature_noise import Stir, amounts
+from spare_demo.scenes.training.feature_noise import FeatureNoise, amounts
 from spare_demo.scenes.world import Scene, Thing, World, rng_of, sample_scene
 
 WIDTH = 24
 KINDS = {"colour": slice(0, 8), "shape": slice(8, 16)}
 
 
-@pytest.mark.parametrize("stirred", KINDS)
-def test_a_thing_is_moved_as_one_and_plain_ground_is_not(stirred: str) -> None:
+@pytest.mark.parametrize("noisy", KINDS)
+def test_a_thing_is_moved_as_one_and_plain_ground_is_not(noisy: str) -> None:
     moved = []
     for seed in range(20):
         rng = rng_of("train", seed)
         scene = sample_scene(World(), rng)
-        moves = amounts(scene, rng, stirred)
+        moves = amounts(scene, rng, noisy)
         there = patches.thing_at_each_patch(scene).reshape(-1)
         assert moves.shape == (len(there), 16)
         assert not moves[there == 0].any()
@@ -30,8 +30,8 @@ def test_a_thing_is_moved_as_one_and_plain_ground_is_not(stirred: str) -> None:
                 assert (mine == mine[0]).all()
                 moved.append(mine[0])
     ways = np.array(moved)
-    assert not np.delete(ways, KINDS[stirred], 1).any()
-    ways = ways[:, KINDS[stirred]]
+    assert not np.delete(ways, KINDS[noisy], 1).any()
+    ways = ways[:, KINDS[noisy]]
     assert len(np.unique(ways, axis=0)) == len(ways)  # each by amounts of its own
     assert ways.std(0) == pytest.approx(np.full(8, 1.6), rel=0.25)
     assert abs(ways.mean()) < 0.3
@@ -57,7 +57,7 @@ def shown(seed: int, patches_: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_states_move_along_the_distances_from_the_mean_of_a_kind() -> None:
     states, targets = shown(0, 300)
-    stir, still = Stir(WIDTH), torch.zeros(1, 300, 16)
+    stir, still = FeatureNoise(WIDTH), torch.zeros(1, 300, 16)
     assert torch.equal(stir(states, targets, still), states)
     stir.eval()
     moves = torch.randn(still.shape, generator=torch.Generator().manual_seed(1))
@@ -71,7 +71,7 @@ def test_states_move_along_the_distances_from_the_mean_of_a_kind() -> None:
 
 def test_what_is_seen_is_averaged_over_many_batches() -> None:
     lines = torch.randn(8, WIDTH, generator=torch.Generator().manual_seed(0))
-    stir = Stir(WIDTH)
+    stir = FeatureNoise(WIDTH)
     for seed in range(200):
         states, targets = shown(seed, 45)
         named = targets[..., 0] > 0
@@ -83,7 +83,7 @@ def test_what_is_seen_is_averaged_over_many_batches() -> None:
 
 def test_what_is_not_there_stays_as_it_was() -> None:
     states, targets = shown(0, 300)
-    stir, still = Stir(WIDTH), torch.zeros(1, 300, 16)
+    stir, still = FeatureNoise(WIDTH), torch.zeros(1, 300, 16)
     stir(states, targets, still)
     before = stir.means.clone()
     stir.eval()

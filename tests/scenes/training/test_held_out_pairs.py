@@ -83,7 +83,7 @@ def test_training_asks_nothing_that_does(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "stirred"),
+    ("text", "noisy"),
     [
         ("Where is the black object?", "shape"),
         ("How many black objects are there?", "shape"),
@@ -102,8 +102,8 @@ def test_training_asks_nothing_that_does(seed: int) -> None:
         ("Is the largest object in the top or the bottom half?", None),
     ],
 )
-def test_what_an_answer_has_nothing_to_do_with(text: str, stirred: str | None) -> None:
-    assert to_stir(text) == stirred
+def test_what_an_answer_has_nothing_to_do_with(text: str, noisy: str | None) -> None:
+    assert to_stir(text) == noisy
 
 
 def test_what_is_not_to_be_asked_is_not() -> None:

@@ -17,8 +17,7 @@ from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
-from spare_demo.scenes.training import architecture, language, language_batch
-from spare_demo.scenes.training import attention_balance as even
+from spare_demo.scenes.training import architecture, attention_balance, language, language_batch
 from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.training.held_out_pairs import to_stir
 from spare_demo.scenes.training.language_batch import IGNORED, batch
@@ -28,7 +27,7 @@ from spare_demo.scenes.world import World, rng_of, sample_scene
 WHOLE = Phase("pictures", 1, 2, GRID, 5, World())
 WINDOWS = Phase("windows", 1, 2, 8, 4, World(side=8 * PATCH, things=(2, 4)))
 KINDS = ("shape", "colour", None)
-STIRRED = Phase("stirred", 1, 3, 12, 6, World(), fair=True, stirred=KINDS)
+STIRRED = Phase("noisy", 1, 3, 12, 6, World(), fair=True, noisy=KINDS)
 STEP = 3
 
 
@@ -83,7 +82,7 @@ def test_packed_questions_get_the_logits_of_stock_inference(
     logits, loss = packed_logits(training, data)
     asked = data["labels"] != IGNORED
     assert len(logits) == int(asked.sum())
-    every, labels, kept_back = [], [], []
+    every, labels, excluded_answers = [], [], []
     for row in range(WHOLE.batch):
         picture, questions = drawn(WHOLE, row)
         assert len(questions) == WHOLE.questions
@@ -103,15 +102,15 @@ def test_packed_questions_get_the_logits_of_stock_inference(
             training.llava.model.language_model.set_attn_implementation("sdpa")
             stock = training.llava(input_ids=ids, pixel_values=pixel_values).logits[0]
             every.append(stock[prompt.shape[1] - 1 :])
-            for other in question.kept_back:
+            for other in question.excluded_answers:
                 token = language_tokenizer.encode(f" {other}", add_special_tokens=False)[0]
-                kept_back.append((len(labels), token))
+                excluded_answers.append((len(labels), token))
             labels += target
     expected = torch.cat(every)
     assert expected.std() > 0.5  # far from flat, so that agreeing means something
     torch.testing.assert_close(logits, expected, atol=2e-4, rtol=1e-4)
-    assert kept_back
-    for row, token in kept_back:  # no loss for thinking of what training never shows
+    assert excluded_answers
+    for row, token in excluded_answers:  # no loss for thinking of what training never shows
         expected[row, token] = -torch.inf
     assert loss == pytest.approx(F.cross_entropy(expected, torch.tensor(labels)).item(), rel=1e-4)
 
@@ -144,7 +143,7 @@ def test_a_question_knows_nothing_of_the_others(
     for row in range(phase.batch):
         for index in range(int(data["owner"][row].max()) + 1):
             mine = data["owner"][row] == index
-            own = ("ids", "labels", "places", "anchors", "kept_back")
+            own = ("ids", "labels", "places", "anchors", "excluded_answers")
             alone = {key: data[key][row, mine][None] for key in own}
             alone |= {"owner": torch.zeros_like(alone["ids"])}
             pictures = ("pixels", "windows", "targets", "moves")
@@ -157,7 +156,7 @@ def test_a_question_knows_nothing_of_the_others(
 def test_what_is_never_stirred_is_asked_where_nothing_is(
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    phase = replace(STIRRED, batch=12, stirred=("shape", None))
+    phase = replace(STIRRED, batch=12, noisy=("shape", None))
     data = batch(phase, STEP, language_tokenizer)
     asked: dict[bool, set[str | None]] = {True: set(), False: set()}
     for row, (owners, moves) in enumerate(zip(data["owner"], data["moves"], strict=True)):
@@ -172,10 +171,10 @@ def test_what_is_stirred_is_not_asked_for(
 ) -> None:
     data = batch(STIRRED, STEP, language_tokenizer)
     moves = dict(zip(("colour", "shape"), data["moves"].split(8, -1), strict=True))
-    for row, stirred in enumerate(KINDS):
+    for row, noisy in enumerate(KINDS):
         for at, name in enumerate(("colour", "shape")):
             known = data["targets"][row, :, at]
-            if name == stirred:
+            if name == noisy:
                 assert set(known.tolist()) == {0, -100}
                 assert torch.equal((moves[name][row] != 0).any(-1), known < 0)
             else:
@@ -183,7 +182,7 @@ def test_what_is_stirred_is_not_asked_for(
         for index in range(int(data["owner"][row].max()) + 1):
             asked = language_tokenizer.decode(data["ids"][row][data["owner"][row] == index])
             assert "?" in asked
-            assert to_stir(asked.split("?")[0]) == stirred, asked
+            assert to_stir(asked.split("?")[0]) == noisy, asked
     # Unstirred, the same pictures are answered otherwise: the moves reach the decoder.
     packed_logits(training, data)  # learns how far to stir
     training.eval()
@@ -287,12 +286,14 @@ def test_the_projector_is_asked_for_what_the_tower_says_where_things_lie() -> No
 
 def test_what_is_named_so_far(language_tokenizer: PreTrainedTokenizerFast) -> None:
     data = batch(WHOLE, STEP, language_tokenizer)
-    named = even.named_so_far(data, language_tokenizer)
+    named = attention_balance.named_so_far(data, language_tokenizer)
     assert not named[data["owner"] < 0].any()
     for row in range(WHOLE.batch):
         for index, question in enumerate(drawn(WHOLE, row)[1]):
             mine = named[row][data["owner"][row] == index].int()
-            assert mine[-1].tolist() == list(map(int, even.named_values(question.text)))
+            assert mine[-1].tolist() == list(
+                map(int, attention_balance.named_values(question.text))
+            )
             assert not mine[0].any()
             assert (mine.diff(dim=0) >= 0).all()  # once named, always named
     assert named.any()
@@ -318,14 +319,14 @@ def test_evening_changes_attention_alone(
     training.begin_evening(STIRRED, STEP, language_tokenizer)
     assert changed() == weights(range(1, 3))
     training.eval()  # stirs always as far
-    loss, said = training.evened(data)
+    loss, said = training.balance_loss(data)
     assert said["uneven"] > 0
-    uneven = training.even(training.llava.model.language_model)
+    uneven = training.balance(training.llava.model.language_model)
     assert said["uneven"] == pytest.approx(uneven.item())
     logits, _ = packed_logits(training, data)
     labels = data["labels"][data["labels"] != IGNORED]
-    kept_back = data["kept_back"][data["labels"] != IGNORED]
-    answers = F.cross_entropy(language._without(logits, kept_back), labels)
+    excluded_answers = data["excluded_answers"][data["labels"] != IGNORED]
+    answers = F.cross_entropy(language._without(logits, excluded_answers), labels)
     assert loss.item() == pytest.approx((answers + language.EVEN_WEIGHT * uneven).item(), rel=1e-5)
     loss.backward()
     torch.optim.SGD([p for p in training.parameters() if p.requires_grad], 0.1).step()
