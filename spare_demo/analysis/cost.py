@@ -43,10 +43,12 @@ class CostRow:
 
 
 def cost_rows(answers: Mapping[str, Answer]) -> list[CostRow]:
-    """One row per answer, in the order given; `answers` must hold the unpruned one.
+    """One row per answer, in the order given; none without the unpruned one.
 
     Answers still under way can be left out: rows of the others do not change when they come.
     """
+    if UNPRUNED not in answers:
+        return []
     whole = answers[UNPRUNED]
     return [
         CostRow(
@@ -88,7 +90,7 @@ def allocated_sentence(rows: Sequence[CostRow]) -> str:
 
 def newline_sentence(answers: Mapping[str, Answer]) -> str:
     """How many of an answer's tokens are LLaVA-NeXT's row ends; "" where there are none."""
-    count = answers[UNPRUNED].newline_tokens
+    count = answers[UNPRUNED].newline_tokens if UNPRUNED in answers else 0
     if not count:
         return ""
     return (

@@ -48,6 +48,9 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
 
     Yields the result with the answers so far: first with those that it had, then after each step.
     """
+    if not result.language_model:
+        yield result
+        return
     kept: dict[str, Selection | LayerPlan | None] = {
         UNPRUNED: None,
         **exploration.plans(result.budget)[0],

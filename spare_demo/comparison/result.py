@@ -142,6 +142,7 @@ class Result:
             rows. Made with the last answer, as is `reconstruction`.
         kl: how far the first word moved at every budget, where that was measured.
         partial_text: the text so far of each answer that is under way.
+        language_model: whether the model had one; without it there are no answers.
         view: the picture with the question as the model encoded it; None of a result from a file.
     """
 
@@ -168,12 +169,13 @@ class Result:
     reconstruction: Curves | None = None
     kl: KlCurves | None = None
     partial_text: dict[str, str] = field(default_factory=dict)
+    language_model: bool = True
     view: Annotated[View | None, NOT_STORED] = None
 
     @property
     def finished(self) -> bool:
-        """Whether every answer is there."""
-        return set(self.answers) == {UNPRUNED, *self.methods}
+        """Whether every answer is there that can be."""
+        return not self.language_model or set(self.answers) == {UNPRUNED, *self.methods}
 
     @property
     def budget(self) -> int:
@@ -251,6 +253,7 @@ def start_result(
         select_seconds={label: value for label, value in seconds.items() if value is not None},
         plans={label: Schedule.of(plan) for label, plan in plans.items()},
         refused=refused,
+        language_model=view.layers > 0,
         view=view,
     )
 

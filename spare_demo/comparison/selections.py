@@ -207,6 +207,11 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
             )
             method = stand_in
         method.check(tokens)
+        if method.inside and not view.layers:
+            raise ValueError(
+                f"{method.title} chooses inside the language model, which was not loaded. Choose "
+                "another method, or start again without --without-language-model."
+            )
         method.lowest(tokens.n, view.layers)  # refuses a model with too few layers
         if method.merging_note:
             notes.append(method.merging_note)

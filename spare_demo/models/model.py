@@ -44,6 +44,7 @@ class Model(Answering):
             where they were quantised.
         notes: sentences about how it was chosen or what it lacks.
         text_tower: None where no CLIP text side is known; then there is no relevance.
+        has_language_model: whether it can answer; without, all else works.
     """
 
     hf_class: ClassVar[str]
@@ -52,6 +53,8 @@ class Model(Answering):
     """The ways a photo can be fitted, each with its words on the page; the first is the usual."""
     kept_whole: ClassVar[tuple[str, ...]]
     """Where the names of modules start that are never quantised: what the maps come from."""
+    vision_modules: ClassVar[tuple[str, ...]]
+    """Where the names of the weights start, without "model.", that a picture's tokens come from."""
     clip_tower: ClassVar[bool] = False
     """Whether the vision tower is CLIP's, whose text side relevance compares it with."""
     several_views: ClassVar[bool] = False
@@ -72,6 +75,7 @@ class Model(Answering):
         description: str = "",
         revision: str = "",
         notes: Sequence[str] = (),
+        language_model: bool = True,
     ):
         """Wrap a loaded model; `load_model` is the usual way here.
 
@@ -83,6 +87,7 @@ class Model(Answering):
         self.processor, self.tokenizer, self.text_tower = processor, processor.tokenizer, text_tower
         self.name, self.title, self.description = name, title or name, description
         self.revision, self.notes = revision, tuple(notes)
+        self.has_language_model = language_model
         self._config: Any = hf.config
         self._check()
         self._passes = Passes(self.device)
@@ -108,11 +113,15 @@ class Model(Answering):
 
     @property
     def layers(self) -> int:
-        """How many layers the language model has."""
+        """How many layers the language model has; 0 where it was not loaded."""
+        if not self.has_language_model:
+            return 0
         return int(self._config.text_config.num_hidden_layers)
 
     def reason_against(self, method: Method) -> str | None:
         """Why a method cannot run on this model, in words that follow "…: "; None if it can."""
+        if method.inside and not self.has_language_model:
+            return "this model was loaded without its language model"
         decoder = getattr(self.hf.model, "language_model", self.hf.model)
         layers = 0 if layerwise.reason_against(decoder) else self.layers
         return method.reason_against(self.supplies, layers)
@@ -269,7 +278,10 @@ class Model(Answering):
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
         grey = Image.new("RGB", (336, 336), (128, 128, 128))
-        self.answer(self.encode(grey, "What is this?"), max_new_tokens=2)
+        view = self.encode(grey, "What is this?")
+        if not self.has_language_model:
+            return
+        self.answer(view, max_new_tokens=2)
         self._rates = self._passes.run(lambda: measure_rates(self.device, self.dtype))[0]
 
     def prefill_floor(self, answer: Answer) -> float | None:

@@ -89,7 +89,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
         yield Drawing("relevance", relevance_map(canvas, comparison.relevance))
     if "difference" in panels and len(comparison.selections) >= 2:
         yield Drawing("difference", _difference(comparison, canvas))
-    if "comparison" in panels:
+    if "comparison" in panels and comparison.answers:
         columns, footer = _panels(comparison, canvas), _footer(comparison)
         yield Drawing("comparison", card(comparison.question, columns, footer))
     yield from _curves(comparison, panels)

@@ -36,6 +36,7 @@ class QwenModel(Model):
     }
     counts_vary = True
     kept_whole = ("model.visual", "lm_head")
+    vision_modules = ("visual.",)
 
     @staticmethod
     def most_tokens_of(config: Any) -> int:

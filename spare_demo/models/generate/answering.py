@@ -24,6 +24,11 @@ from spare_demo.models.generate.window import window
 from spare_demo.pruners.inside.base import LayerPlan
 from spare_demo.tokens import Selection
 
+NO_LANGUAGE_MODEL = (
+    "This model was loaded without its language model, so there are no answers. To get them, start "
+    "again without --without-language-model."
+)
+
 
 class Answering(ABC):
     """Answers about what was seen. One pass runs at a time, whoever asks."""
@@ -32,6 +37,7 @@ class Answering(ABC):
     processor: Any
     tokenizer: Any
     _passes: Passes
+    has_language_model: bool
     _captured: CapturedPrefill | None = None
 
     def stream(
@@ -56,7 +62,7 @@ class Answering(ABC):
             ValueError: at once, not at the first piece: indices out of range, rows of another
                 width, a plan for another picture or model, `max_new_tokens` below 1.
         """
-        _check_length(max_new_tokens)
+        self._check_can_answer(max_new_tokens)
         plan = None
         if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
             plan, selection = selection.check(view.tokens.n, view.layers), None
@@ -124,7 +130,7 @@ class Answering(ABC):
         Raises:
             ValueError: at once, as `stream`.
         """
-        _check_length(max_new_tokens)
+        self._check_can_answer(max_new_tokens)
         joinable: dict[str, Rows] = {}
         alone: dict[str, Generator[str, None, Answer]] = {}
         for label, selection in selections.items():
@@ -165,7 +171,7 @@ class Answering(ABC):
         Raises:
             ValueError: as `stream`.
         """
-        _check_length(max_new_tokens)
+        self._check_can_answer(max_new_tokens)
         replies: dict[int, ShortAnswer] = {}
         prompts: dict[int, Prompt] = {}
         for i, (view, selection) in enumerate(requests):
@@ -187,6 +193,12 @@ class Answering(ABC):
         )
         replies |= zip(prompts, together, strict=True)
         return [replies[i] for i in range(len(requests))]
+
+    def _check_can_answer(self, max_new_tokens: int) -> None:
+        if not self.has_language_model:
+            raise ValueError(NO_LANGUAGE_MODEL)
+        if max_new_tokens < 1:
+            raise ValueError("max_new_tokens must be at least 1.")
 
     def capture_prefill(self) -> None:
         """From now on run prefills as CUDA graphs, one per prompt length (captured_prefill.py).
@@ -227,11 +239,6 @@ class Answering(ABC):
     ) -> ShortAnswer:
         alone = self.answer(view, selection, max_new_tokens)
         return ShortAnswer(alone.text, alone.token_ids, alone.first_logits)
-
-
-def _check_length(max_new_tokens: int) -> None:
-    if max_new_tokens < 1:
-        raise ValueError("max_new_tokens must be at least 1.")
 
 
 def _identity(selection: Selection | None) -> Hashable:

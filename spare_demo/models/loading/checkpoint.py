@@ -1,4 +1,4 @@
-"""Reads one checkpoint, whole or not at all."""
+"""Reads one checkpoint, or its vision side alone, whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import importlib.util
 import json
 import logging
 import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
@@ -18,14 +19,21 @@ from transformers import AutoConfig, AutoProcessor
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import family_of, supported_classes
 from spare_demo.models.generate.passes import is_out_of_memory
-from spare_demo.models.loading.memory import TAKE_LESS, Fit, find_room
+from spare_demo.models.loading import hub
+from spare_demo.models.loading.memory import TAKE_LESS, Fit, find_room, without_language_model
 from spare_demo.models.model import Model
 
-_INDEX = "model.safetensors.index.json"
-_SINGLE = "model.safetensors"
+
+class Checkpoint(NamedTuple):
+    """What was read: family, model and processor; commit: of a repository of the hub, else ""."""
+
+    family: type[Model]
+    hf: Any
+    processor: Any
+    commit: str
 
 
-def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Model], Any, Any]:
+def read_checkpoint(source: Path | str, label: str, fit: Fit) -> Checkpoint:
     """Load model and processor; no code from the checkpoint is ever run.
 
     Args:
@@ -34,47 +42,30 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Mode
         fit: where to and as what.
 
     Returns:
-        its family, the model, every parameter from the checkpoint, and its processor.
+        the model with every parameter from the checkpoint; of a fit without language model with
+        every parameter of the vision side, and a language model of no layers.
 
     Raises:
         ModelError: of no family, not reachable, too large for the memory there is, incomplete,
             cut off, or not fitting its settings.
     """
-    local = isinstance(source, Path)
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": local}
-    family = _family(source, label, local, options)
-    if local:
-        _check_folder(Path(source), label)
+    folder = source if isinstance(source, Path) else hub.config_folder(source)
+    repository = None if isinstance(source, Path) else source
+    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+    family = _family(folder, label)
+    if repository is None:
+        _check_folder(folder, label)
     try:
-        processor = AutoProcessor.from_pretrained(source, **options)
+        config = AutoConfig.from_pretrained(folder, **options)
     except Exception as error:
-        raise _refusal(label, local, "its processor or tokenizer files", error) from error
-    if not hasattr(processor, "image_token") or not hasattr(processor, "image_processor"):
-        raise ModelError(
-            f"{label} has no processor that knows an image token. Get its processor and tokenizer "
-            "files (processor_config.json, tokenizer.json, …) again."
-        )
-    try:
-        config = AutoConfig.from_pretrained(source, **options)
-    except Exception as error:
-        raise _refusal(label, local, "its settings", error) from error
+        raise _refusal(label, "its settings", error) from error
     dtype, spread = find_room(config, family, label, fit)
+    processor = _processor(folder, repository, label, options)
     if fit.bits != 16:
         options["quantization_config"] = _quantisation(fit, family, dtype)
-    fit.make_room()
-    try:
-        # Typed as returning the model alone; with `output_loading_info` it is a pair.
-        model_and_report: Any = getattr(transformers, family.hf_class).from_pretrained(
-            source,
-            dtype=dtype,
-            device_map="auto" if spread else {"": fit.device},
-            use_safetensors=True,
-            output_loading_info=True,
-            **options,
-        )
-    except Exception as error:
-        raise _refusal(label, local, "its weights", error) from error
-    hf, report = model_and_report
+    options |= {"dtype": dtype, "device_map": "auto" if spread else {"": fit.device}}
+    read = _read_whole if fit.language_model else _read_vision
+    hf, report = read(folder, repository, config, family, fit, label, options)
     # Parts that accelerate could not place are left on the CPU without a word.
     places = set(map(str, getattr(hf, "hf_device_map", {}).values()))
     if spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
@@ -85,7 +76,99 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> tuple[type[Mode
             f"{label} lacks {len(missing)} of the model's parameters (such as {missing[0]}). It "
             "would answer from noise, so it is not started. Get the whole checkpoint again."
         )
-    return family, hf, processor
+    return Checkpoint(family, hf, processor, "" if repository is None else folder.name)
+
+
+def _processor(folder: Path, repository: str | None, label: str, options: dict[str, Any]) -> Any:
+    """The checkpoint's processor; a repository's files are downloaded where some are missing."""
+    try:
+        try:
+            processor = AutoProcessor.from_pretrained(folder, **options)
+        except Exception:
+            if repository is None:
+                raise
+            hub.download_small_files(repository, folder.name)
+            processor = AutoProcessor.from_pretrained(folder, **options)
+    except Exception as error:
+        raise _refusal(label, "its processor or tokenizer files", error) from error
+    if not hasattr(processor, "image_token") or not hasattr(processor, "image_processor"):
+        raise ModelError(
+            f"{label} has no processor that knows an image token. Get its processor and tokenizer "
+            "files (processor_config.json, tokenizer.json, …) again."
+        )
+    return processor
+
+
+def _read_whole(
+    folder: Path,
+    repository: str | None,
+    config: Any,
+    family: type[Model],
+    fit: Fit,
+    label: str,
+    options: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The model, and what transformers reports of its loading."""
+    if repository is not None:
+        hub.download_weights(repository, folder, fit.progress)
+    fit.make_room()
+    try:
+        # Typed as returning the model alone; with `output_loading_info` it is a pair.
+        model_and_report: Any = getattr(transformers, family.hf_class).from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, **options
+        )
+    except Exception as error:
+        raise _refusal(label, "its weights", error) from error
+    return tuple(model_and_report)
+
+
+def _read_vision(
+    folder: Path,
+    repository: str | None,
+    config: Any,
+    family: type[Model],
+    fit: Fit,
+    label: str,
+    options: dict[str, Any],
+) -> tuple[Any, Any]:
+    """The same with the vision side's weights alone, which are all that is downloaded and read."""
+
+    def wanted(name: str) -> bool:
+        return name.removeprefix("model.").startswith(family.vision_modules)
+
+    files = hub.shards(folder, repository)
+    paths = [folder / name for name in files]
+    if repository is not None and not all(path.exists() for path in paths):
+        paths = [
+            hub.download_tensors(
+                repository, folder.name, files, wanted, "vision", fit.progress, fit.report
+            )
+        ]
+    fit.make_room()
+    cls, small = getattr(transformers, family.hf_class), without_language_model(config)
+    try:
+        tensors = {name: value for path in paths for name, value in _tensors(path, wanted)}
+        with torch.device("meta"):
+            shapes = {
+                name: value.shape
+                for name, value in cls(small).state_dict().items()
+                if "language_model." in name or name.startswith("lm_head.")
+            }
+        # Never read, but asked for.
+        tensors |= {name: torch.zeros(shape) for name, shape in shapes.items()}
+        hf, report = cls.from_pretrained(
+            None, config=small, state_dict=tensors, output_loading_info=True, **options
+        )
+    except Exception as error:
+        raise _refusal(label, "its weights", error) from error
+    hf.config = config
+    return hf, report
+
+
+def _tensors(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, torch.Tensor]]:
+    with safe_open(path, framework="pt") as file:
+        for name in filter(wanted, file.keys()):
+            yield name, file.get_tensor(name)
 
 
 def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
@@ -137,21 +220,13 @@ def bits_of(revision: str) -> int:
     return int(match[1]) if match else 16
 
 
-def _family(source: Path | str, label: str, local: bool, options: dict[str, Any]) -> type[Model]:
+def _family(folder: Path, label: str) -> type[Model]:
     """Which family reads a checkpoint, from its config.json alone."""
-    kind = None
     try:
-        if local:
-            config = json.loads((Path(source) / "config.json").read_text(encoding="utf-8"))
-            kind = str(config["model_type"])
-        else:
-            kind = str(AutoConfig.from_pretrained(source, **options).model_type)
-    except (ValueError, KeyError, TypeError) as error:
-        if not local:  # a model_type that transformers does not know
-            raise _unsupported(label, "unknown") from error
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        kind = str(config["model_type"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise _no_model(label) from error
-    except OSError as error:
-        raise (_no_model(label) if local else _refusal(label, local, "", error)) from error
     family = family_of(kind)
     if family is None:
         raise _unsupported(label, kind)
@@ -174,15 +249,7 @@ def _unsupported(label: str, kind: str) -> ModelError:
 
 def _check_folder(folder: Path, label: str) -> None:
     """Say plainly what transformers would say in a page of its own terms."""
-    try:
-        index = json.loads((folder / _INDEX).read_text(encoding="utf-8"))
-        shards = sorted(set(index["weight_map"].values()))
-    except FileNotFoundError:
-        shards = [_SINGLE]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelError(
-            f"{label} has a damaged {_INDEX}. Get the whole checkpoint again."
-        ) from error
+    shards = hub.shards(folder, None)
     for shard in shards:
         try:
             with safe_open(folder / shard, framework="pt"):
@@ -198,18 +265,15 @@ def _check_folder(folder: Path, label: str) -> None:
             ) from error
 
 
-def _refusal(label: str, local: bool, part: str, error: Exception) -> ModelError:
+def _refusal(label: str, part: str, error: Exception) -> ModelError:
+    if isinstance(error, ModelError):
+        return error
     if is_out_of_memory(error):  # something else took it meanwhile
         return ModelError(f"Memory ran out while {label} was loaded. {TAKE_LESS}")
-    if local:
+    if isinstance(error, OSError | ValueError | KeyError | RuntimeError | SafetensorError):
         return ModelError(
             f"{label} could not be loaded: {part} are missing, damaged or do not fit its config. "
             "Get the whole checkpoint again."
-        )
-    if isinstance(error, OSError):
-        return ModelError(
-            f"{label} is not on this machine and could not be downloaded. Check the connection to "
-            "huggingface.co (and that HF_HUB_OFFLINE is not set), or start with --model built-in."
         )
     return ModelError(
         f"{label} could not be loaded ({type(error).__name__} while reading {part}). Install the "

@@ -26,6 +26,7 @@ class ClipModel(Model):
     """
 
     kept_whole = ("model.vision_tower", "model.multi_modal_projector", "lm_head")
+    vision_modules = ("vision_tower.", "multi_modal_projector.", "image_newline")
     clip_tower = True
     reads = CLIP_READS
 

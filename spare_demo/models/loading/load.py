@@ -10,7 +10,6 @@ import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -32,6 +31,7 @@ from spare_demo.models.loading.checkpoint import (
     revision_of,
     vision_is_openai_clip,
 )
+from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
@@ -66,6 +66,8 @@ def load_model(
     bits: int = 16,
     report: Callable[[str], None] = lambda sentence: None,
     instead_of: Model | None = None,
+    language_model: bool = True,
+    progress: Progress = no_progress,
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -79,6 +81,10 @@ def load_model(
         report: gets a sentence about the memory needed and free, before loading starts.
         instead_of: a model on the same device that goes before this one comes: closed once all
             that can be known of this one without reading its weights speaks for it.
+        language_model: False loads the vision side alone: everything but answers, and of a
+            repository only that is downloaded.
+        progress: called with bytes so far and in all while files are downloaded; what it raises
+            ends the loading.
 
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
@@ -87,7 +93,15 @@ def load_model(
         raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and place.index is None
-    fit = Fit(place, spread, None, bits, report)
+    fit = Fit(
+        place,
+        spread,
+        None,
+        bits,
+        report,
+        language_model=language_model,
+        progress=progress,
+    )
     if instead_of is not None:
         fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
     if name == AUTO:
@@ -139,21 +153,20 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
     # The text side first: should it be missing, 14 GB need not be read to find out.
     tower: TextTower | None = None
     if entry.clip:
-        tower = TextTower.from_open_clip(*entry.clip)
+        tower = TextTower.from_open_clip(*entry.clip, fit.progress)
     elif isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
     dtype = fit.dtype or (entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype)
-    family, hf, processor = read_checkpoint(
-        entry.source, entry.title, dataclasses.replace(fit, dtype=dtype)
-    )
-    return family(
-        hf,
-        processor,
+    read = read_checkpoint(entry.source, entry.title, dataclasses.replace(fit, dtype=dtype))
+    return read.family(
+        read.hf,
+        read.processor,
         tower,
         name=entry.name,
         title=entry.title,
         description=entry.description,
-        revision=_revision(entry.source, hf, fit.bits),
+        revision=_revision(entry.source, read.commit, fit.bits),
+        language_model=fit.language_model,
         notes=(*notes, entry.note) if entry.note else notes,
     )
 
@@ -163,16 +176,16 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
     local = isinstance(source, Path)
     name = source.resolve().name if isinstance(source, Path) else source
     label = f"The model {'folder ' if local else ''}'{name}'"
-    family, hf, processor = read_checkpoint(source, label, fit)
+    read = read_checkpoint(source, label, fit)
     notes: list[str] = []
     tower: TextTower | None = None
-    if not family.clip_tower:
+    if not read.family.clip_tower:
         notes.append(NO_CLIP_TOWER)
     elif isinstance(source, Path) and (source / "clip").is_dir():
         tower = TextTower.from_folder(source / "clip")
-    elif vision_is_openai_clip(hf.config.vision_config):
+    elif vision_is_openai_clip(read.hf.config.vision_config):
         try:
-            tower = TextTower.from_open_clip(*OPENAI_CLIP)
+            tower = TextTower.from_open_clip(*OPENAI_CLIP, fit.progress)
             notes.append(
                 "Relevance uses OpenAI's CLIP ViT-L/14-336 text side; it is exact only if this "
                 "checkpoint left that vision tower as it was."
@@ -184,25 +197,23 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
             "No relevance, so only methods without text run: there is no clip/ sub-folder and the "
             "vision tower is none whose text side is known."
         )
-    return family(
-        hf,
-        processor,
+    return read.family(
+        read.hf,
+        read.processor,
         tower,
         name=name,
         title=name,
-        description=f"A checkpoint of {family.hf_class} from "
+        description=f"A checkpoint of {read.family.hf_class} from "
         f"{'a local folder' if local else 'the Hugging Face hub'}.",
-        revision=_revision(source, hf, fit.bits),
+        revision=_revision(source, read.commit, fit.bits),
+        language_model=fit.language_model,
         notes=notes,
     )
 
 
-def _revision(source: Path | str, hf: Any, bits: int) -> str:
-    if isinstance(source, Path):
-        commit = folder_revision(source)
-    else:
-        commit = str(getattr(hf.config, "_commit_hash", None) or "")[:12]
-    return revision_of(commit, bits)
+def _revision(source: Path | str, commit: str, bits: int) -> str:
+    weights = folder_revision(source) if isinstance(source, Path) else commit[:12]
+    return revision_of(weights, bits)
 
 
 def _unusable_gpu() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import transformers
 from torch import nn
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.model import Model
 
 BITS = (16, 8, 4)
@@ -25,6 +27,7 @@ _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
 _CUDA_ITSELF = 800_000_000
 _TEXT_SIDE = 500_000_000  # of CLIP ViT-L/14-336, float32
 _WORDS = 600  # a long question and a long answer, in tokens
+_CLIP_LARGE = 250_000_000  # parameters; of CLIP ViT-L alone 303 million
 _LARGE = 1_000_000_000  # parameters; below that, single precision is no burden on a CPU
 
 
@@ -40,6 +43,8 @@ class Fit:
         report: gets a sentence about memory before loading starts.
         make_room: called once the model is known to fit, before its weights are read.
         given_back: bytes on that device that making room frees.
+        language_model: whether it is loaded too; without it there are no answers.
+        progress: of downloads.
     """
 
     device: torch.device
@@ -49,6 +54,8 @@ class Fit:
     report: Callable[[str], None] = lambda sentence: None
     make_room: Callable[[], None] = lambda: None
     given_back: int = 0
+    language_model: bool = True
+    progress: Progress = no_progress
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,16 @@ class Weights:
         if bits == 16:
             return self.count * dtype.itemsize
         return int(self.linear * _QUANTISED[bits]) + self.others * dtype.itemsize
+
+
+def without_language_model(config: Any) -> Any:
+    """A copy of a config whose language model has no layer and one word."""
+    small = copy.deepcopy(config)
+    text = small.get_text_config()
+    text.num_hidden_layers, text.vocab_size, text.pad_token_id = 0, 1, None
+    if getattr(text, "layer_types", None):
+        text.layer_types = []
+    return small
 
 
 def count_weights(config: Any, family: type[Model]) -> Weights:
@@ -96,7 +113,8 @@ def needed_bytes(
 ) -> int:
     """Weights, CLIP's text side, and what one question with the most visual tokens takes.
 
-    The latter is the cache, one layer's activations in the prefill, and choosing in float64.
+    The latter is the cache, one layer's activations in the prefill, and choosing in float64;
+    without the language model only choosing.
     """
     text = config.get_text_config()
     visual = family.most_tokens_of(config)
@@ -106,9 +124,10 @@ def needed_bytes(
     cache = 2 * text.num_hidden_layers * (text.num_key_value_heads or heads) * width * size * tokens
     activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * size
     choosing = 8 * visual * (visual + text.hidden_size)
-    clip = _TEXT_SIDE if family.clip_tower and weights.count >= _LARGE else 0
+    clip = _TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
     driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
-    return weights.bytes(dtype, fit.bits) + clip + cache + activations + choosing + driver
+    own = weights.bytes(dtype, fit.bits) + clip + choosing + driver
+    return own + cache + activations if fit.language_model else own
 
 
 def free_bytes(device: torch.device) -> int:
@@ -138,7 +157,8 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[t
     Raises:
         ModelError: not enough memory, with what would be.
     """
-    weights = count_weights(config, family)
+    counted = config if fit.language_model else without_language_model(config)
+    weights = count_weights(counted, family)
     dtype = fit.dtype or suited_dtype(getattr(config, "dtype", None), weights.count, fit.device)
     needed = needed_bytes(config, family, weights, fit, dtype)
     free, where, spread = free_bytes(fit.device), _words(fit.device), False

@@ -29,6 +29,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.loading import hub
 
 CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
@@ -58,13 +59,16 @@ class TextTower(nn.Module):
         self.requires_grad_(False).eval()
 
     @classmethod
-    def from_open_clip(cls, name: str, pretrained: str) -> TextTower:
-        """One of open_clip's published models, downloaded to the Hugging Face cache when missing.
+    def from_open_clip(
+        cls, name: str, pretrained: str, progress: hub.Progress = hub.no_progress
+    ) -> TextTower:
+        """One of open_clip's models on the hub; only the tensors that are read are downloaded.
 
         Args:
             name, pretrained: as ``open_clip.list_pretrained()`` gives them. OpenAI's weights need
                 a name ending in ``-quickgelu``: open_clip only warns about the plain name, and
                 computes wrong features with it.
+            progress: as of `hub.download_tensors`.
 
         Raises:
             ModelError: no such pair, QuickGELU mismatch, or the weights cannot be had.
@@ -77,15 +81,14 @@ class TextTower(nn.Module):
             raise ModelError(
                 f"open_clip's {name} has not the activation {pretrained} was trained with."
             )
-        try:
-            weights = open_clip.download_pretrained(source)
-        except (OSError, RuntimeError) as error:
-            raise ModelError(
-                f"CLIP's text side ({name}, {pretrained}) is not on this machine and could not be "
-                "downloaded. Check the connection to huggingface.co (and that HF_HUB_OFFLINE is "
-                "not set), then start again."
-            ) from error
-        return cls._build(config, Path(weights), open_clip.get_tokenizer(name), name)
+        repository = source["hf_hub"].rstrip("/")
+        weights = hub.cached(repository, WEIGHTS_FILE)
+        if weights is None:
+            commit = hub.config_folder(repository, CONFIG_FILE).name
+            weights = hub.download_tensors(
+                repository, commit, [WEIGHTS_FILE], _is_read, "text-side", progress
+            )
+        return cls._build(config, weights, open_clip.get_tokenizer(name), name)
 
     @classmethod
     def from_folder(cls, folder: str | Path) -> TextTower:
@@ -218,15 +221,19 @@ class TextTower(nn.Module):
         return len(self._ids("")) == 2 and torch.allclose(pooled[0], end)
 
 
+def _is_read(name: str) -> bool:
+    """Whether relevance needs a tensor: all but the image transformer's."""
+    return name.startswith(("visual.ln_post.", "visual.proj")) or not name.startswith("visual.")
+
+
 def _read_weights(path: Path, label: str) -> dict[str, Tensor]:
     """The tensors relevance needs, float32; the image transformer's are never read."""
-    prefixes = ("visual.ln_post.", "visual.proj")
     try:
         with safe_open(path, framework="pt") as file:
             return {
                 name: file.get_tensor(name).float()
                 for name in file.keys()  # noqa: SIM118  a safetensors file is no dict
-                if name.startswith(prefixes) or not name.startswith("visual.")
+                if _is_read(name)
             }
     except (OSError, SafetensorError) as error:
         raise ModelError(

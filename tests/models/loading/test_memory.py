@@ -88,9 +88,8 @@ def test_too_little_memory_refuses(tiny_folder: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("kind", sorted(FOLDERS))
-@pytest.mark.parametrize("local", [True, False])
 def test_memory_that_runs_out_while_loading_is_told_as_that(
-    kind: str, local: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    kind: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """Not as damaged weights, or a wrong version of a library."""
     folder = request.getfixturevalue(FOLDERS[kind])
@@ -102,7 +101,7 @@ def test_memory_that_runs_out_while_loading_is_told_as_that(
     monkeypatch.setattr(kinds, "from_pretrained", full)
     said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
     with pytest.raises(ModelError, match=said) as refusal:
-        reading.read_checkpoint(folder if local else str(folder), "Mine", Fit(CPU))
+        reading.read_checkpoint(folder, "Mine", Fit(CPU))
     assert "0x7f" not in str(refusal.value)
 
 
@@ -354,7 +353,9 @@ def test_what_apples_gpus_give_goes_to_the_cpu() -> None:
 
 
 def test_a_repository_of_the_hub_that_is_not_here() -> None:
-    with pytest.raises(ModelError, match=r"'someone/no-such-model'.*huggingface\.co"):
+    with pytest.raises(
+        ModelError, match=r"someone/no-such-model is not on this machine, and HF_HUB_OFFLINE"
+    ):
         load_model("someone/no-such-model", device="cpu")
 
 

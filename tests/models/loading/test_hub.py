@@ -1,0 +1,320 @@
+"""Files of a hub: what is moved, what resumes, what is refused and how."""
+
+from __future__ import annotations
+
+import errno
+import json
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from local_hub import LocalHub
+from safetensors.torch import load_file
+
+from spare_demo.comparison.pipeline import compare
+from spare_demo.models import LlavaModel, ModelError, load_model
+from spare_demo.models.loading import hub
+from spare_demo.models.loading import load as loading
+from spare_demo.models.loading.catalogue import OPENAI_CLIP
+from spare_demo.models.loading.text_tower import TextTower
+
+QUESTION = "What colour is the circle?"
+TINY, QWEN, CLIP = (
+    "someone/tiny-llava",
+    "someone/tiny-qwen",
+    "timm/vit_large_patch14_clip_336.openai",
+)
+
+
+@pytest.fixture
+def served(
+    tiny_folder: Path, tiny_qwen_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LocalHub]:
+    """A hub with three repositories, and an empty cache of this test's own."""
+    from huggingface_hub import constants
+
+    folder = tmp_path / "tiny-llava"
+    shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("clip"))
+    repositories = {TINY: folder, QWEN: tiny_qwen_folder, CLIP: tiny_folder / "clip"}
+    with LocalHub(repositories) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        address = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "home"))
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+        yield server
+
+
+def is_vision(name: str) -> bool:
+    return name.startswith(("vision_tower", "multi_modal_projector"))
+
+
+def vision_of(server: LocalHub, name: str = "vision", **options: Any) -> dict[str, torch.Tensor]:
+    folder = hub.config_folder(TINY)
+    files = hub.shards(folder, TINY)
+    path = hub.download_tensors(TINY, folder.name, files, is_vision, name, **options)
+    return load_file(path)
+
+
+def vision_at_the_source(server: LocalHub) -> dict[str, torch.Tensor]:
+    tensors: dict[str, torch.Tensor] = {}
+    for shard in server.repositories[TINY].glob("*.safetensors"):
+        tensors |= {name: t for name, t in load_file(shard).items() if is_vision(name)}
+    return tensors
+
+
+def assert_equal(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> None:
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def moved(server: LocalHub, run: Any) -> int:
+    before = server.bytes_sent
+    run()
+    return server.bytes_sent - before
+
+
+def test_only_the_tensors_wanted_are_moved(served: LocalHub) -> None:
+    hub.config_folder(TINY)
+    steps: list[tuple[int, int]] = []
+    sent = moved(
+        served, lambda: vision_of(served, progress=lambda done, total: steps.append((done, total)))
+    )
+    size = sum(t.numel() * t.element_size() for t in vision_at_the_source(served).values())
+    index = (served.repositories[TINY] / hub.INDEX).stat().st_size
+    headers = 10_000 * len(list(served.repositories[TINY].glob("*.safetensors")))
+    assert size < sent < size + index + headers
+    assert steps[0] == (0, size) and steps[-1] == (size, size)
+    assert_equal(vision_of(served), vision_at_the_source(served))
+
+
+def test_nothing_is_moved_twice(served: LocalHub) -> None:
+    vision_of(served)
+    folder = hub.config_folder(TINY)
+    hub.download_weights(TINY, folder)
+    asked = len(served.requests)
+    again = lambda: (vision_of(served), hub.download_weights(TINY, hub.config_folder(TINY)))  # noqa: E731
+    assert moved(served, again) == 0
+    assert all(request.startswith("HEAD") for request in served.requests[asked:])
+
+
+def test_a_cut_connection_is_resumed(served: LocalHub) -> None:
+    hub.config_folder(TINY)
+    served.faults.cuts, served.faults.cut_after = 4, 3000
+    assert_equal(vision_of(served), vision_at_the_source(served))
+    assert served.faults.cuts == 0
+
+
+def test_a_later_start_resumes_where_the_first_was_ended(served: LocalHub) -> None:
+    class Cancelled(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done > total / 2:
+            raise Cancelled
+
+    with pytest.raises(Cancelled):
+        vision_of(served, progress=stop)
+    steps: list[int] = []
+    ours = vision_of(served, progress=lambda done, total: steps.append(done))
+    assert steps[0] > 0
+    assert_equal(ours, vision_at_the_source(served))
+
+
+def test_a_file_cut_off_on_this_disk_is_downloaded_anew(served: LocalHub) -> None:
+    folder = hub.config_folder(TINY)
+    files = hub.shards(folder, TINY)
+    path = hub.download_tensors(TINY, folder.name, files, is_vision, "vision")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert_equal(vision_of(served), vision_at_the_source(served))
+
+
+def test_a_server_without_ranges_is_named_before_whole_files_are_moved(served: LocalHub) -> None:
+    served.faults.ignores_ranges = True
+    sentences: list[str] = []
+    sent: list[int] = []
+
+    def report(sentence: str) -> None:
+        sentences.append(sentence)
+        sent.append(served.bytes_sent)
+
+    assert_equal(vision_of(served, report=report), vision_at_the_source(served))
+    assert "sends whole files only" in sentences[0]
+    assert served.bytes_sent - sent[0] > 100_000
+
+
+def test_a_shard_shorter_than_its_header_says(served: LocalHub) -> None:
+    shard = next(served.repositories[TINY].glob("*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:-1000])
+    with pytest.raises(ModelError, match="damaged on the hub"):
+        vision_of(served)
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        (401, r"shows no repository .*hf auth login"),
+        (403, r"is gated: accept its terms"),
+        (404, r"lacks a file on the hub"),
+        (429, r"takes no more requests .* Wait"),
+        (500, r"fault of its own \(error 500\)"),
+        (503, r"fault of its own \(error 503\)"),
+    ],
+)
+def test_every_refusal_of_the_hub_has_a_sentence(
+    status: int, sentence: str, served: LocalHub
+) -> None:
+    served.faults.status = status
+    with pytest.raises(ModelError, match=sentence):
+        hub.config_folder(TINY)
+    with pytest.raises(ModelError, match=sentence):
+        load_model(TINY, "cpu")
+
+
+def test_a_name_that_is_no_repository(served: LocalHub) -> None:
+    with pytest.raises(ModelError, match="shows no repository someone/else"):
+        load_model("someone/else", "cpu")
+
+
+def test_a_revision_that_does_not_exist(served: LocalHub) -> None:
+    with pytest.raises(ModelError, match="no such revision"):
+        hub.download_tensors(TINY, "0" * 40, [hub.SINGLE], is_vision, "vision")
+
+
+def test_a_hub_out_of_reach_is_said_within_ten_seconds(
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    nowhere = "http://127.0.0.1:9"
+    monkeypatch.setattr(constants, "ENDPOINT", nowhere)
+    address = nowhere + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
+    start = time.monotonic()
+    with pytest.raises(ModelError, match=rf"{re.escape(nowhere)} cannot be reached"):
+        load_model(TINY, "cpu")
+    assert time.monotonic() - start < 10
+
+
+def test_what_is_cached_is_used_without_a_hub(
+    served: LocalHub, photo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    first = load_model(TINY, "cpu")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    again = load_model(TINY, "cpu")
+    assert again.revision == first.revision == served.commit(TINY)[:12]
+    ours, theirs = (m.answer(m.encode(photo, QUESTION), None, 4) for m in (again, first))
+    assert ours.token_ids == theirs.token_ids
+
+
+def test_a_full_disk(served: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage("/")._replace(free=150_000)
+    monkeypatch.setattr(hub.shutil, "disk_usage", lambda path: usage)
+    asked = served.bytes_sent
+    with pytest.raises(ModelError, match=r"needs .* GB on the disk .* Free some space"):
+        load_model(TINY, "cpu")
+    biggest = max(p.stat().st_size for p in served.repositories[TINY].glob("*.safetensors"))
+    assert served.bytes_sent - asked < biggest
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert "disk filled up" in str(hub.refusal(TINY, full))
+
+
+def test_too_little_memory_is_refused_before_weights_are_moved(
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spare_demo.models.loading import memory
+
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
+    with pytest.raises(ModelError, match=r"needs about .* free"):
+        load_model(TINY, "cpu")
+    assert not any(".safetensors " in r or r.endswith(".safetensors") for r in served.requests)
+
+
+def test_a_damaged_index(served: LocalHub) -> None:
+    (served.repositories[TINY] / hub.INDEX).write_text(json.dumps({"weight_map": 3}))
+    with pytest.raises(ModelError, match="damaged"):
+        load_model(TINY, "cpu")
+
+
+# --- without the language model ---
+
+
+def test_the_vision_side_alone_keeps_the_same_tokens(
+    served: LocalHub, tiny_model: LlavaModel, photo: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "vision_is_openai_clip", lambda vision: True)
+    monkeypatch.setattr(
+        TextTower,
+        "from_open_clip",
+        lambda *_: TextTower.from_folder(served.repositories[CLIP]),
+    )
+    sent = moved(served, lambda: load_model(TINY, "cpu", language_model=False))
+    weights = sum(p.stat().st_size for p in served.repositories[TINY].glob("*.safetensors"))
+    assert sent < weights
+    eyes = load_model(TINY, "cpu", language_model=False)
+    assert not eyes.has_language_model and eyes.layers == 0
+    ours, whole = eyes.encode(photo, QUESTION), tiny_model.encode(photo, QUESTION)
+    assert torch.equal(ours.tokens.features, whole.tokens.features)
+    assert ours.prompt == whole.prompt and torch.equal(ours.input_ids, whole.input_ids)
+    result = compare(eyes, photo, QUESTION, budget=6)
+    both = compare(tiny_model, photo, QUESTION, budget=6, max_new_tokens=1)
+    assert result.finished and not result.answers and result.reconstruction is not None
+    for label in ("spare", "cdpruner"):
+        assert torch.equal(result.selections[label].order, both.selections[label].order)
+
+
+def test_what_needs_the_language_model_says_so(tiny_folder: Path, photo: Any) -> None:
+    eyes = load_model(str(tiny_folder), "cpu", language_model=False)
+    view = eyes.encode(photo, QUESTION)
+    for refused in (
+        lambda: eyes.answer(view),
+        lambda: eyes.answer_many([(view, None)]),
+        lambda: eyes.score(view, None, [3]),
+        lambda: next(eyes.stream_together(view, {"unpruned": None})),
+    ):
+        with pytest.raises(ValueError, match="without its language model"):
+            refused()
+    with pytest.raises(ValueError, match="FastV chooses inside the language model"):
+        compare(eyes, photo, QUESTION, ("fastv",), 6)
+    from spare_demo.pruners import PRUNERS
+
+    assert "without its language model" in (eyes.reason_against(PRUNERS["fastv"]) or "")
+    assert eyes.reason_against(PRUNERS["spare"]) is None
+    assert eyes.bytes < load_model(str(tiny_folder), "cpu").bytes
+
+
+def test_a_tower_that_is_not_clips_works_without_text(
+    served: LocalHub, tiny_qwen: Any, photo: Any
+) -> None:
+    eyes = load_model(QWEN, "cpu", language_model=False)
+    assert any("No relevance" in note for note in eyes.notes)
+    ours, whole = eyes.encode(photo, QUESTION), tiny_qwen.encode(photo, QUESTION)
+    assert torch.equal(ours.tokens.features, whole.tokens.features)
+
+
+def test_clips_text_side_is_read_by_ranges(
+    served: LocalHub, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import open_clip
+
+    config = json.loads((tiny_folder / "clip" / "open_clip_config.json").read_text())["model_cfg"]
+    monkeypatch.setattr(open_clip, "get_model_config", lambda name: config | {"quick_gelu": True})
+    tokenizer = open_clip.get_tokenizer(f"local-dir:{tiny_folder / 'clip'}")
+    monkeypatch.setattr(open_clip, "get_tokenizer", lambda name: tokenizer)
+    sent = moved(served, lambda: TextTower.from_open_clip(*OPENAI_CLIP))
+    assert sent < (tiny_folder / "clip" / "open_clip_model.safetensors").stat().st_size
+    ours, theirs = (
+        TextTower.from_open_clip(*OPENAI_CLIP),
+        TextTower.from_folder(tiny_folder / "clip"),
+    )
+    assert ours.proj.equal(theirs.proj)
+    state = dict(theirs.state_dict())
+    assert all(torch.equal(value, state[name]) for name, value in ours.state_dict().items())
