@@ -36,6 +36,11 @@ class Settings:
         (),
         "more models to choose from on a private page: names, folders, repositories of the hub",
     )
+    without_language_model: bool = _setting(
+        False,
+        "load the vision side and CLIP's text side alone: real picks and maps of any model on any "
+        "computer, a fraction of the download, no answers",
+    )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
     capture_prefill: bool = _setting(

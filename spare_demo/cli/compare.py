@@ -28,6 +28,7 @@ from spare_demo.comparison.request import UNPRUNED, Request, choose
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import open_picture
 from spare_demo.models import Answer, Model, bits_of, load_model
+from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
 from spare_demo.results.citation import cite
@@ -67,6 +68,12 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
     about = f"see the command models (default: {settings.model})"
     add_model_options(parser, settings, None, about)
+    add(
+        "--without-language-model",
+        action="store_true",
+        default=settings.without_language_model,
+        help="load the vision side alone: picks and maps, no answers, a fraction of the download",
+    )
     add(
         "--methods",
         nargs="*",
@@ -176,7 +183,13 @@ def _by_layer(answer: Answer) -> list[tuple[int, list[int]]]:
 
 
 def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
-    model = load_model(name, arguments.device, bits=bits, report=print)
+    model = load_model(
+        name,
+        arguments.device,
+        bits=bits,
+        report=print,
+        language_model=not arguments.without_language_model,
+    )
     for note in (model.description, *model.notes):
         print(textwrap.fill(note, 96))
     return model
@@ -196,6 +209,16 @@ def _report(result: Result) -> None:
     titles = {UNPRUNED: "All tokens", **result.titles}
     print(f"\n{result.question or '(no question)'}\n")
     rows = cost_rows(result.answers)
+    if not rows:
+        print_table(
+            ("", "tokens", "select"),
+            [
+                (titles[label], str(kept.size), seconds_text(result.select_seconds.get(label, 0.0)))
+                for label, kept in result.selections.items()
+            ],
+        )
+        print(textwrap.fill(NO_LANGUAGE_MODEL, 96))
+        return
     print_table(
         ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
         [

@@ -28,7 +28,13 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
 
     if settings.mcp:
         mcp.check()
-    model = load_model(settings.model, settings.device, bits=settings.bits, report=print)
+    model = load_model(
+        settings.model,
+        settings.device,
+        bits=settings.bits,
+        report=print,
+        language_model=not settings.without_language_model,
+    )
     if settings.capture_prefill:
         model.capture_prefill()
     serve(model, settings)

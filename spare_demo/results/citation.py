@@ -72,6 +72,7 @@ def command_line(result: Result) -> str:
     }
     words = [f"{flag}={value}" for flag, value in flags.items()]
     words += ["--together"] if settings.together else []
+    words += [] if result.language_model else ["--without-language-model"]
     arguments = ["picture.png", result.question]
     names = [name for name in names_or_none if name is not None]
     # After "--", so that a question may begin with a dash.
@@ -92,6 +93,7 @@ def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
     by_label = result.answers
     titles = {UNPRUNED: "All tokens", **result.titles}
     answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in by_label.items())
+    answers = answers or "  none: the model was loaded without its language model"
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     link_text = f"\nThe same settings on the page:\n  {link}\n" if link else ""

@@ -10,19 +10,19 @@ from spare_demo.analysis.cost import bytes_text, seconds_text
 from spare_demo.analysis.first_words import Candidate
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
-from spare_demo.ui.panels import code_html
 from spare_demo.ui.session import Visit
 
 
 def answers_html(
-    visit: Visit, budget: int, about: str = "", candidates: Sequence[Candidate] = ()
+    visit: Visit, budget: int, instead: str = "", candidates: Sequence[Candidate] = ()
 ) -> str:
     """Three answers side by side.
 
     Args:
         visit: with the answers so far.
         budget: where the slider stands; answers for another budget say so.
-        about: a line about the model, for pictures that it was not made for.
+        instead: HTML in their place, which folds them away: of a picture that the model was not
+            made for.
         candidates: the likeliest first words, drawn once an answer is there.
     """
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
@@ -44,11 +44,16 @@ def answers_html(
         f"Answers are for budget {k}. "
         f'<button type="button" class="answer-now">Answer at <b>{budget}</b></button></p>'
     )
-    line = f'<p class="note">{code_html(about)}</p>' if about else ""
     kind = "answers stale" if old else "answers"
-    return (
+    answers = (
         f'<div class="{kind}" aria-live="polite" data-budget="{k}">{cards}</div>{stale}'
-        f"{_bars(candidates, names)}{line}"
+        f"{_bars(candidates, names)}"
+    )
+    if not instead:
+        return answers
+    return (
+        f'{instead}<details class="noise"><summary>What it says all the same: noise</summary>'
+        f"{answers}</details>"
     )
 
 

@@ -18,6 +18,7 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
+from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.table import Wide, html_table
 from spare_demo.ui.session import SLOTS, Visit
 
@@ -29,6 +30,8 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
 
     floor: the least time this device could take for an answer's prefill, where that is known.
     """
+    if not visit.result.language_model:
+        return f'<p class="note">{NO_LANGUAGE_MODEL}</p>'
     if {*visit.result.answers, *visit.result.refused} != {UNPRUNED, *SLOTS}:
         return '<p class="note">Measured once all three answers are there.</p>'
     names = {UNPRUNED: "All tokens", **visit.titles}

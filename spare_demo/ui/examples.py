@@ -11,7 +11,7 @@ import numpy as np
 
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes import draw, questions, world
+from spare_demo.scenes import questions, signature, world
 
 FOLDER = ASSETS / "examples"
 _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
@@ -42,13 +42,13 @@ def new_scene(folder: Path) -> Example:
     while True:
         seed = int(np.random.default_rng().integers(2**31))
         rng = world.rng_of("page", seed)
-        scene = world.sample_scene(world.World(things=(3, 8)), rng)
+        scene = world.sample_scene(signature.WORLDS["page"], rng)
         scene_questions = questions.ask(scene, rng, 1)
         if scene_questions:
             break
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"scene-{seed}.png"
-    draw.draw(scene).save(path)
+    signature.save("page", seed, path)
     for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_SCENES_ON_DISK]:
         old.unlink(missing_ok=True)
     return _example(path, scene_questions[0].text, scene_questions[0].answer)

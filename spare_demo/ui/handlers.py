@@ -18,10 +18,12 @@ from spare_demo.comparison.result import add_gaps, inside_note
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
+from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
 from spare_demo.results.io import read_pick_lists
+from spare_demo.scenes.signature import is_scene
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, own_html
@@ -125,15 +127,15 @@ class Handlers:
         }
 
     def answers(self, visit: Visit, budget: int) -> str:
-        # The built-in model's own warning, where the picture is not of the world it knows.
-        strange = self.model.name == "built-in" and not visit.drawn
-        about = self.model.description if strange else ""
+        if not self.model.has_language_model:
+            return panels.no_answers_html()
+        instead = panels.unknown_picture_html(self.settings.private) if visit.unknown else ""
         tokenizer = self.model.tokenizer
 
         def word(tokens: Sequence[int]) -> str:
             return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
 
-        return answers_html(visit, budget, about, first_words(visit.result.answers, word))
+        return answers_html(visit, budget, instead, first_words(visit.result.answers, word))
 
     def curve(self, visit: Visit, budget: int) -> PageChanges:
         curves, methods = visit.exploration.curves, visit.result.methods
@@ -209,9 +211,12 @@ class Handlers:
     ) -> Visit:
         visit = self.guide.look(request, before)
         scenes = [*self.offered, *([example] if example else [])]
-        drawn, truth = examples.find(scenes, visit.key[0], request.question)
+        known, truth = examples.find(scenes, visit.key[0], request.question)
         number = examples.number(self.offered, visit.key[0])
-        return dataclasses.replace(visit, drawn=drawn, truth=truth, example=number)
+        unknown = self.model.name == BUILT_IN.name and not known
+        if unknown and isinstance(request.image, str):
+            unknown = not is_scene(request.image, visit.exploration.view.photo)
+        return dataclasses.replace(visit, unknown=unknown, truth=truth, example=number)
 
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit

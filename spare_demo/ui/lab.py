@@ -24,6 +24,7 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
+from spare_demo.scenes import signature
 from spare_demo.settings import Settings
 from spare_demo.table import html_table
 from spare_demo.ui import panels
@@ -195,8 +196,7 @@ class Lab:
     def _picture(self, bench: Bench, row: Row) -> str:
         path = self.folder / f"{row.set}-{row.picture}.png"
         if not path.exists():
-            sheet = next(s for s in bench.sheets if s.picture == row.picture)
-            sheet.open().save(path)
+            signature.save(row.set, int(row.picture), path)
             self._tidy()
         return str(path)
 

@@ -100,7 +100,12 @@ class ModelSwitch:
     def _load(self, settings: Settings, report: Report) -> None:
         old = None if self.model.closed else self.model
         model = load_model(
-            settings.model, settings.device, bits=settings.bits, report=report, instead_of=old
+            settings.model,
+            settings.device,
+            bits=settings.bits,
+            report=report,
+            instead_of=old,
+            language_model=not settings.without_language_model,
         )
         if settings.capture_prefill:
             model.capture_prefill()

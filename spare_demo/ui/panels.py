@@ -9,7 +9,8 @@ from html import escape
 import numpy as np
 
 from spare_demo.analysis.min_budget import Sufficiency
-from spare_demo.models import Model
+from spare_demo.models import CATALOGUE, Model
+from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
 from spare_demo.table import html_table
@@ -18,12 +19,13 @@ from spare_demo.ui.session import Visit
 
 def header_html(model: Model) -> str:
     """The page's name and the model that answers here."""
+    part = "" if model.has_language_model else ", without its language model,"
     where = "GPU" if model.device.type == "cuda" else model.device.type.upper()
     return (
         '<header class="masthead"><h1>SPARE demo</h1>'
         "<p>Look inside visual token pruning: which of a picture's visual tokens a method keeps, "
         "and what the language model still answers from them.</p>"
-        f'<p class="model"><b>{escape(model.title)}</b> on {where}. '
+        f'<p class="model"><b>{escape(model.title)}</b>{part} on {where}. '
         f"{code_html(model.description)}</p></header>"
     )
 
@@ -48,6 +50,29 @@ def notes_html(visit: Visit) -> str:
             "embedding and relevance is their mean, as CDPruner released it."
         )
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+
+
+def no_answers_html() -> str:
+    """In the place of the answers of a model that cannot give any."""
+    return f'<p class="note instead">{escape(NO_LANGUAGE_MODEL)}</p>'
+
+
+def unknown_picture_html(private: bool) -> str:
+    """In the place of the built-in model's answers about a picture that is none of its scenes.
+
+    private: whether visitors can load another model here.
+    """
+    tiny, seven = CATALOGUE["tiny-llava"], CATALOGUE["llava-1.5-7b"]
+    there = "open “Another model” at the top of the page, or " if private else ""
+    return (
+        '<section class="instead" role="note"><h3>This small model knows drawn scenes only</h3>'
+        "<p>It did not draw this picture, so whatever it said about it would be noise, and the "
+        "tokens on the picture are its own, not those of a model that knows photos.</p>"
+        f"<p>For answers about photos, {there}start with <code>python app.py --model {tiny.name}"
+        f"</code>: {escape(tiny.title)} needs {escape(tiny.needs)}. For the tokens of "
+        f"{escape(seven.title)} without answers, on any computer: <code>python app.py --model "
+        f"{seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
+    )
 
 
 def truth_html(answer: str | None) -> str:

@@ -65,6 +65,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         ],
         "padding": array(canvas.grid.padding, "u1"),
         "link": link,
+        "badge": "tokens of the built-in model" if visit.unknown else "",
         "example": visit.example,
     }
 

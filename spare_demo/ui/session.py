@@ -40,7 +40,8 @@ class Visit:
         request: what the controls said, with methods by slot; its image is the photo.
         result: what came of it so far, at the budget last asked for.
         example: its number among the shipped examples, None for any other picture.
-        drawn: whether this is one of the scenes drawn here; `truth` the answer to its own question.
+        unknown: whether the model was not made for such a picture: the built-in one for photos.
+        truth: the answer to a drawn scene's own question.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
     """
@@ -50,7 +51,7 @@ class Visit:
     exploration: Exploration
     request: Request
     result: Result
-    drawn: bool = False
+    unknown: bool = False
     example: int | None = None
     truth: str | None = None
     stopped: bool = False

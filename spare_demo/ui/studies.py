@@ -17,6 +17,7 @@ from spare_demo.comparison.request import UNPRUNED, read_budget
 from spare_demo.comparison.result import KlCurves, inside_note
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
+from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
@@ -119,6 +120,8 @@ def _is_nested(visit: Visit, slot: str) -> bool:
 
 
 def _whole(visit: Visit) -> Answer:
+    if not visit.result.language_model:
+        raise ValueError(NO_LANGUAGE_MODEL)
     answer = visit.result.answers.get(UNPRUNED)
     if answer is None:
         raise ValueError("There is no finished answer from all tokens yet. Ask first.")

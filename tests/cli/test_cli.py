@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.render import Display
 from spare_demo.render.card import Panel, card
 from spare_demo.results.drawings import PANELS
+from spare_demo.results.io import read_result
 
 Run = Callable[..., tuple[int, Path]]
 QUESTION = "Which number is written on the small triangle?"
@@ -43,7 +45,8 @@ def run(
     """compare on the tiny checkpoint, with more flags; returns status and output folder."""
 
     def load(name: str, device: str, **more: Any) -> Any:  # the tiny one once for all tests
-        return tiny_model if name == str(tiny_folder) else load_model(name, device, **more)
+        whole = name == str(tiny_folder) and more.get("language_model", True)
+        return tiny_model if whole else load_model(name, device, **more)
 
     monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
 
@@ -172,6 +175,24 @@ def test_the_flags_arrive_in_the_record(run: Run) -> None:
     assert list(data["selections"]) == ["random", "random (2)"]
     assert data["methods"]["random (2)"]["settings"] == {"seed": 4}
     assert (out / "kept-random-2.png").is_file()
+
+
+def test_without_the_language_model_there_are_picks_and_no_answers(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    panels = ("--panels", "kept", "comparison", "relevance")
+    status, out = run("--without-language-model", *panels, "--zip")
+    assert status == 0
+    names = {path.name for path in out.iterdir()}
+    assert {"kept-spare.png", "relevance.png", "result.json", "citation.zip"} <= names
+    assert "comparison.png" not in names
+    record = json.loads((out / "result.json").read_text())
+    assert record["answers"] == {} and record["cost"] == [] and not record["language_model"]
+    assert "without its language model" in capsys.readouterr().out
+    with zipfile.ZipFile(out / "citation.zip") as archive:
+        assert "--without-language-model" in archive.read("README.txt").decode()
+    again = read_result((out / "result.json").read_text())
+    assert again.result.finished
 
 
 def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def test_what_no_flag_can_say_is_taken_from_the_file(
 
 
 @pytest.mark.parametrize(
-    ("model", "local"), [("tiny-llava", True), ("built-in", False), ("someone/theirs", False)]
+    ("model", "local"), [("my-llava", True), ("built-in", False), ("someone/theirs", False)]
 )
 def test_a_local_folder_is_named_without_its_path_and_said_to_need_it(
     result: Result, model: str, local: bool

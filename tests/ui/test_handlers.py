@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import logging
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,16 @@ from typing import Any
 import gradio as gr
 import pytest
 import torch
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from visits import controls, with_result
 
+from spare_demo.models import load_model
+from spare_demo.results.citation import cite
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples
 from spare_demo.ui.api import Api
+from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.session import Visit
 
@@ -309,18 +316,60 @@ def test_compare_refuses_in_sentences(handlers: Handlers, photo_file: str) -> No
         api.compare(photo_file, QUESTION, "sparse", budget=5)
 
 
-def test_the_built_in_model_introduces_itself_on_pictures_it_was_not_made_for(
-    tiny_model, photo_file, monkeypatch
+def test_the_built_in_model_does_not_answer_about_pictures_it_was_not_made_for(
+    tiny_model, photo_file, monkeypatch, tmp_path
 ) -> None:
     monkeypatch.setattr(tiny_model, "name", "built-in")
-    monkeypatch.setattr(tiny_model, "description", "It knows drawn scenes only.")
     handlers = Handlers(tiny_model, Settings(max_new_tokens=2))
     scene = handlers.offered[0]
-    assert "drawn scenes only" in merged(ask(handlers, photo_file))["answers"]
+    changes = merged(ask(handlers, photo_file))
+    before, noise = changes["answers"].split("<details")
+    assert "drawn scenes only" in before and "--model tiny-llava" in before
+    assert "word" not in before and "card" not in before  # the answers are folded away
+    assert "noise" in noise and 'class="card' in noise
+    assert changes["stage"]["badge"] == "tokens of the built-in model"
+    fresh = new_scene(tmp_path).path
+    for path in (scene.path, fresh):
+        changes = merged(ask(handlers, path, "Mine?"))
+        assert "drawn scenes only" not in changes["answers"] and not changes["stage"]["badge"]
+    # Its seed alone makes no scene: a picture that carries one has to be what is drawn from it.
+    with Image.open(fresh) as image:
+        info = PngInfo()
+        info.add_text("spare-scene", image.info["spare-scene"])
+        Image.new("RGB", (336, 336), "red").save(tmp_path / "forged.png", pnginfo=info)
+    forged = merged(ask(handlers, str(tmp_path / "forged.png")))
+    assert "drawn scenes only" in forged["answers"]
     assert "drawn scenes only" not in merged(ask(handlers, scene.path, "Mine?"))["answers"]
     visit = merged(ask(handlers, photo_file))["visit"]
     moved = merged(list(handlers.redraw(3, visit)))
     assert "drawn scenes only" in moved["answers"], "the line stays when the slider moves"
+
+
+def test_a_page_without_language_model_shows_all_but_answers(
+    tiny_folder, photo_file, small_settings
+) -> None:
+    eyes = load_model(str(tiny_folder), "cpu", language_model=False)
+    handlers = Handlers(eyes, small_settings)
+    changes = merged(ask(handlers, photo_file))
+    visit = changes["visit"]
+    assert visit.result.finished and not visit.result.answers
+    assert changes["stage"]["methods"]["A"]["order"] is not None
+    for name in ("answers", "cost"):
+        assert "without its language model" in changes[name]
+    for event in (
+        handlers.studies.enough(visit),
+        handlers.studies.measure(5, visit),
+        handlers.ask_own("[1, 4]", visit),
+    ):
+        with pytest.raises(ValueError, match="without its language model"):
+            list(event)
+    assert "order" in next(iter(handlers.picks({"slot": "A", "budget": 3}, visit)))["reply"]
+    moved = merged(list(handlers.settle(3, visit)))["visit"]
+    assert moved.result.budget == 3
+    names = zipfile.ZipFile(
+        io.BytesIO(cite(moved.result_to_cite(), ("kept", "comparison")))
+    ).namelist()
+    assert "kept-spare.png" in names and "comparison.png" not in names
 
 
 @pytest.mark.parametrize(("kind", "n"), [("tiny_qwen", 6), ("tiny_next", 64)])

@@ -43,7 +43,10 @@ def test_empty_parts_are_empty_so_that_they_take_no_room() -> None:
 @pytest.mark.parametrize(("device", "name"), [("cpu", "on CPU"), ("cuda:1", "on GPU")])
 def test_the_head_names_model_and_device(device: str, name: str) -> None:
     model = SimpleNamespace(
-        device=torch.device(device), title=EVIL, description="Start it with `app.py <x>`."
+        device=torch.device(device),
+        title=EVIL,
+        description="Start it with `app.py <x>`.",
+        has_language_model=True,
     )
     html = panels.header_html(model)  # type: ignore[arg-type]
     assert name in html

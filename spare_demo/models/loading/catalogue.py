@@ -29,7 +29,7 @@ class Entry:
         source: a folder, or a repository of the Hugging Face hub.
         clip: open_clip name and weights of the text side; None for a folder's own ``clip/``, or of
             a repository whose tower has no text side.
-        gpu_dtype, cpu_dtype: number format of the weights where none is asked for.
+        gpu_dtype, cpu_dtype: number format of the weights; None for what suits the processor.
         needs: in words, for the table.
         note: what a visitor should know of its results, or "".
     """
@@ -40,7 +40,7 @@ class Entry:
     source: Path | str
     clip: tuple[str, str] | None
     gpu_dtype: torch.dtype
-    cpu_dtype: torch.dtype
+    cpu_dtype: torch.dtype | None
     needs: str
     note: str = ""
 
@@ -50,13 +50,28 @@ BUILT_IN = Entry(
     title="Built-in model",
     description=(
         "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
-        "the app with LLaVA-1.5-7B on a GPU (`python app.py --model llava-1.5-7b`)."
+        "the app with TinyLLaVA (`python app.py --model tiny-llava`)."
     ),
     source=ASSETS / "built-in",
     clip=None,
     gpu_dtype=torch.float32,
     cpu_dtype=torch.float32,
     needs="any computer; its weights come with the program",
+)
+TINY_LLAVA = Entry(
+    name="tiny-llava",
+    title="TinyLLaVA",
+    description=(
+        "TinyLLaVA, 1.4 billion parameters behind LLaVA-1.5's own vision tower. It answers "
+        "questions about photos on any recent computer."
+    ),
+    source="bczhou/tiny-llava-v1-hf",
+    clip=OPENAI_CLIP,
+    gpu_dtype=torch.float16,
+    cpu_dtype=None,
+    needs="5 GB of free memory, no GPU; downloads 6 GB the first time",
+    note="Relevance uses OpenAI's CLIP text side; it is exact only if TinyLLaVA left that tower as "
+    "it was.",
 )
 LLAVA_7B = Entry(
     name="llava-1.5-7b",
@@ -65,7 +80,7 @@ LLAVA_7B = Entry(
     source="llava-hf/llava-1.5-7b-hf",
     clip=OPENAI_CLIP,
     gpu_dtype=torch.float16,
-    cpu_dtype=torch.bfloat16,
+    cpu_dtype=None,
     needs="a CUDA GPU with 18 GB free; downloads 16 GB the first time",
 )
 NO_CLIP_TOWER = (
@@ -84,7 +99,7 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
         description=f"{title}. It answers questions about photos.",
         source=source,
         gpu_dtype=more.pop("dtype", torch.float16),
-        cpu_dtype=torch.bfloat16,
+        cpu_dtype=None,
         needs=f"a CUDA GPU with {gpu} GB free; downloads {download} GB the first time",
         **{"clip": OPENAI_CLIP, **more},
     )
@@ -103,7 +118,7 @@ LARGER = (
     _large("qwen2.5-vl-3b", "Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct", 9, 8, **_QWEN),
     _large("qwen2.5-vl-7b", "Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B-Instruct", 19, 17, **_QWEN),
 )
-CATALOGUE = {entry.name: entry for entry in (BUILT_IN, LLAVA_7B, *LARGER)}
+CATALOGUE = {entry.name: entry for entry in (BUILT_IN, TINY_LLAVA, LLAVA_7B, *LARGER)}
 
 
 def catalogue() -> list[dict[str, str]]:

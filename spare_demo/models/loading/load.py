@@ -156,7 +156,7 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
         tower = TextTower.from_open_clip(*entry.clip, fit.progress)
     elif isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
-    dtype = fit.dtype or (entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype)
+    dtype = entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype
     read = read_checkpoint(entry.source, entry.title, dataclasses.replace(fit, dtype=dtype))
     return read.family(
         read.hf,

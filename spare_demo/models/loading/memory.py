@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -100,12 +102,31 @@ def count_weights(config: Any, family: type[Model]) -> Weights:
 
 
 def suited_dtype(own: torch.dtype | None, count: int, device: torch.device) -> torch.dtype:
-    """The number format for a checkpoint stored as `own`: half precision for what is large."""
+    """The number format for a checkpoint stored as `own`: half precision for what is large.
+
+    On a CPU the one in which it multiplies faster, measured once: not all are fast in bfloat16.
+    """
     if device.type == "cpu":
-        return torch.float32 if count < _LARGE else torch.bfloat16
+        return torch.float32 if count < _LARGE else fast_cpu_dtype()
     if own is None or own == torch.float32:
         return torch.float32 if count < _LARGE else torch.float16
     return own
+
+
+@cache
+def fast_cpu_dtype() -> torch.dtype:
+    """bfloat16 where this processor multiplies matrices in it as fast as in float32, or faster."""
+
+    def seconds(dtype: torch.dtype) -> float:
+        matrix = torch.ones(768, 768, dtype=dtype)
+        times = []
+        for _ in range(4):  # the first one sets the kernels up
+            start = time.perf_counter()
+            matrix @ matrix
+            times.append(time.perf_counter() - start)
+        return min(times[1:])
+
+    return min((torch.bfloat16, torch.float32), key=seconds)
 
 
 def needed_bytes(
@@ -160,8 +181,11 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[t
     counted = config if fit.language_model else without_language_model(config)
     weights = count_weights(counted, family)
     dtype = fit.dtype or suited_dtype(getattr(config, "dtype", None), weights.count, fit.device)
-    needed = needed_bytes(config, family, weights, fit, dtype)
     free, where, spread = free_bytes(fit.device), _words(fit.device), False
+    needed = needed_bytes(config, family, weights, fit, dtype)
+    if fit.device.type == "cpu" and needed > free + fit.given_back and weights.count >= _LARGE:
+        dtype = torch.bfloat16  # slower on some processors, and half the size
+        needed = needed_bytes(config, family, weights, fit, dtype)
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
     free += fit.given_back

@@ -7,6 +7,7 @@ SPARE.Comparison = class {
     const {rows, columns, canvas} = sent;
     this.key = sent.key;
     this.link = sent.link;
+    this.badge = sent.badge;
     this.example = sent.example;
     this.n = sent.n;
     // Of several views side by side, not every cell holds a token.

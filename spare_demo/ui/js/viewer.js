@@ -51,6 +51,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       const aspect = data.grid.width / data.grid.height;
       pane.board.style.setProperty('--aspect', aspect);
       pane.board.classList.toggle('strip', aspect > 20);
+      pane.badge.textContent = data.badge ?? '';
     }
     SPARE.emit('data', data);
     paint();
@@ -218,6 +219,7 @@ SPARE.Pane = class {
     this.over = figure.querySelector('canvas.over');
     this.legend = figure.querySelector('.legend');
     this.words = figure.querySelector('figcaption');
+    this.badge = figure.querySelector('.badge');
     this.painter = new SPARE.Painter(this.canvas);
     this.writeSoon = SPARE.throttle(() => this.#write());
   }

@@ -20,6 +20,7 @@ def test_the_table_of_models() -> None:
     assert [row["name"] for row in rows] == [
         "auto",
         "built-in",
+        "tiny-llava",
         "llava-1.5-7b",
         "llava-1.5-13b",
         "llava-next-7b",
@@ -30,7 +31,7 @@ def test_the_table_of_models() -> None:
     assert all(row[key] for row in rows for key in ("title", "needs", "description"))
     assert rows[1]["description"] == (
         "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
-        "the app with LLaVA-1.5-7B on a GPU (`python app.py --model llava-1.5-7b`)."
+        "the app with TinyLLaVA (`python app.py --model tiny-llava`)."
     )
     assert BUILT_IN.source == Path(__file__).resolve().parents[3] / "assets" / "built-in"
 
