@@ -88,11 +88,12 @@ def reconstruction_curve(
             f"Budgets {ascending[0]} to {ascending[-1]} do not fit an order of {len(picks)} picks. "
             f"Choose budgets from 0 to {len(picks)}, or select with a larger budget."
         )
-    error = {}
-    residual, done = x, 0
-    for k in ascending:
-        residual, done = _deflate(residual, x, picks[done:k]), k
-        error[k] = float(torch.linalg.vector_norm(residual))
+    error = _errors_by_one_qr(x, picks, ascending) if len(ascending) > 1 else None
+    if error is None:
+        error, residual, done = {}, x, 0
+        for k in ascending:
+            residual, done = _deflate(residual, x, picks[done:k]), k
+            error[k] = float(torch.linalg.vector_norm(residual))
     return _scale(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x, relative)
 
 
@@ -103,10 +104,22 @@ def svd_bound(features: Tensor, budgets: Sequence[int], *, relative: bool = Fals
     the features, or of ||X||_F if `relative`.
     """
     x = compact(features)
-    squares = torch.linalg.svdvals(x).square().cpu()
-    tail = torch.cat([squares.flip(0).cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
+    gram = x @ x.T if len(x) <= x.shape[1] else x.T @ x
+    squares = torch.linalg.eigvalsh(gram).clamp_min(0).cpu()  # ascending
+    tail = torch.cat([squares.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
     return _scale(tail[picks].sqrt(), x, relative)
+
+
+RANDOM_SEEDS = tuple(range(8))
+"""The random control of the curves: one draw says little, eight show the spread."""
+
+_CURVE_BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
+
+
+def curve_budgets(n: int) -> tuple[int, ...]:
+    """The budgets at which curves are drawn: dense where few tokens are kept, and n itself."""
+    return (*(k for k in _CURVE_BUDGETS if k < n), n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,20 +194,43 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
     return terms.sum(dim=-1).clamp_min(0)
 
 
+def _errors_by_one_qr(x: Tensor, picks: Tensor, budgets: Sequence[int]) -> dict[int, float] | None:
+    """The error for each budget, from one QR of all rows with the picks first.
+
+    With R of the rows in that order, the squared error of the first k picks is the squared norm of
+    R's rows from k on. None where a pick depends on those before it: a QR then invents a direction.
+    """
+    others = torch.ones(len(x), dtype=torch.bool)
+    others[picks] = False
+    rows = torch.cat([picks, others.nonzero().flatten()]).to(x.device)
+    if len(rows) != len(x):  # a pick more than once
+        return None
+    r = torch.linalg.qr(x[rows].T, mode="r").R
+    count = min(len(picks), len(r))
+    lengths = torch.linalg.vector_norm(x[rows[:count]], dim=1)
+    if bool((r.diagonal()[:count].abs() <= DEPENDENT * lengths).any()):
+        return None
+    left = r.square().sum(dim=1).flip(0).cumsum(0).flip(0).sqrt().tolist()
+    return {k: left[k] if k < len(left) else 0.0 for k in budgets}
+
+
 def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:
     """Take the span of some rows of x out of what is left of all rows.
 
     residual: (n, d), the rows of x outside the span of the rows taken out before.
-    rows: (m,) indices. Blockwise modified Gram-Schmidt; directions by SVD, because kept rows
-    may be copies of each other and a QR would then invent directions.
+    rows: (m,) indices. Blockwise modified Gram-Schmidt; directions by QR, or by SVD where kept rows
+    depend on each other, since a QR would then invent directions.
     """
     rows = rows.to(x.device)  # a mask on the GPU picks from nothing on the CPU
     length = torch.linalg.vector_norm(x[rows], dim=1)
     block = residual[rows[length > 0]] / length[length > 0, None]
     if len(block) == 0:
         return residual
-    _, sigma, directions = torch.linalg.svd(block, full_matrices=False)
-    basis = directions[sigma > DEPENDENT]  # (r, d) orthonormal
+    basis, triangle = torch.linalg.qr(block.T)
+    basis = basis.T  # (r, d) orthonormal
+    if len(block) > len(basis) or bool((triangle.diagonal().abs() <= DEPENDENT).any()):
+        _, sigma, directions = torch.linalg.svd(block, full_matrices=False)
+        basis = directions[sigma > DEPENDENT]
     return residual - (residual @ basis.T) @ basis
 
 

@@ -41,6 +41,11 @@ class Settings:
         "load the vision side and CLIP's text side alone: real picks and maps of any model on any "
         "computer, a fraction of the download, no answers",
     )
+    system: str = _setting(
+        "auto",
+        "system sentence of the prompt: vicuna_v1, none, or auto for the one that the papers "
+        "measured the model with",
+    )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
     capture_prefill: bool = _setting(
@@ -68,6 +73,8 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
+        if self.system not in ("auto", "none", "vicuna_v1"):
+            raise ValueError(f"system is {self.system}; it must be auto, none or vicuna_v1.")
         if self.bits not in (16, 8, 4):
             raise ValueError(f"bits is {self.bits}; it must be 16, 8 or 4.")
         for name in (

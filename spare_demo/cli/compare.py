@@ -20,6 +20,7 @@ from spare_demo.analysis.cost import (
 from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
+    add_system_option,
     print_table,
     question_options,
 )
@@ -74,6 +75,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         default=settings.without_language_model,
         help="load the vision side alone: picks and maps, no answers, a fraction of the download",
     )
+    add_system_option(parser, settings)
     add(
         "--methods",
         nargs="*",
@@ -189,6 +191,7 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
         bits=bits,
         report=print,
         language_model=not arguments.without_language_model,
+        system=arguments.system,
     )
     for note in (model.description, *model.notes):
         print(textwrap.fill(note, 96))

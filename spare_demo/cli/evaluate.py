@@ -11,7 +11,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from spare_demo.cli.options import add_model_options, add_question_options, question_options
+from spare_demo.cli.options import (
+    add_model_options,
+    add_question_options,
+    add_system_option,
+    question_options,
+)
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
@@ -56,6 +61,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
     about = "see the command models (default: %(default)s)"
     add_model_options(parser, settings, settings.model, about)
+    add_system_option(parser, settings)
     add(
         "--methods",
         nargs="*",
@@ -120,7 +126,13 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     experiment = _experiment(arguments)
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
-    model = load_model(arguments.model, arguments.device, bits=arguments.bits, report=_tell)
+    model = load_model(
+        arguments.model,
+        arguments.device,
+        bits=arguments.bits,
+        report=_tell,
+        system=arguments.system,
+    )
     experiment = dataclasses.replace(experiment, aspect=model.aspect(experiment.aspect))
     experiment = _possible(experiment, model, leave_out=arguments.methods == ["all"])
     if arguments.reference and arguments.reference not in experiment.methods:
@@ -242,6 +254,7 @@ def _model(model: Model) -> dict[str, str]:
         "revision": model.revision,
         "dtype": str(model.dtype).removeprefix("torch."),
         "device": model.device.type,
+        "system": model.system,
     }
 
 

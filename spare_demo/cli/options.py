@@ -28,6 +28,17 @@ def add_model_options(
     )
 
 
+def add_system_option(parser: argparse.ArgumentParser, settings: Settings) -> None:
+    """The system sentence of the prompt."""
+    parser.add_argument(
+        "--system",
+        choices=("auto", "none", "vicuna_v1"),
+        default=settings.system,
+        help="system sentence of the prompt; auto: the one that the papers measured the model with "
+        "(default: %(default)s)",
+    )
+
+
 def add_question_options(
     parser: argparse.ArgumentParser, settings: Settings, max_new_tokens: int
 ) -> None:

@@ -34,6 +34,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         bits=settings.bits,
         report=print,
         language_model=not settings.without_language_model,
+        system=settings.system,
     )
     if settings.capture_prefill:
         model.capture_prefill()

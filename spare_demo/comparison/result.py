@@ -143,6 +143,7 @@ class Result:
         kl: how far the first word moved at every budget, where that was measured.
         partial_text: the text so far of each answer that is under way.
         language_model: whether the model had one; without it there are no answers.
+        system: the system sentence of the prompt, by name.
         view: the picture with the question as the model encoded it; None of a result from a file.
     """
 
@@ -170,6 +171,7 @@ class Result:
     kl: KlCurves | None = None
     partial_text: dict[str, str] = field(default_factory=dict)
     language_model: bool = True
+    system: str = "none"
     view: Annotated[View | None, NOT_STORED] = None
 
     @property
@@ -254,13 +256,14 @@ def start_result(
         plans={label: Schedule.of(plan) for label, plan in plans.items()},
         refused=refused,
         language_model=view.layers > 0,
+        system=view.system,
         view=view,
     )
 
 
 def add_measures(result: Result, exploration: Exploration) -> Result:
     """The result with the reconstruction errors and the leftover shares of what was kept."""
-    x = measures.compact(exploration.view.tokens.features)
+    x = exploration.view.picture.compact_features
     leftover = {
         label: None if kept.merged else measures.leftover_share(x, kept.order).cpu()
         for label, kept in result.selections.items()

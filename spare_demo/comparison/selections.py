@@ -27,11 +27,6 @@ from spare_demo.tokens.arrays import FloatArray
 Curve = Sequence[float | None]
 """One value for each budget, None where there is none."""
 
-RANDOM_SEEDS = tuple(range(8))
-"""The random control of the curves: one draw says little, eight show the spread."""
-
-_CURVE_BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 160, 192, 256, 320, 384, 448, 512)
-
 
 @dataclass(frozen=True, eq=False)
 class Curves:
@@ -40,7 +35,7 @@ class Curves:
     budgets: the k of all curves, ascending, n the last; m of them.
     errors: (m,) per method's label.
     points: (k, error) per label of a set made by hand, which has one size only.
-    random: mean, lowest and highest error over `RANDOM_SEEDS`, each (m,).
+    random: mean, lowest and highest error over `measures.RANDOM_SEEDS`, each (m,).
     bound: (m,) the least error any k directions can have; k tokens cannot beat it.
     """
 
@@ -140,8 +135,8 @@ class Exploration:
     @cached_property
     def curves(self) -> Curves:
         """Reconstruction error of every label, of chance and of the best subspace; made once."""
-        x = measures.compact(self.view.tokens.features)
-        budgets = curve_budgets(self.n)
+        picture = self.view.picture
+        x, budgets = picture.compact_features, measures.curve_budgets(self.n)
         errors: dict[str, tuple[float, ...]] = {}
         points: dict[str, tuple[int, float]] = {}
         for label, method in self.methods.items():
@@ -156,13 +151,7 @@ class Exploration:
                 errors[label] = tuple(curve.tolist())
             else:
                 errors[label] = tuple(self._error(x, self._selection(label, k)) for k in budgets)
-        return Curves(
-            budgets,
-            errors,
-            points,
-            measures.random_spread(x, budgets, RANDOM_SEEDS, relative=True),
-            measures.svd_bound(x, budgets, relative=True),
-        )
+        return Curves(budgets, errors, points, picture.random_errors, picture.least_errors)
 
     def _selection(self, label: str, k: int) -> Selection:
         method = self.methods[label]
@@ -182,8 +171,8 @@ class Exploration:
         if not selection.merged:
             return measures.reconstruction_error(x, selection.order, relative=True)
         assert selection.features is not None  # it was made here
-        features = self.view.tokens.features
-        return measures.merged_error(features, selection.features, relative=True)
+        features = self.view.tokens.features.cpu()
+        return measures.merged_error(features, selection.features.cpu(), relative=True)
 
 
 def explore(view: View, requested: LabelledMethods, budget: int | None = None) -> Exploration:
@@ -236,8 +225,3 @@ def _select(
     greedy = {label: method for label, method in methods.items() if isinstance(method, Greedy)}
     picks |= select_together(greedy, tokens, k)
     return picks, seconds | dict.fromkeys(greedy, time.perf_counter() - start)
-
-
-def curve_budgets(n: int) -> tuple[int, ...]:
-    """The budgets at which curves are drawn: dense where few tokens are kept, and n itself."""
-    return (*(k for k in _CURVE_BUDGETS if k < n), n)

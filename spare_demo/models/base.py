@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from spare_demo import measures
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.relevance import aggregate, raw_cosine
@@ -56,6 +57,25 @@ class Picture:
     newline: Tensor | None = None
     breaks: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
+    @cached_property
+    def compact_features(self) -> Tensor:
+        """(n, min(n, d)) float64, CPU: `measures.compact` of the features, made once."""
+        return measures.compact(self.features.cpu())
+
+    @cached_property
+    def random_errors(self) -> measures.Spread:
+        """Relative reconstruction errors of random picks, at `measures.curve_budgets`."""
+        budgets = measures.curve_budgets(self.grid.n)
+        return measures.random_spread(
+            self.compact_features, budgets, measures.RANDOM_SEEDS, relative=True
+        )
+
+    @cached_property
+    def least_errors(self) -> Tensor:
+        """The relative error that no picks can be below, at `measures.curve_budgets`."""
+        budgets = measures.curve_budgets(self.grid.n)
+        return measures.svd_bound(self.compact_features, budgets, relative=True)
+
     @property
     def slots(self) -> int:
         """Placeholders of the unpruned prompt: visual tokens and newline rows."""
@@ -78,6 +98,7 @@ class View:
             pooled at the text's end (see text_tower.py). 0 without a question or text tower.
         text_words: with `RelevanceOptions(text="tokens")` the m token strings, else empty.
         layers: how many the language model has that will answer.
+        system: the system sentence of the prompt, by name.
     """
 
     picture: Picture
@@ -89,6 +110,7 @@ class View:
     text_stretches: int
     text_words: tuple[str, ...]
     layers: int
+    system: str = "none"
 
     @property
     def pixel_values(self) -> Tensor:

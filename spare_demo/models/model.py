@@ -25,6 +25,7 @@ from spare_demo.models.generate.answering import Answering
 from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.generate.prompt import build_prompt
+from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.text_pass import TextEmbedding, TextPass
 from spare_demo.pruners.base import Method
@@ -45,6 +46,7 @@ class Model(Answering):
         notes: sentences about how it was chosen or what it lacks.
         text_tower: None where no CLIP text side is known; then there is no relevance.
         has_language_model: whether it can answer; without, all else works.
+        system: the system sentence of its prompts, one of `prompt.SYSTEMS`.
     """
 
     hf_class: ClassVar[str]
@@ -76,6 +78,7 @@ class Model(Answering):
         revision: str = "",
         notes: Sequence[str] = (),
         language_model: bool = True,
+        system: str = "none",
     ):
         """Wrap a loaded model; `load_model` is the usual way here.
 
@@ -87,9 +90,15 @@ class Model(Answering):
         self.processor, self.tokenizer, self.text_tower = processor, processor.tokenizer, text_tower
         self.name, self.title, self.description = name, title or name, description
         self.revision, self.notes = revision, tuple(notes)
-        self.has_language_model = language_model
+        self.has_language_model, self.system = language_model, system
         self._config: Any = hf.config
         self._check()
+        if unsupported := unsupported_settings(getattr(hf, "generation_config", None)):
+            raise ModelError(
+                f"This checkpoint's generation settings ask for {unsupported[0]}, which this "
+                "program does not apply, so its answers would not be the model's. Choose another "
+                "checkpoint, or take that setting out of its generation_config.json."
+            )
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
         if text_tower is not None:
@@ -188,7 +197,7 @@ class Model(Answering):
         """
         if self.clip_tower and relevance.layer not in picture.hidden:
             raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
-        prompt, input_ids = build_prompt(self.processor, question, picture.slots)
+        prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
         if input_ids.shape[1] >= room:
             raise ValueError(
@@ -198,7 +207,9 @@ class Model(Answering):
         tower, layers = self.text_tower, self.layers
         if tower is None:
             tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
-            return View(picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers)
+            return View(
+                picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers, self.system
+            )
 
         # With the model spread over several GPUs the tower may lie on another one.
         states = picture.hidden[relevance.layer].to(self.device)
@@ -232,6 +243,7 @@ class Model(Answering):
             embedding.stretches,
             embedding.words,
             layers,
+            self.system,
         )
 
     def encode(

@@ -61,6 +61,7 @@ def command_line(result: Result) -> str:
         return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
     flags = {
         "--model": result.model,
+        "--system": result.system,
         "--bits": bits_of(result.revision),
         "--budget": result.budget,
         "--seed": settings.seed,

@@ -43,8 +43,8 @@ from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.session import OWN, SLOTS, Guide, Visit, methods_by_slot
 from spare_demo.ui.studies import Studies
 
-# Moving the slider asks again by itself where all answers take less than this.
-_QUICK = 2.0
+QUICK = 2.0
+"""Seconds of all answers below which the page asks again by itself."""
 
 PageChanges = dict[str, Any]
 
@@ -122,7 +122,6 @@ class Handlers:
             "visit": visit,
             "answers": self.answers(visit, budget),
             "cost": cost_html(visit, self.model.prefill_floor),
-            **self.curve(visit, budget),
             **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
         }
 
@@ -230,6 +229,10 @@ class Handlers:
         yield self.pictures(visit, k)
         yield from self._answer(visit, k)
 
+    def draw_curve(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
+        """The reconstruction errors of what is there, after the answers and beside the model."""
+        yield self.curve(visit, self._budget(budget, visit))
+
     def redraw(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""
         try:
@@ -250,7 +253,7 @@ class Handlers:
             k = self._budget(budget, visit)
         except ValueError:  # the page says so by now
             return
-        if visit.result.budget != k and visit.answer_seconds < _QUICK:
+        if visit.result.budget != k and visit.answer_seconds < QUICK:
             yield from self._answer(visit, k)
 
     def answer_now(self, budget: object, visit: Visit) -> Iterator[PageChanges]:

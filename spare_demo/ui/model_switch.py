@@ -106,6 +106,7 @@ class ModelSwitch:
             report=report,
             instead_of=old,
             language_model=not settings.without_language_model,
+            system=settings.system,
         )
         if settings.capture_prefill:
             model.capture_prefill()

@@ -18,7 +18,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.gradio_compat import forget_session, with_event_data
-from spare_demo.ui.handlers import Handlers, PageChanges, with_refusals
+from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Components, lay_out
@@ -61,7 +61,8 @@ def build(
 ) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
-    serving: once it is set, the other examples are finished too, in the background.
+    serving: once it is set, the other examples are finished too, in the background, where that is
+        quick.
     model_switch: of a page on which the model can be changed.
     """
     handlers = Handlers(model, settings)
@@ -89,7 +90,8 @@ def build(
         _wire(demo, parts, handlers, opened)
         offer(Api(model, settings), _ANSWERING)
         demo.unload(forget_session(demo))
-    if serving is not None:
+    # Where answers take long, finishing the other examples would hold up the first visitors.
+    if serving is not None and shown["visit"].answer_seconds < QUICK:
         threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
     return demo.queue(max_size=settings.queue_size)
 
@@ -113,6 +115,7 @@ def _opening(handlers: Handlers, names: tuple[str, str]) -> PageChanges:
         budget=budget,
     ):
         shown |= values
+    shown |= handlers.curve(shown["visit"], budget)
     if shown["visit"].exploration.inside:  # what each layer kept came with the answers
         shown["stage"] = handlers.pictures(shown["visit"], budget)["stage"]
     return shown
@@ -180,6 +183,9 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
     running = []
     p = parts
+    redrawn = ["budget", "visit"]
+    moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
+    draw_curve = once(handlers.draw_curve)
 
     def answering(
         event: Any,
@@ -187,11 +193,13 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         names: Sequence[str],
         mode: str = "once",
         place: str = "message",
+        curve: bool = True,
     ) -> None:
         """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
 
         names: the handler's inputs, which are parts of the page.
         place: where a visitor who pressed something far from Ask reads what went wrong.
+        curve: whether the curve of errors is drawn anew afterwards, which needs no model.
         """
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
         begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
@@ -199,6 +207,8 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         answer = stream(handler, names, place)
         run = begun.then(answer, of(names), outputs, **_ANSWERING, **(options | shown))
         running.append(run)
+        if curve:
+            run.then(draw_curve, of(redrawn), [p.curve, p.curve_words], **moving)
 
     controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
     controls += ["relevance_text", "together", "budget"]
@@ -225,17 +235,16 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     for event in (p.method_a.input, p.method_b.input):
         answering(event, handlers.change_methods, others, "always_last")
 
-    redrawn = ["budget", "visit"]
-    moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
     p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
     # Plotly is larger than all else together, and draws anew at every question.
     p.lost.near(None, None, p.curve, js=_SHOW, **_QUIET)
     p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
     studies = handlers.studies
-    answering(p.find_enough.click, studies.enough, ["visit"], place="enough")
-    answering(p.measure.click, studies.measure, redrawn, place="kl_words")
+    answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
+    answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
     for event in (p.compare_questions.click, p.other.submit):
-        answering(event, studies.second, ["other", "budget", "visit"], place="second")
+        inputs = ["other", "budget", "visit"]
+        answering(event, studies.second, inputs, place="second", curve=False)
     # js/core.js asks them one after the other.
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = with_event_data(once(studies.words))
@@ -248,7 +257,8 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     )
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
-    answering(p.own.ask_own, handlers.ask_own, ["own", "visit"], place="own_answer")
+    own = ["own", "visit"]
+    answering(p.own.ask_own, handlers.ask_own, own, place="own_answer", curve=False)
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         to = functools.partial(handlers.marked, mark)
@@ -265,7 +275,10 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     p.looked.change(None, None, None, js=_FRESH, **_QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
     ended = p.stop.click(None, None, None, cancels=running, queue=False, **_QUIET)
-    ended.then(once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET)
+    stopped = ended.then(
+        once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET
+    )
+    stopped.then(draw_curve, of(redrawn), [p.curve, p.curve_words], **moving)
     questions = json.dumps([example.question for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
 

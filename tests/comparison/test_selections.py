@@ -9,7 +9,8 @@ import torch
 from PIL import Image
 
 from spare_demo.comparison.request import choose
-from spare_demo.comparison.selections import Exploration, curve_budgets, explore
+from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.measures import curve_budgets
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.random import Random

@@ -67,7 +67,9 @@ def test_upload_a_wide_picture_and_ask(visitor, wide_picture: Path) -> None:
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#truth p")).to_have_count(0)
     expect(visitor.find("#message p")).to_have_count(0)
-    expect(visitor.find("#answered")).to_contain_text("knows nothing about photos")
+    expect(visitor.find("#answered")).to_contain_text("knows drawn scenes only")
+    expect(visitor.find("#answers .noise")).not_to_have_attribute("open", "")
+    expect(visitor.find("#stage .badge").first).to_have_text("tokens of the built-in model")
     expect(visitor.find("#question textarea")).to_have_value("Where is the <b>square</b>?")
 
 

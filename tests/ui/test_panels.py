@@ -47,6 +47,7 @@ def test_the_head_names_model_and_device(device: str, name: str) -> None:
         title=EVIL,
         description="Start it with `app.py <x>`.",
         has_language_model=True,
+        system="none",
     )
     html = panels.header_html(model)  # type: ignore[arg-type]
     assert name in html

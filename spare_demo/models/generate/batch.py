@@ -17,6 +17,7 @@ from torch import Tensor
 from spare_demo.models.generate.decoding import Text, end_ids
 from spare_demo.models.generate.padded_cache import PaddedCache, room
 from spare_demo.models.generate.passes import Passes
+from spare_demo.models.generate.repetition import penalised
 
 _POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
 _UNLIKE = 1.25  # the longest part of a batch over its shortest: the rest is padding
@@ -105,10 +106,11 @@ class _Batch:
         ends = end_ids(self.hf)
         texts = [Text(self.tokenizer) for _ in self.prompts]
         (cache, first_logits), _ = self.passes.run(self._prefill)
-        going, tokens = list(range(len(texts))), first_logits.argmax(-1)
+        going, logits = list(range(len(texts))), first_logits
         while True:
-            for i, token in zip(going, tokens.tolist(), strict=True):
-                texts[i].add(token)
+            for i, row in zip(going, logits, strict=True):
+                so_far = [*self.prompts[i].input_ids[0].tolist(), *texts[i].ids]
+                texts[i].add(int(penalised(self.hf, row, so_far).argmax()))
             open_ = [
                 row
                 for row, i in enumerate(going)
@@ -120,7 +122,7 @@ class _Batch:
                 self.passes.run(lambda rows=open_: cache.take(rows))  # type: ignore[misc]
                 going = [going[row] for row in open_]
             last = [texts[i].ids[-1] for i in going]
-            tokens, _ = self.passes.run(lambda last=last: cache.step(last).argmax(-1))  # type: ignore[misc]
+            logits, _ = self.passes.run(lambda last=last: cache.step(last))  # type: ignore[misc]
         for text in texts:
             text.rest()
         return [

@@ -19,6 +19,7 @@ from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
+from spare_demo.models.generate.repetition import penalised
 from spare_demo.models.generate.rows import Rows
 from spare_demo.pruners.inside.base import LayerPlan
 
@@ -55,7 +56,7 @@ def decode(
     visual, embed = rows.values, hf.get_input_embeddings()
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first, last = int(placeholders[0]), int(placeholders[-1])
-    ends = end_ids(hf)
+    ends, prompt_ids = end_ids(hf), input_ids[0].tolist()
     layerwise = None
     if plan is not None:
         tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
@@ -77,7 +78,7 @@ def decode(
         return with_likeliest(hf.lm_head(run(embeds))[0, -1].float())
 
     def with_likeliest(logits: Tensor) -> tuple[Tensor, int]:
-        return logits, int(logits.argmax())
+        return logits, int(penalised(hf, logits, [*prompt_ids, *text.ids]).argmax())
 
     def prefill() -> tuple[Tensor, int]:
         ids = input_ids.to(device)

@@ -30,8 +30,12 @@ class _RoomyLayer(DynamicLayer):
         room = one.new_empty(2, 1, one.shape[1], length + more, one.shape[3])
         # Taken apart once: whatever a step does here it does in every layer.
         self._keys, self._values = room
-        torch.cat([part.keys for part in parts], 2, out=self._keys.narrow(2, 0, length))
-        torch.cat([part.values for part in parts], 2, out=self._values.narrow(2, 0, length))
+        start = 0  # by copies: MPS has got concatenation into a strided slice wrong
+        for part in parts:
+            count = part.keys.shape[2]
+            self._keys.narrow(2, start, count).copy_(part.keys)
+            self._values.narrow(2, start, count).copy_(part.values)
+            start += count
         self._show(length)
 
     def _show(self, length: int) -> tuple[Tensor, Tensor]:

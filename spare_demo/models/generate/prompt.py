@@ -8,14 +8,24 @@ from torch import Tensor
 
 from spare_demo.models.base import ModelError
 
+VICUNA = (
+    "A chat between a curious user and an artificial intelligence assistant. The assistant gives "
+    "helpful, detailed, and polite answers to the user's questions."
+)
+"""The system sentence of `vicuna_v1`, with which LLaVA-1.5 was trained and the papers measured."""
+SYSTEMS = ("none", "vicuna_v1")
 
-def build_prompt(processor: Any, question: str, n: int) -> tuple[str, Tensor]:
+
+def build_prompt(processor: Any, question: str, n: int, system: str = "none") -> tuple[str, Tensor]:
     """Write the prompt as the checkpoint's own chat template has it, else as LLaVA-1.5's.
+
+    With a system sentence it is LLaVA's conversation `vicuna_v1`, whatever the template.
 
     Args:
         processor: of the checkpoint; its template wins over its tokenizer's.
         question: as asked; blanks around it are dropped.
         n: image placeholders: visual tokens, and newline tokens where there are some.
+        system: one of `SYSTEMS`.
 
     Returns:
         the prompt with one image token, and its (1, T) ids with n of them.
@@ -26,7 +36,9 @@ def build_prompt(processor: Any, question: str, n: int) -> tuple[str, Tensor]:
     image, tokenizer = processor.image_token, processor.tokenizer
     # A visitor who types the image token means the word, not a second picture.
     question_text = question.strip().replace(image, f"< {image.strip('<>')} >")
-    if processor.chat_template:
+    if system == "vicuna_v1":
+        prompt = f"{VICUNA} USER: {image}\n{question_text} ASSISTANT:"
+    elif processor.chat_template:
         content = [{"type": "image"}, {"type": "text", "text": question_text}]
         prompt = processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False

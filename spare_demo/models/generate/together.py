@@ -25,6 +25,7 @@ from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
+from spare_demo.models.generate.repetition import penalised
 from spare_demo.models.generate.rows import Rows
 
 Label = TypeVar("Label", bound=Hashable)
@@ -182,7 +183,8 @@ class _Answering:
 
     def choose(self) -> str:
         """Take the likeliest next token; the piece of text that it completes."""
-        token = int(self.logits.argmax())
+        so_far = [*self.input_ids[0].tolist(), *self.text.ids]
+        token = int(penalised(self.hf, self.logits, so_far).argmax())
         self.log_probabilities.append(float(self.logits.cpu().double().log_softmax(dim=-1)[token]))
         piece = self.text.add(token)
         if token in self.ends or len(self.text.ids) >= self.longest:

@@ -32,6 +32,7 @@ class Entry:
         gpu_dtype, cpu_dtype: number format of the weights; None for what suits the processor.
         needs: in words, for the table.
         note: what a visitor should know of its results, or "".
+        system: the system sentence that its prompts begin with; see `generate/prompt.py`.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Entry:
     cpu_dtype: torch.dtype | None
     needs: str
     note: str = ""
+    system: str = "none"
 
 
 BUILT_IN = Entry(
@@ -82,6 +84,7 @@ LLAVA_7B = Entry(
     gpu_dtype=torch.float16,
     cpu_dtype=None,
     needs="a CUDA GPU with 18 GB free; downloads 16 GB the first time",
+    system="vicuna_v1",
 )
 NO_CLIP_TOWER = (
     "No relevance, so only methods without text run: this model's vision tower is not CLIP's."
@@ -106,15 +109,14 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
 
 
 # The gigabytes are those that `memory.needed_bytes` gives, rounded up; tests hold them to it.
+_NEXT = "llava-hf/llava-v1.6-vicuna"
+_VICUNA: dict[str, Any] = {"system": "vicuna_v1"}
+_TUNED_VICUNA: dict[str, Any] = {**_VICUNA, "note": _TUNED}
 _QWEN: dict[str, Any] = {"clip": None, "dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
 LARGER = (
-    _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 30, 28),
-    _large(
-        "llava-next-7b", "LLaVA-NeXT-7B", "llava-hf/llava-v1.6-vicuna-7b-hf", 18, 16, note=_TUNED
-    ),
-    _large(
-        "llava-next-13b", "LLaVA-NeXT-13B", "llava-hf/llava-v1.6-vicuna-13b-hf", 32, 28, note=_TUNED
-    ),
+    _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 30, 28, **_VICUNA),
+    _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 18, 16, **_TUNED_VICUNA),
+    _large("llava-next-13b", "LLaVA-NeXT-13B", f"{_NEXT}-13b-hf", 32, 28, **_TUNED_VICUNA),
     _large("qwen2.5-vl-3b", "Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct", 9, 8, **_QWEN),
     _large("qwen2.5-vl-7b", "Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B-Instruct", 19, 17, **_QWEN),
 )

@@ -15,6 +15,7 @@ import torch
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.generate.prompt import SYSTEMS
 from spare_demo.models.loading.catalogue import (
     AUTO,
     BUILT_IN,
@@ -68,6 +69,7 @@ def load_model(
     instead_of: Model | None = None,
     language_model: bool = True,
     progress: Progress = no_progress,
+    system: str = "auto",
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -85,10 +87,14 @@ def load_model(
             repository only that is downloaded.
         progress: called with bytes so far and in all while files are downloaded; what it raises
             ends the loading.
+        system: the system sentence of prompts: "vicuna_v1", "none", or "auto" for the one that the
+            papers measured the model with.
 
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
+    if system not in ("auto", *SYSTEMS):
+        raise ModelError(f"--system {system} is not possible. Choose auto, {', '.join(SYSTEMS)}.")
     if bits not in BITS:
         raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
@@ -101,6 +107,7 @@ def load_model(
         report,
         language_model=language_model,
         progress=progress,
+        system=system,
     )
     if instead_of is not None:
         fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
@@ -167,6 +174,7 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
         description=entry.description,
         revision=_revision(entry.source, read.commit, fit.bits),
         language_model=fit.language_model,
+        system=entry.system if fit.system == "auto" else fit.system,
         notes=(*notes, entry.note) if entry.note else notes,
     )
 
@@ -207,6 +215,7 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         f"{'a local folder' if local else 'the Hugging Face hub'}.",
         revision=_revision(source, read.commit, fit.bits),
         language_model=fit.language_model,
+        system="none" if fit.system == "auto" else fit.system,
         notes=notes,
     )
 

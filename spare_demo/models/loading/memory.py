@@ -47,6 +47,7 @@ class Fit:
         given_back: bytes on that device that making room frees.
         language_model: whether it is loaded too; without it there are no answers.
         progress: of downloads.
+        system: the system sentence of prompts; "auto" takes what the model was measured with.
     """
 
     device: torch.device
@@ -58,6 +59,7 @@ class Fit:
     given_back: int = 0
     language_model: bool = True
     progress: Progress = no_progress
+    system: str = "auto"
 
 
 @dataclass(frozen=True)

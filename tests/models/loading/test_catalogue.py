@@ -10,7 +10,7 @@ import pytest
 import torch
 from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 
-from spare_demo.models import catalogue
+from spare_demo.models import CATALOGUE, catalogue
 from spare_demo.models.loading.catalogue import BUILT_IN, GPU_BYTES_NEEDED, LLAVA_7B, OPENAI_CLIP
 from spare_demo.models.loading.checkpoint import vision_is_openai_clip
 
@@ -114,3 +114,9 @@ def test_7bs_text_side_is_that_of_its_vision_tower(
     assert config["quick_gelu"] and vision.hidden_act == "quick_gelu"
     assert vision_is_openai_clip(vision)
     assert LLAVA_7B.clip == OPENAI_CLIP and LLAVA_7B.gpu_dtype == torch.float16
+
+
+def test_the_models_of_the_papers_are_asked_as_the_papers_asked() -> None:
+    """With Vicuna's system sentence: 35 tokens before the picture, of Llama's tokenizer."""
+    with_system = {name for name, entry in CATALOGUE.items() if entry.system == "vicuna_v1"}
+    assert with_system == {"llava-1.5-7b", "llava-1.5-13b", "llava-next-7b", "llava-next-13b"}

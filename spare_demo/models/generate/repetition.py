@@ -1,0 +1,52 @@
+"""The repetition penalty of a checkpoint's generation settings, as `generate` applies it.
+
+Other settings that change which token a greedy answer takes are refused when the model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change greedy tokens
+    "no_repeat_ngram_size": (None, 0),
+    "encoder_no_repeat_ngram_size": (None, 0),
+    "encoder_repetition_penalty": (None, 1.0),
+    "bad_words_ids": (None,),
+    "forced_bos_token_id": (None,),
+    "forced_eos_token_id": (None,),
+    "suppress_tokens": (None,),
+    "begin_suppress_tokens": (None,),
+    "sequence_bias": (None,),
+    "exponential_decay_length_penalty": (None,),
+    "guidance_scale": (None, 1.0),
+    "min_length": (None, 0),
+    "min_new_tokens": (None, 0),
+}
+
+
+def unsupported_settings(generation_config: Any) -> list[str]:
+    """Names of the settings that would change a greedy answer and are not applied here."""
+    return [
+        name
+        for name, neutral in _NEUTRAL.items()
+        if getattr(generation_config, name, None) not in neutral
+    ]
+
+
+def penalised(hf: Any, logits: Tensor, ids: Iterable[int]) -> Tensor:
+    """(vocab,) logits with those of the tokens so far, prompt included, made less likely.
+
+    Source: transformers' RepetitionPenaltyLogitsProcessor (Keskar et al., arXiv 1909.05858).
+    """
+    penalty = getattr(hf.generation_config, "repetition_penalty", None) or 1.0
+    if penalty == 1.0:
+        return logits
+    index = logits.new_tensor(sorted(set(ids)), dtype=torch.long)
+    values = logits[index]
+    changed = logits.clone()
+    changed[index] = (values / penalty).where(values > 0, values * penalty)
+    return changed
