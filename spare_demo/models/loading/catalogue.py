@@ -16,10 +16,6 @@ AUTO = "auto"
 # LLaVA-1.5's frozen tower. open_clip's name without quickgelu runs another activation.
 OPENAI_CLIP = ("ViT-L-14-336-quickgelu", "openai")
 
-# LLaVA-1.5-7B in half precision: 14.2 GB of weights, 0.5 GB CLIP text side in float32, 0.6 GB cache
-# (0.5 MiB a token, 1,200 tokens), and room for activations and the CUDA context.
-GPU_BYTES_NEEDED = 18_000_000_000
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -129,7 +125,10 @@ def catalogue() -> list[dict[str, str]]:
         {"name": e.name, "title": e.title, "needs": e.needs, "description": e.description}
         for e in CATALOGUE.values()
     ]
-    auto = f"{LLAVA_7B.name} where a CUDA GPU has room for it, else {BUILT_IN.name}."
+    auto = (
+        f"{LLAVA_7B.name} where a CUDA GPU has room for it; else {TINY_LLAVA.name} on a Space or "
+        f"where its weights are here; else {BUILT_IN.name}."
+    )
     return [
         {"name": AUTO, "title": "Automatic", "needs": "any computer", "description": auto},
         *rows,

@@ -120,6 +120,18 @@ def shards(folder: Path, repository: str | None) -> list[str]:
         ) from error
 
 
+def is_complete(repository: str) -> bool:
+    """Whether all weights of a repository's newest known commit are in the hub's cache."""
+    config = cached(repository, "config.json")
+    if config is None:
+        return False
+    try:
+        files = shards(config.parent, None)
+    except ModelError:
+        return False
+    return all((config.parent / name).exists() for name in files)
+
+
 def cached(repository: str, file: str) -> Path | None:
     """A file that lies whole in the hub's cache, None where it does not."""
     path = try_to_load_from_cache(repository, file)

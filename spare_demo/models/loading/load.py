@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import torch
 
@@ -20,8 +21,6 @@ from spare_demo.models.loading.catalogue import (
     AUTO,
     BUILT_IN,
     CATALOGUE,
-    GPU_BYTES_NEEDED,
-    LLAVA_7B,
     NO_CLIP_TOWER,
     OPENAI_CLIP,
     Entry,
@@ -32,33 +31,15 @@ from spare_demo.models.loading.checkpoint import (
     revision_of,
     vision_is_openai_clip,
 )
+from spare_demo.models.loading.choice import choose, this_machine
 from spare_demo.models.loading.hub import Progress, no_progress
-from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit
+from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
-
-
-def choose(device: str = "auto") -> tuple[str, str]:
-    """Which model "auto" means on this machine.
-
-    Returns:
-        a catalogue name, and a sentence that says why.
-    """
-    place = _device(device)
-    if place.type != "cuda":
-        return (
-            BUILT_IN.name,
-            f"{BUILT_IN.title}: LLaVA-1.5-7B needs a CUDA GPU, and none is in use."
-            + (_unusable_gpu() if device == "auto" else ""),
-        )
-    free, _ = torch.cuda.mem_get_info(place)
-    room = (
-        f"the GPU has {free / 1e9:.0f} GB free and LLaVA-1.5-7B needs {GPU_BYTES_NEEDED / 1e9:.0f}"
-    )
-    entry = LLAVA_7B if free >= GPU_BYTES_NEEDED else BUILT_IN
-    return entry.name, f"{entry.title}: {room}."
+_NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
+_INSTALL = 'pip install --force-reinstall "torch>=2.11,<2.12" "torchvision>=0.26,<0.27" --index-url'
+_WHEELS = "https://download.pytorch.org/whl"
 
 
 def load_model(
@@ -98,7 +79,7 @@ def load_model(
     if bits not in BITS:
         raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
-    spread = place.type == "cuda" and place.index is None
+    spread = place.type == "cuda" and device in ("auto", "cuda")
     fit = Fit(
         place,
         spread,
@@ -112,13 +93,15 @@ def load_model(
     if instead_of is not None:
         fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
     if name == AUTO:
-        name, why = choose(device)
+        entry, why = choose(this_machine(device), bits)
+        if device == "auto":
+            why += _unusable_gpu()
         try:
-            model = _load(CATALOGUE[name], fit, (why,))
+            model = _load(entry, fit, (why,))
         except ModelError as error:
-            if name == BUILT_IN.name:
+            if entry.name == BUILT_IN.name:
                 raise
-            why = f"{BUILT_IN.title}, because LLaVA-1.5-7B could not be loaded: {error}"
+            why = f"{BUILT_IN.title}, because {entry.title} could not be loaded: {error}"
             model = _load(BUILT_IN, dataclasses.replace(fit, bits=16), (why,))
     elif name in CATALOGUE:
         model = _load(CATALOGUE[name], fit, ())
@@ -226,20 +209,25 @@ def _revision(source: Path | str, commit: str, bits: int) -> str:
 
 
 def _unusable_gpu() -> str:
-    """A sentence about an NVIDIA GPU that this torch cannot use, or ""."""
-    if torch.cuda.is_available() or not _NVIDIA_DRIVER.is_file():
+    """A sentence about an NVIDIA GPU that this torch cannot use, with what to install, or ""."""
+    driver = any(Path(path).is_file() for path in _NVIDIA_DRIVERS) or which("nvidia-smi")
+    if torch.cuda.is_available() or not driver:
         return ""
-    cuda = torch.version.cuda
-    built = f"needs a driver for CUDA {cuda}" if cuda else "is built without CUDA"
+    if torch.version.cuda is None:
+        return (
+            " There is an NVIDIA GPU, but the PyTorch installed here is built without CUDA: "
+            f"`{_INSTALL} {_WHEELS}/cu130` installs one with it."
+        )
     return (
-        f" There is an NVIDIA driver, but the PyTorch installed here {built}: update the driver, "
-        "or install PyTorch for the CUDA version that nvidia-smi names."
+        " There is an NVIDIA GPU, but the PyTorch installed here needs a driver for CUDA "
+        f"{torch.version.cuda}: update the driver, or install one for an older driver: "
+        f"`{_INSTALL} {_WHEELS}/cu126`."
     )
 
 
 def _device(name: str) -> torch.device:
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -248,6 +236,11 @@ def _device(name: str) -> torch.device:
         raise ModelError(
             f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
         )
+    if name == "cuda" and torch.cuda.device_count() > 1:
+        free = {
+            gpu: free_bytes(torch.device("cuda", gpu)) for gpu in range(torch.cuda.device_count())
+        }
+        device = torch.device("cuda", max(free, key=lambda gpu: free[gpu]))
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
     if device.type not in ("cpu", "cuda", "mps"):

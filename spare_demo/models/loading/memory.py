@@ -191,7 +191,7 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[t
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
     free += fit.given_back
-    sentence = f"{label} needs about {_size(needed)} {where}, and {_size(free)} are free"
+    sentence = f"{label} needs about {size_words(needed)} {where}, and {size_words(free)} are free"
     sentence += " without the present model" if fit.given_back else ""
     if needed <= free:
         fit.report(f"{sentence}.")
@@ -201,7 +201,7 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[t
         for bits in BITS:
             small = needed - weights.bytes(dtype, fit.bits) + weights.bytes(dtype, bits)
             if bits < fit.bits and small <= free:
-                offers.append(f"start it with --bits {bits} (about {_size(small)})")
+                offers.append(f"start it with --bits {bits} (about {size_words(small)})")
                 break
     offers.append("free some memory")
     offers.append("choose a smaller model (see python -m spare_demo models)")
@@ -213,7 +213,8 @@ def _words(device: torch.device) -> str:
     return {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(device.type, "of memory")
 
 
-def _size(count: int) -> str:
+def size_words(count: int) -> str:
+    """ "4.6 GB", "87 MB"."""
     return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.0f} MB"
 
 

@@ -18,8 +18,7 @@ from transformers import LlavaForConditionalGeneration
 
 from spare_demo.models import CATALOGUE, LlavaModel, ModelError, TextTower, load_model
 from spare_demo.models.loading import load as loading
-from spare_demo.models.loading.catalogue import BUILT_IN, GPU_BYTES_NEEDED, LLAVA_7B, OPENAI_CLIP
-from spare_demo.models.loading.load import choose
+from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP
 
 QUESTION = "What colour is the circle?"
 
@@ -180,19 +179,27 @@ def test_a_gpu_that_is_not_there(tiny_folder: Path) -> None:
     refused(tiny_folder, "no CUDA GPU", device=f"cuda:{torch.cuda.device_count()}")
 
 
-@pytest.mark.parametrize(("cuda", "said"), [("13.0", "driver for CUDA 13.0"), (None, "built with")])
+@pytest.mark.parametrize(
+    ("cuda", "said"), [("13.0", "driver for CUDA 13.0"), (None, "built without CUDA")]
+)
 def test_a_gpu_that_this_torch_cannot_use(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuda: str | None, said: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.version, "cuda", cuda)
-    assert "There is an NVIDIA driver" not in choose()[1]
+    monkeypatch.setattr(loading, "which", lambda name: None)
+    monkeypatch.setattr(loading, "_NVIDIA_DRIVERS", ())
+    assert loading._unusable_gpu() == ""
     driver = tmp_path / "version"
     driver.write_text("NVRM version: NVIDIA 550.54")
-    monkeypatch.setattr(loading, "_NVIDIA_DRIVER", driver)
-    assert said in choose()[1] and "There is an NVIDIA driver" not in choose("cpu")[1]
+    monkeypatch.setattr(loading, "_NVIDIA_DRIVERS", (str(driver),))
+    assert said in loading._unusable_gpu() and "pip install" in loading._unusable_gpu()
     refused(tiny_folder, said, device="cuda")
+    # On Windows there is no such file, but the driver's own program.
+    monkeypatch.setattr(loading, "_NVIDIA_DRIVERS", ())
+    monkeypatch.setattr(loading, "which", lambda name: f"C:/Windows/System32/{name}.exe")
+    assert said in loading._unusable_gpu()
 
 
 def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,24 +210,28 @@ def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.M
 # --- auto ---
 
 
-@pytest.mark.parametrize(
-    ("free", "expected"), [(GPU_BYTES_NEEDED, "llava-1.5-7b"), (GPU_BYTES_NEEDED - 1, "built-in")]
-)
-def test_auto_looks_at_the_gpus_room(
-    free: int, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_auto_is_what_the_table_says(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machines: list[str] = []
+    stand_in = replace(BUILT_IN, source=tiny_folder, clip=None)
+
+    def chosen(machine: str, bits: int) -> tuple[Any, str]:
+        machines.append(f"{machine} {bits}")
+        return stand_in, "because"
+
+    monkeypatch.setattr(loading, "this_machine", lambda device: f"machine with {device}")
+    monkeypatch.setattr(loading, "choose", chosen)
+    model = load_model("auto", "cpu")
+    assert model.name == "built-in" and model.notes[0] == "because"
+    assert machines == ["machine with cpu 16"]
+
+
+def test_the_freest_of_several_gpus_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = [3, 9, 5]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, 80_000_000_000))
-    name, why = choose("auto")
-    assert name == expected and "18 GB free" in why and "LLaVA-1.5-7B" in why
-
-
-def test_auto_without_a_gpu_is_the_built_in_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    name, why = choose("auto")
-    assert name == "built-in" and "CUDA" in why
-    assert choose("cpu")[0] == "built-in"
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(loading, "free_bytes", lambda device: free[device.index])
+    assert loading._device("auto") == loading._device("cuda") == torch.device("cuda", 1)
+    assert loading._device("cuda:2") == torch.device("cuda", 2)
 
 
 def test_auto_falls_back_when_the_hub_is_out_of_reach(
@@ -228,7 +239,7 @@ def test_auto_falls_back_when_the_hub_is_out_of_reach(
 ) -> None:
     stand_in = replace(BUILT_IN, source=tiny_folder)
     monkeypatch.setattr(loading, "BUILT_IN", stand_in)
-    monkeypatch.setattr(loading, "choose", lambda device: (LLAVA_7B.name, "room enough"))
+    monkeypatch.setattr(loading, "choose", lambda machine, bits: (LLAVA_7B, "room enough"))
 
     def unreachable(name: str, pretrained: str, progress: object) -> TextTower:
         raise ModelError("No connection to huggingface.co.")

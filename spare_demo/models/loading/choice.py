@@ -1,0 +1,124 @@
+"""Which model `auto` takes, as one table.
+
+| the first row that holds | model |
+|---|---|
+| a GPU has room for LLaVA-1.5-7B, at the bits asked for | llava-1.5-7b, on the freest GPU |
+| on a Space, or its weights are in the cache, and there is memory for it | tiny-llava |
+| else | built-in, with the offer of tiny-llava where there is memory for it |
+
+Needs are those of `memory.needed_bytes`, for the published sizes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
+
+from spare_demo.models.families.llava import LlavaModel
+from spare_demo.models.loading import hub
+from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, TINY_LLAVA, Entry
+from spare_demo.models.loading.memory import (
+    Fit,
+    count_weights,
+    fast_cpu_dtype,
+    free_bytes,
+    needed_bytes,
+    size_words,
+)
+
+_TEXT: dict[str, dict[str, Any]] = {  # of the published config.json
+    LLAVA_7B.name: {"max_position_embeddings": 4096},
+    TINY_LLAVA.name: {
+        "hidden_size": 2048,
+        "intermediate_size": 5632,
+        "num_hidden_layers": 22,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 4,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What decides which model fits.
+
+    Attributes:
+        gpus: free bytes of each CUDA GPU; none where none is to be used.
+        memory: free bytes of the machine's own memory.
+        space: whether this is a Hugging Face Space.
+        cached: names of the models whose weights are in the hub's cache.
+    """
+
+    gpus: tuple[int, ...]
+    memory: int
+    space: bool = False
+    cached: frozenset[str] = frozenset()
+
+
+def this_machine(device: str) -> Machine:
+    """What there is now; device: as asked for, of which "cpu" leaves GPUs alone."""
+    use = torch.cuda.is_available() and device.startswith(("auto", "cuda"))
+    numbers = list(range(torch.cuda.device_count())) if use else []
+    if use and ":" in device:
+        numbers = [int(device.partition(":")[2])]
+    return Machine(
+        tuple(free_bytes(torch.device("cuda", number)) for number in numbers),
+        free_bytes(torch.device("cpu")),
+        "SPACE_ID" in os.environ,
+        frozenset({TINY_LLAVA.name} if hub.is_complete(str(TINY_LLAVA.source)) else ()),
+    )
+
+
+def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
+    """What `auto` stands for on a machine, by the table above, and a sentence that says why."""
+    if machine.gpus:
+        room, need = max(machine.gpus), needed(LLAVA_7B.name, "cuda", bits)
+        at = "" if bits == 16 else f" at {bits} bits"
+        why = (
+            f"the freest GPU has {size_words(room)} free, and {LLAVA_7B.title}{at} needs "
+            f"{size_words(need)}"
+        )
+        if need <= room:
+            return LLAVA_7B, f"{LLAVA_7B.title}: {why}."
+    else:
+        why = f"{LLAVA_7B.title} needs a CUDA GPU, and none is in use"
+    place = (
+        "cuda" if machine.gpus and max(machine.gpus) >= needed(TINY_LLAVA.name, "cuda") else "cpu"
+    )
+    room, need = machine.memory, needed(TINY_LLAVA.name, place)
+    fits = place == "cuda" or need <= room
+    if fits and (machine.space or TINY_LLAVA.name in machine.cached):
+        there = "this is a Space" if machine.space else "its weights are on this machine"
+        return TINY_LLAVA, f"{TINY_LLAVA.title}: {why}; {there}."
+    offer = (
+        f"--model {TINY_LLAVA.name} answers about photos here"
+        if fits
+        else (
+            f"{TINY_LLAVA.title} needs {size_words(need)} of memory, and {size_words(room)} are "
+            "free"
+        )
+    )
+    return BUILT_IN, f"{BUILT_IN.title}: {why}. {offer[0].upper()}{offer[1:]}."
+
+
+@cache
+def needed(name: str, device: str, bits: int = 16) -> int:
+    """Bytes that a model of the table needs on a kind of device; see `memory.needed_bytes`."""
+    vision = CLIPVisionConfig(
+        hidden_size=1024,
+        intermediate_size=4096,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        image_size=336,
+        patch_size=14,
+    )
+    text = LlamaConfig(vocab_size=32_064, **_TEXT[name])
+    config = LlavaConfig(vision_config=vision, text_config=text)
+    dtype = fast_cpu_dtype() if device == "cpu" else torch.float16
+    fit = Fit(torch.device(device), bits=bits)
+    return needed_bytes(config, LlavaModel, count_weights(config, LlavaModel), fit, dtype)
