@@ -121,7 +121,7 @@ def test_it_knows_its_examples(model: LlavaModel, views: list[View]) -> None:
     assert [is_right(a, e["answer"]) for a, e in zip(answers, EXAMPLES, strict=True)] == [True] * 6
 
 
-def test_examples_are_scenes_and_no_photos() -> None:
+def test_its_examples_are_all_the_scenes_and_no_photos() -> None:
     names = {path.name for path in (ASSETS / "examples").glob("*.png")}
     assert names == {example["picture"] for example in EXAMPLES}
 

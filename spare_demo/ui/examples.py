@@ -1,4 +1,4 @@
-"""Drawn scenes to start from, with their true answers: the shipped ones, and new ones on demand."""
+"""Pictures to start from, with questions and their true answers: shipped ones, and new scenes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from spare_demo.images.load import file_digest
-from spare_demo.models.loading.catalogue import ASSETS
+from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes import questions, signature, world
 
 FOLDER = ASSETS / "examples"
@@ -19,22 +19,54 @@ _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
 
 @dataclass(frozen=True)
 class Example:
-    """A picture in a file (`key`: the digest of its bytes), a question and its true answer."""
+    """A picture in a file, and what can be asked about it.
+
+    Attributes:
+        answers: the true answer of each question, in the order that they are asked.
+        key: the digest of the file's bytes.
+    """
 
     path: str
-    question: str
-    answer: str
+    answers: dict[str, str]
     key: str
 
+    @property
+    def question(self) -> str:
+        """The first question."""
+        return next(iter(self.answers))
 
-def load_examples() -> list[Example]:
-    """The examples in ``assets/examples``, in the order of its list."""
-    rows = json.loads((FOLDER / "examples.json").read_text())
-    return [_example(FOLDER / row["picture"], row["question"], row["answer"]) for row in rows]
+    @property
+    def answer(self) -> str:
+        """The true answer of the first question."""
+        return self.answers[self.question]
+
+    def question_after(self, question: str) -> str:
+        """The question that follows this one, in a circle; after any other, the first."""
+        questions = [*self.answers]
+        if question not in questions:
+            return self.question
+        return questions[(questions.index(question) + 1) % len(questions)]
 
 
-def _example(path: Path, question: str, answer: str) -> Example:
-    return Example(str(path), question, answer, file_digest(path))
+def knows_only_scenes(model: str) -> bool:
+    """Whether the model of this name knows drawn scenes, and nothing about photos."""
+    return model == BUILT_IN.name
+
+
+def load_examples(model: str) -> list[Example]:
+    """The examples in ``assets/examples`` for the model of this name, in the order of its list.
+
+    They are drawn scenes for the built-in model, and photos for every other one.
+    """
+    file = "examples.json" if knows_only_scenes(model) else "photos.json"
+    answers: dict[str, dict[str, str]] = {}
+    for row in json.loads((FOLDER / file).read_text()):
+        answers.setdefault(row["picture"], {})[row["question"]] = row["answer"]
+    return [_example(FOLDER / picture, answers[picture]) for picture in answers]
+
+
+def _example(path: Path, answers: dict[str, str]) -> Example:
+    return Example(str(path), answers, file_digest(path))
 
 
 def new_scene(folder: Path) -> Example:
@@ -51,14 +83,14 @@ def new_scene(folder: Path) -> Example:
     signature.save("page", seed, path)
     for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_SCENES_ON_DISK]:
         old.unlink(missing_ok=True)
-    return _example(path, scene_questions[0].text, scene_questions[0].answer)
+    return _example(path, {scene_questions[0].text: scene_questions[0].answer})
 
 
-def find(scenes: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
-    """Whether a picture is one of the known scenes; the true answer if the question is its own."""
-    same = [example for example in scenes if example.key == key]
-    answers = (example.answer for example in same if example.question == question.strip())
-    return bool(same), next(answers, None)
+def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
+    """Whether a picture is one of the examples; the true answer if the question is its own."""
+    same = [example.answers for example in examples if example.key == key]
+    truths = (answers[question.strip()] for answers in same if question.strip() in answers)
+    return bool(same), next(truths, None)
 
 
 def number(examples: Sequence[Example], key: str) -> int | None:

@@ -18,7 +18,6 @@ from spare_demo.comparison.result import add_gaps, inside_note
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
-from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
@@ -74,19 +73,23 @@ class Handlers:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.studies = Studies(model, settings)
-        self.offered = examples.load_examples()
+        self.offered = examples.load_examples(model.name)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
 
     def prepare(self) -> None:
-        """Finish each example at the start's settings, so that choosing one shows its results."""
+        """Finish each example at the start's settings, so that choosing one shows its results.
+
+        Each of its questions is asked.
+        """
         settings, against = self.settings, self.model.reason_against
         first, last = (tuning.able(settings.methods[i], against) for i in (0, -1))
-        for example in self.offered:
+        asked = [(example, question) for example in self.offered for question in example.answers]
+        for example, question in asked:
             request = Request(
                 image=example.path,
-                question=example.question,
+                question=question,
                 methods=methods_by_slot(first, last, settings.seed),
                 budget=min(settings.budget, self.tokens),
                 max_new_tokens=settings.max_new_tokens,
@@ -209,10 +212,10 @@ class Handlers:
         self, request: Request, example: examples.Example | None, before: Visit | None
     ) -> Visit:
         visit = self.guide.look(request, before)
-        scenes = [*self.offered, *([example] if example else [])]
-        known, truth = examples.find(scenes, visit.key[0], request.question)
+        listed = [*self.offered, *([example] if example else [])]
+        known, truth = examples.find(listed, visit.key[0], request.question)
         number = examples.number(self.offered, visit.key[0])
-        unknown = self.model.name == BUILT_IN.name and not known
+        unknown = examples.knows_only_scenes(self.model.name) and not known
         if unknown and isinstance(request.image, str):
             unknown = not is_scene(request.image, visit.exploration.view.photo)
         return dataclasses.replace(visit, unknown=unknown, truth=truth, example=number)
@@ -328,6 +331,11 @@ class Handlers:
         query_sent = asked.get("query")
         query = query_sent if isinstance(query_sent, dict) else {}
         yield controls_of_link(query, self.model, self.settings, self.offered)
+
+    def load_example(self, index: int, question: str) -> tuple[str, str]:
+        """An example's picture, and its question that follows the one on the page."""
+        example = self.offered[index]
+        return example.path, example.question_after(question.strip())
 
     def new_scene(self) -> tuple[str, str, examples.Example]:
         example = examples.new_scene(self.scenes)

@@ -191,7 +191,7 @@ class Lab:
         """A case as the comparison takes it, and the seed that draws there what was drawn here."""
         path = self._picture(bench, row)
         seed = picture_seed(bench.seed, row.set, row.picture)
-        return Example(path, row.question, row.truth, file_digest(path)), seed
+        return Example(path, {row.question: row.truth}, file_digest(path)), seed
 
     def _picture(self, bench: Bench, row: Row) -> str:
         path = self.folder / f"{row.set}-{row.picture}.png"

@@ -10,13 +10,14 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
-from spare_demo.ui.examples import Example
+from spare_demo.ui.examples import Example, knows_only_scenes
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _VIEWS = [("in equal shares to each view", False), ("over all views together", True)]
 PERCENTS = (5, 10, 20, 50)
+_TWO_QUESTIONS = "Examples: choose one again for its other question"
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 
 
@@ -162,14 +163,16 @@ def _asked(
         parts["stop"] = gr.Button(
             "Stop", variant="stop", min_width=80, visible=False, elem_id="stop"
         )
-        parts["scene"] = gr.Button("New scene", min_width=80, elem_id="scene")
+        parts["scene"] = gr.Button(
+            "New scene", min_width=80, visible=knows_only_scenes(model.name), elem_id="scene"
+        )
     parts["looked"] = gr.HTML(elem_id="looked")
     parts["truth"] = gr.HTML(panels.truth_html(first.answer), elem_id="truth")
     parts["offered"] = gr.Dataset(
         components=[gr.Image(visible=False)],
         samples=[[example.path] for example in offered],
         type="index",
-        label="Examples",
+        label="Examples" if len(first.answers) == 1 else _TWO_QUESTIONS,
         elem_id="examples",
     )
     for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):

@@ -51,7 +51,8 @@ def controls_of_link(
         controls = {"image": example.path, "question": example.question} | controls
     elif "question" in controls:
         controls["image"] = None
-        stale.append("A link carries no picture. Choose one and press Ask.")
+        if not query.get("scene"):  # of an example the notice says why it is not here
+            stale.append("A link carries no picture. Choose one and press Ask.")
     return controls | {"notice": panels.message_html(" ".join(stale))}
 
 

@@ -42,6 +42,8 @@ _ON_LOAD = """() => {
   });
 }"""
 
+_AGAIN = " Choose it again to ask: "  # between the questions of an example
+
 # In the page itself: the server's word would be a journey more before the handler is asked.
 _BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
 _SHOW = "() => ({__type__: 'update', visible: true})"
@@ -214,10 +216,8 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     controls += ["relevance_text", "together", "budget"]
     asked = [*controls, "example", "visit"]
 
-    def load(index: int) -> tuple[str, str]:
-        return handlers.offered[index].path, handlers.offered[index].question
-
-    chosen = p.offered.click(load, p.offered, [p.image, p.question], **_QUIET)
+    load = handlers.load_example
+    chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **_QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
     for event in (p.ask.click, p.question.submit):
         answering(event, handlers.ask, asked)
@@ -279,7 +279,7 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET
     )
     stopped.then(draw_curve, of(redrawn), [p.curve, p.curve_words], **moving)
-    questions = json.dumps([example.question for example in handlers.offered])
+    questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
 
 

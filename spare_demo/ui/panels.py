@@ -82,7 +82,7 @@ def unknown_picture_html(private: bool) -> str:
 
 
 def truth_html(answer: str | None) -> str:
-    """The true answer of a drawn scene's own question."""
+    """The true answer of an example's own question."""
     return "" if answer is None else f'<p class="truth">True answer: <b>{escape(answer)}</b></p>'
 
 

@@ -120,7 +120,11 @@ def decode(
         "budget", _whole(1, tokens), f"A budget of {{}} does not fit this model's {tokens} tokens."
     )
     take("seed", _whole(0, 2**32 - 1), "The seed {} is not a whole number this page takes.")
-    take("example", _one_of(examples), "The example {} is not among this page's; choose another.")
+    take(
+        "example",
+        _one_of(examples),
+        "The example {} is not among those for this model; choose another.",
+    )
     take("aspect", _one_of(aspects), "This model cannot fit a picture by {}.")
     take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
     take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")

@@ -41,7 +41,7 @@ class Visit:
         result: what came of it so far, at the budget last asked for.
         example: its number among the shipped examples, None for any other picture.
         unknown: whether the model was not made for such a picture: the built-in one for photos.
-        truth: the answer to a drawn scene's own question.
+        truth: the true answer, where an example or a drawn scene is asked its own question.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
     """

@@ -55,7 +55,7 @@ def small_settings() -> Settings:
         marks=(2, 8),
         max_new_tokens=3,
         max_question_characters=300,
-        max_pixels=120_000,
+        max_pixels=300_000,
         max_upload_bytes=200_000,
     )
 

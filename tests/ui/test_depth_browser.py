@@ -23,7 +23,7 @@ BUDGET = 192
 @pytest.fixture(scope="module")
 def asked(served) -> Visit:
     """What the page shows once both methods were chosen there, worked out once more."""
-    first = examples.load_examples()[0]
+    first = examples.load_examples(served.model.name)[0]
     guide = Guide(served.model, served.settings)
     visit = guide.look(page_request(first.path, first.question, "sparsevlm", "cdpruner"))
     *_, done = guide.answer(visit, BUDGET)

@@ -20,7 +20,7 @@ from visits import controls, with_result
 from spare_demo.models import load_model
 from spare_demo.results.citation import cite
 from spare_demo.settings import Settings
-from spare_demo.ui import build, examples
+from spare_demo.ui import build
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
@@ -270,11 +270,12 @@ def test_a_slider_that_moves_takes_nothing_from_the_device(handlers, photo_file,
             object.__setattr__(holder, name, value)
 
 
-def test_the_truth_of_a_scene_shows_with_its_own_question_only(handlers) -> None:
+def test_the_truth_of_an_example_shows_with_its_own_questions_only(handlers) -> None:
     first, second = handlers.offered[:2]
-    own = merged(ask(handlers, first.path, first.question))
-    assert first.answer in own["truth"]
-    assert merged(ask(handlers, first.path, f" {first.question} "))["visit"].truth == first.answer
+    for question, answer in first.answers.items():
+        own = merged(ask(handlers, first.path, question))
+        assert f"<b>{answer}</b>" in own["truth"] and own["visit"].example == 0
+        assert merged(ask(handlers, first.path, f" {question} "))["visit"].truth == answer
     assert merged(ask(handlers, first.path, "Something else?"))["truth"] == ""
     assert merged(ask(handlers, second.path, first.question))["truth"] == ""
 
@@ -286,20 +287,6 @@ def test_a_new_scene_brings_picture_question_and_truth(handlers) -> None:
     assert shown["visit"].truth == example.answer
     assert f"<b>{example.answer}</b>" in shown["truth"]
     assert handlers.new_scene()[0] != path
-
-
-def test_old_scenes_leave_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "_SCENES_ON_DISK", 3)
-    made = [examples.new_scene(tmp_path).path for _ in range(5)]
-    assert len(list(tmp_path.iterdir())) == 3
-    assert Path(made[-1]).exists()
-
-
-def test_every_shipped_example_has_a_picture_a_question_and_an_answer(handlers) -> None:
-    assert handlers.offered
-    for example in handlers.offered:
-        assert Path(example.path).is_file()
-        assert example.question.endswith("?") and example.answer
 
 
 @pytest.mark.parametrize("endpoint", ["/compare", "/select"])

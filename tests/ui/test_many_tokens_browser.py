@@ -66,7 +66,7 @@ def page(large, settings: Settings, browser) -> Iterator[browsing.Visitor]:
 @pytest.fixture(scope="module")
 def visit(large, settings: Settings) -> Visit:
     """The same comparison, as Python makes it."""
-    first = examples.load_examples()[0]
+    first = examples.load_examples(large.name)[0]
     request = page_request(first.path, first.question, aspect=large.aspect(None))
     return Guide(large, settings).look(request)
 

@@ -15,6 +15,7 @@ import pytest
 from PIL import Image
 from visits import controls, page_request
 
+from spare_demo.ui.examples import load_examples
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.session import Visit, methods_by_slot
 
@@ -117,6 +118,13 @@ def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> N
     assert (shown["image"], shown["question"]) == (second.path, second.question)
     assert shown["method_a"] == "random" and "budget" not in shown
     assert "99" in shown["notice"] and "no layer &#x27;4&#x27;" in shown["notice"]
+    # An example of another model's list: no picture, and the notice says why.
+    scene = load_examples("built-in")[0]
+    query = {"scene": Path(scene.path).name, "q": scene.question, "model": "built-in@1"}
+    (shown,) = handlers.reopen({"query": query}, visit)
+    assert shown["image"] is None and shown["question"] == scene.question
+    assert "not among those for this model" in shown["notice"]
+    assert "made with the model" in shown["notice"] and "no picture" not in shown["notice"]
     (shown,) = handlers.reopen({"query": {"q": "Red?"}}, visit)
     assert shown["image"] is None and "carries no picture" in shown["notice"]
     for nonsense in ({}, {"query": None}, {"query": "a=1"}):
@@ -126,8 +134,9 @@ def test_a_link_fills_the_controls_and_says_what_it_cannot(handlers, visit) -> N
 
 def test_the_link_of_a_comparison_opens_it_again(handlers) -> None:
     example = handlers.offered[1]
+    _, second = example.answers
     asked = controls(
-        example.path, example.question, method_a="random", method_b="uniform", seed=7,
+        example.path, second, method_a="random", method_b="uniform", seed=7,
         relevance_layer=-1, relevance_text="tokens",
     )  # fmt: skip
     sent = merged(handlers.ask(**asked))
@@ -140,9 +149,10 @@ def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, ph
     handlers.prepare()
     passes.clear()
     example = handlers.offered[2]
-    shown = merged(handlers.ask(**controls(example.path, example.question)))
-    assert passes == []
-    assert shown["answers"].count("prefill") == 3 and shown["stage"]["example"] == 2
+    for question in example.answers:
+        shown = merged(handlers.ask(**controls(example.path, question)))
+        assert passes == []
+        assert shown["answers"].count("prefill") == 3 and shown["stage"]["example"] == 2
     merged(handlers.ask(**controls(photo_file, example.question)))
     assert passes.looks() == 1, "the same question of another picture is asked anew"
 

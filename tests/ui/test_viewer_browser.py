@@ -41,7 +41,7 @@ pytestmark = browsing.MARKS
 @pytest.fixture(scope="module")
 def opened(served) -> Visit:
     """What the page opens on, worked out once more."""
-    first = examples.load_examples()[0]
+    first = examples.load_examples(served.model.name)[0]
     guide = Guide(served.model, served.settings)
     return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
 
@@ -149,7 +149,7 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.page.get_by_role("option", name="VisionZip", exact=True).click()
     expect(visitor.find("#stage figcaption").first).to_contain_text("VisionZip (picks)")
     visitor.expect_answers(576, 64, 64)
-    first = examples.load_examples()[0]
+    first = examples.load_examples(served.model.name)[0]
     visit = Guide(served.model, served.settings).look(
         page_request(first.path, first.question, "spare", "visionzip")
     )
@@ -362,7 +362,7 @@ def test_an_empty_set_asks_for_a_token_and_a_bad_list_says_what_is_wrong(visitor
 def test_what_is_sent_beside_the_picture_is_small(served) -> None:
     from spare_demo.ui.payload import payload
 
-    first = examples.load_examples()[0]
+    first = examples.load_examples(served.model.name)[0]
     visit = Guide(served.model, served.settings).look(
         page_request(first.path, first.question, "spare", "cdpruner")
     )

@@ -4,7 +4,7 @@ SPARE.tour = (() => {
   const KEY = 'spare-tour';
   const stops = [
     ['#asked', 'A picture and a question',
-     'Take an example, draw a new scene or bring a picture of your own. Ask runs the model.'],
+     'Take an example or bring a picture of your own. Ask runs the model.'],
     ['#stage', 'What was kept',
      'Each square is one visual token. Blue outline: only A kept it; vermilion with a hatched ' +
      'corner: only B; white: both; dark: neither. The row above shows other layers.'],

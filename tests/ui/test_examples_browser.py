@@ -1,0 +1,45 @@
+"""The photos that a model other than the built-in one is offered, chosen once and once more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spare_demo.models import LlavaModel
+from spare_demo.settings import Settings
+from spare_demo.ui import build, launch_options
+from spare_demo.ui.examples import load_examples
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+
+@pytest.fixture
+def address(tiny_model: LlavaModel, unused_port: int) -> Iterator[str]:
+    settings = Settings(device="cpu", port=unused_port, budget=5, max_new_tokens=2)
+    demo = build(tiny_model, settings)
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    yield f"http://127.0.0.1:{unused_port}"
+    demo.close(verbose=False)
+
+
+def test_a_photo_chosen_again_asks_its_other_question(
+    browser, tiny_model: LlavaModel, address: str
+) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(browsing.PATIENCE)
+    browsing.Visitor(page).open(address)
+    photo = load_examples(tiny_model.name)[1]
+    first, second = photo.answers
+    button = page.locator("#examples button").nth(1)
+    label = f"Example: {first} Choose it again to ask: {second}"
+    expect(button).to_have_attribute("aria-label", label)
+    for question in (first, second, first):
+        button.click()
+        expect(page.locator("#question textarea")).to_have_value(question)
+        expect(page.locator("#truth")).to_contain_text(f"True answer: {photo.answers[question]}")
+    expect(page.locator("#scene")).to_have_count(0)
+    page.close()
