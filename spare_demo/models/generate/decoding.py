@@ -7,7 +7,7 @@ tokens. Greedy decoding gives token for token what ``generate`` gives.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Hashable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -57,15 +57,11 @@ def decode(
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first, last = int(placeholders[0]), int(placeholders[-1])
     ends, prompt_ids = end_ids(hf), input_ids[0].tolist()
-    layerwise = None
-    if plan is not None:
-        tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
-        decoder = hf.model.language_model
-        layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
-    if positions is not None or layerwise is not None:
+    if positions is not None or plan is not None:
         captured_prefill = None
     static = 0  # bytes that a captured prefill keeps to itself
-    cache = DynamicCache(config=hf.config) if layerwise is None else layerwise.cache
+    layerwise: LayerwiseRun | None = None
+    cache: Any = None
 
     def forward(embeds: Tensor, **where: Tensor) -> tuple[Tensor, int]:
         """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
@@ -81,14 +77,22 @@ def decode(
         return logits, int(penalised(hf, logits, [*prompt_ids, *text.ids]).argmax())
 
     def prefill() -> tuple[Tensor, int]:
+        """Read the prompt into a new cache, whatever was there before."""
+        nonlocal cache, static, layerwise
         ids = input_ids.to(device)
         before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
         embeds = torch.cat([before, visual.to(before), after])[None]
         if captured_prefill is not None:
-            nonlocal cache, static
             prefill_result = captured_prefill(embeds)
             cache, static = prefill_result.cache, prefill_result.allocated_bytes
             return with_likeliest(prefill_result.logits)
+        if plan is None:
+            cache = DynamicCache(config=hf.config)
+        else:
+            tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
+            decoder = hf.model.language_model
+            layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
+            cache = layerwise.cache
         return forward(embeds, **position_inputs(0, embeds.shape[1]))
 
     def position_inputs(start: int, end: int) -> dict[str, Tensor]:
@@ -108,6 +112,8 @@ def decode(
     if captured_prefill is not None:
         prefill_pass = captured_prefill
         passes.run(lambda: prefill_pass.prepare(prompt_tokens, embed.weight))
+    if not given:  # nobody is shown the seconds of words that are scored
+        passes.warm(prefill_kind(prompt_tokens, captured_prefill, plan), prefill)
     (logits, token), prefill_seconds = passes.run(prefill)
     first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
     kv_bytes = cache_bytes(cache)
@@ -150,6 +156,14 @@ def decode(
         log_probabilities=tuple(log_probabilities),
         layer_sets=() if layerwise is None else layerwise.sets,
     )
+
+
+def prefill_kind(
+    length: int, captured_prefill: CapturedPrefill | None, plan: LayerPlan | None = None
+) -> Hashable:
+    """What decides which kernels a prefill runs; see `Passes.warm`."""
+    rows = None if plan is None else (plan.method.title, plan.per_layer)
+    return length, captured_prefill is not None, rows
 
 
 def cache_bytes(cache: DynamicCache) -> int:

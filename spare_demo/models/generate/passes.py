@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
@@ -24,6 +24,8 @@ NO_MEMORY = (
     "There was not enough memory for this picture and question. Ask with a smaller picture, a "
     "shorter question or methods that take less; everything else goes on."
 )
+
+_MOST_WARM = 10_000  # kinds of steps remembered, so that the memory of them has an end
 
 # Allocators other than CUDA's raise a plain RuntimeError with one of these.
 _OUT = ("out of memory", "can't allocate memory", "not enough memory")
@@ -73,6 +75,7 @@ class Passes:
         on_cuda = device.type == "cuda"
         self._alone: AbstractContextManager[Any] = CAPTURE_LOCK if on_cuda else nullcontext()
         self._second: torch.cuda.Stream | None = None
+        self._warm: set[Hashable] = set()
         self._closed = ""
 
     def run(
@@ -107,6 +110,26 @@ class Passes:
         # Raised outside the handler: the error's traceback would hold on to the pass's tensors.
         self.release()
         raise OutOfMemory(NO_MEMORY)
+
+    def warm(self, kind: Hashable, step: Callable[[], object]) -> None:
+        """On CUDA, run a pass untimed unless one of its kind was run so before.
+
+        The first pass over a length loads the kernels for it and chooses among them, which would
+        count as that pass's own time. On other devices nothing runs.
+
+        Args:
+            kind: what decides which kernels run, such as the length of the prompt.
+            step: the pass; its result is dropped.
+
+        Raises:
+            OutOfMemory, ModelUnloadedError: as `run`.
+        """
+        if self._device.type != "cuda" or kind in self._warm:
+            return
+        self.run(step)
+        if len(self._warm) >= _MOST_WARM:
+            self._warm.clear()
+        self._warm.add(kind)
 
     def _both(self, step: Callable[[], T], concurrent: ConcurrentPass) -> T:
         if self._device.type != "cuda":

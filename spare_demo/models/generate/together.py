@@ -20,7 +20,7 @@ from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
-from spare_demo.models.generate.decoding import Text, cache_bytes, end_ids
+from spare_demo.models.generate.decoding import Text, cache_bytes, end_ids, prefill_kind
 from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
@@ -61,6 +61,7 @@ def decode_together(
     for label, each in writing.items():
         if captured_prefill is not None:
             passes.run(lambda e=each: captured_prefill.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
+        passes.warm(prefill_kind(each.prompt_tokens, captured_prefill), each.prefill)
         _, each.prefill_seconds = passes.run(each.prefill)
         yield _choose_next({label: each})
     for batch, cache in _batches(
@@ -140,7 +141,7 @@ class _Answering:
     ) -> None:
         self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
         self.text, self.ends, self.captured = Text(tokenizer), end_ids(hf), captured_prefill
-        self.cache: Any = DynamicCache(config=hf.config)
+        self.cache: Any = None
         self.ended: Literal["end", "length"] = "length"
         self.open = False
         self.prefill_seconds = self.decode_seconds = 0.0
@@ -155,6 +156,8 @@ class _Answering:
         return self.input_ids.shape[1] - placeholders + len(self.rows.values)
 
     def prefill(self) -> None:
+        """Read the prompt into a new cache, whatever was there before."""
+        self.cache = DynamicCache(config=self.hf.config)
         ids = self.input_ids[0].to(self.hf.device)
         there = (ids == self.hf.config.image_token_id).nonzero().flatten()
         embed, visual = self.hf.get_input_embeddings(), self.rows.values

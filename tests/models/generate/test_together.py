@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from stock import answer_all
 
 from spare_demo.models import Answer, LlavaModel, View
 from spare_demo.models.generate import padded_cache as padded_module
+from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.joined_cache import JoinedCache
-from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection
 
@@ -204,3 +206,87 @@ def test_a_gpu_gives_each_what_it_is_alone(tiny_folder, photo: Image.Image) -> N
     from spare_demo.models import load_model
 
     test_each_is_what_it_is_alone(load_model(str(tiny_folder), device="cuda"), photo, "Why?", 24)
+
+
+# --- the first pass over a length ---
+
+
+@pytest.fixture
+def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
+    return tiny_model.encode(photo, "What colour is the circle?")
+
+
+@pytest.fixture
+def prefills(
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[int]]:
+    """The length of every prefill to come, of a model whose passes take its device for CUDA."""
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(tiny_model, "_passes", Passes(torch.device("cuda", 0)))
+    lengths: list[int] = []
+
+    def note(layer: Any, inputs: Any) -> None:
+        if inputs[0].shape[1] > len(KEPT):  # no step of decoding
+            lengths.append(inputs[0].shape[1])
+
+    hook = tiny_model.hf.model.language_model.layers[0].register_forward_pre_hook(note)
+    yield lengths
+    hook.remove()
+
+
+KEPT = {"all": None, "few": Selection([3, 0, 15, 7]), "one": Selection([5])}
+
+
+def test_on_cuda_every_new_length_runs_once_untimed(
+    tiny_model: LlavaModel, view: View, prefills: list[int]
+) -> None:
+    text = int((view.input_ids != tiny_model.hf.config.image_token_id).sum())
+    first = answer_all(tiny_model, view, KEPT, 4)
+    assert prefills == [text + count for count in (16, 16, 4, 4, 1, 1)]
+    prefills.clear()
+    again = answer_all(tiny_model, view, KEPT, 4)
+    assert tiny_model.answer(view, KEPT["few"], 4).token_ids == first["few"].token_ids
+    assert prefills == [text + count for count in (16, 4, 1, 4)]
+    prefills.clear()
+    alone = tiny_model.answer(view, Selection([1, 2]), 4)
+    assert prefills == [text + 2] * 2
+    plan = PRUNERS["fastv"].plan(view, 8)  # type: ignore[union-attr]
+    inside = [tiny_model.answer(view, plan, 4) for _ in range(2)]
+    assert prefills == [text + 2] * 2 + [text + 16] * 3
+    prefills.clear()
+    scored = tiny_model.score(view, Selection([1, 2, 3]), alone.token_ids)
+    assert prefills == [text + 3] and len(scored.token_ids) == len(alone.token_ids)
+
+    tiny_model._passes = Passes(torch.device("cpu"))  # the fixture puts the model's own back
+    prefills.clear()
+    usual = answer_all(tiny_model, view, KEPT, 4)
+    for label, expected in usual.items():
+        for ours in (first[label], again[label]):
+            assert ours.token_ids == expected.token_ids
+            assert ours.kv_cache_bytes == expected.kv_cache_bytes
+            assert ours.allocated_bytes == expected.allocated_bytes
+    for ours in inside:
+        expected = tiny_model.answer(view, plan, 4)
+        assert (ours.token_ids, ours.kept_per_layer) == (
+            expected.token_ids,
+            expected.kept_per_layer,
+        )
+    assert len(prefills) == len(usual) + 2  # never twice on a CPU
+
+
+def test_a_captured_prefill_runs_a_new_length_untimed_too(
+    tiny_model: LlavaModel,
+    view: View,
+    prefills: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    eager = answer_all(tiny_model, view, KEPT, 4)
+    monkeypatch.setattr(tiny_model, "_captured", CapturedPrefill(tiny_model.hf))
+    prefills.clear()
+    for count in (6, 3):  # prefills of three answers, for the first time and again
+        padded = answer_all(tiny_model, view, KEPT, 4)
+        assert {k: a.token_ids for k, a in padded.items()} == {
+            k: a.token_ids for k, a in eager.items()
+        }
+        assert len(prefills) == count
+        prefills.clear()
