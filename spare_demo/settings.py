@@ -48,8 +48,10 @@ class Settings:
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
     bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
-    capture_prefill: bool = _setting(
-        False, "run each prefill as one captured CUDA graph per prompt length"
+    capture_prefill: str = _setting(
+        "auto",
+        "run each prefill as one captured CUDA graph per prompt length: on, off, or auto for one "
+        "CUDA GPU at 16 bits where it gives the usual results",
     )
     host: str = _setting("127.0.0.1", "address to serve on; 0.0.0.0 for every network")
     port: int = _setting(7860, "port to serve on")
@@ -75,6 +77,10 @@ class Settings:
             raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
         if self.system not in ("auto", "none", "vicuna_v1"):
             raise ValueError(f"system is {self.system}; it must be auto, none or vicuna_v1.")
+        if self.capture_prefill not in ("auto", "on", "off"):
+            raise ValueError(
+                f"capture_prefill is {self.capture_prefill}; it must be auto, on or off."
+            )
         if self.bits not in (16, 8, 4):
             raise ValueError(f"bits is {self.bits}; it must be 16, 8 or 4.")
         for name in (

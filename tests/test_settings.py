@@ -26,7 +26,7 @@ def test_a_flag_wins_over_its_variable_and_a_variable_over_the_default() -> None
 def test_every_setting_has_a_flag_and_a_variable() -> None:
     words = {bool: "1", int: "7", str: "x", tuple: "3 5"}
     for item in fields(Settings):
-        special = {"bits": "8", "system": "vicuna_v1"}
+        special = {"bits": "8", "system": "vicuna_v1", "capture_prefill": "on"}
         text = special.get(item.name) or words[type(item.default)]
         flag = "--" + item.name.replace("_", "-")
         typed = [flag] if text == "1" else [flag, *text.split()]
@@ -82,6 +82,7 @@ def test_a_space_is_served_on_every_network_unless_told_otherwise(
         ([], {"SPARE_SHARE": "maybe"}, "SPARE_SHARE is 'maybe'; it must be 1 or 0."),
         ([], {"SPARE_MARKS": "32,x"}, "SPARE_MARKS is '32,x'; it must be whole numbers."),
         (["--port", "0"], {}, "port is 0; it must be from 1 to 65535."),
+        (["--capture-prefill", "yes"], {}, "capture_prefill is yes; it must be auto, on or off."),
         (["--budget", "-3"], {}, "budget is -3; it must be 1 or more."),
         (["--marks", "0", "32"], {}, "every one of marks must be 1 or more."),
         (["--max-pixels", "many"], {}, "--max-pixels: invalid int value: 'many'"),

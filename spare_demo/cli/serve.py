@@ -35,7 +35,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         report=print,
         language_model=not settings.without_language_model,
         system=settings.system,
+        capture_prefill=settings.capture_prefill,
     )
-    if settings.capture_prefill:
-        model.capture_prefill()
     serve(model, settings)

@@ -8,6 +8,7 @@ a model answers is in `generate/answering.py`.
 from __future__ import annotations
 
 import itertools
+import logging
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -22,17 +23,29 @@ from spare_demo.models.base import Answer, ModelError, Picture, View
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.answering import Answering
-from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
+from spare_demo.models.generate.captured_prefill import (
+    CapturedPrefill,
+    difference,
+    reason_against,
+)
+from spare_demo.models.generate.passes import ConcurrentPass, OutOfMemory, Passes, plain_tensor
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.models.generate.repetition import unsupported_settings
+from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.text_pass import TextEmbedding, TextPass
 from spare_demo.pruners.base import Method
 from spare_demo.relevance import RelevanceOptions, patch_embeddings
-from spare_demo.tokens import VisualTokens
+from spare_demo.tokens import Selection, VisualTokens
 
 AS_RELEASED = RelevanceOptions()
+
+_log = logging.getLogger(__name__)
+
+
+def _grey() -> Image.Image:
+    return Image.new("RGB", (336, 336), (128, 128, 128))
 
 
 class Model(Answering):
@@ -289,12 +302,64 @@ class Model(Answering):
 
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
-        grey = Image.new("RGB", (336, 336), (128, 128, 128))
-        view = self.encode(grey, "What is this?")
+        view = self.encode(_grey(), "What is this?")
         if not self.has_language_model:
             return
         self.answer(view, max_new_tokens=2)
         self._rates = self._passes.run(lambda: measure_rates(self.device, self.dtype))[0]
+
+    def capture_prefill(self, when: str = "auto") -> None:
+        """From now on run prefills as CUDA graphs, one per prompt length (captured_prefill.py).
+
+        They are compared with the usual prefills first, at three lengths.
+
+        Args:
+            when: one of `CAPTURES`. "auto" captures on one CUDA GPU with weights that are not
+                quantised; where it does not on CUDA, one of `notes` says why.
+
+        Raises:
+            ModelError: "on", and it cannot be or gives other results.
+        """
+        if when == "off" or not self.has_language_model:
+            return
+        if when == "auto" and self.device.type != "cuda":  # where nobody expects it
+            return
+        reason = reason_against(self.hf)
+        if reason is None and when == "auto" and getattr(self.hf, "is_loaded_in_4bit", False):
+            reason = "With 4-bit weights it is only with --capture-prefill on."
+        if reason is None:
+            reason = self._try_capture()
+        if reason is None:
+            return
+        if when == "on":
+            raise ModelError(f"{reason} Start with --capture-prefill off.")
+        self.notes += (f"The prefill is not captured as a CUDA graph. {reason}",)
+
+    def _try_capture(self) -> str | None:
+        """Capture prefills if they give the usual results; else a sentence that says why not."""
+        view = self.encode(_grey(), "What is this?")
+        n = view.tokens.n
+        kept = [None, *(Selection(torch.arange(0, n, step)) for step in (2, 9))]
+        if self._positions(view, kept_rows(view.picture, kept[-1])) is not None:
+            return "This model's visual tokens keep positions of their own."
+        eager = [self.answer(view, each, 1).first_logits for each in kept]
+        reason = None
+        try:
+            self._captured = CapturedPrefill(self.hf)
+            for each, expected in zip(kept, eager, strict=True):
+                logits = self.answer(view, each, 1).first_logits
+                reason = reason or difference(logits, expected, self.dtype)
+            if not self._captured.captures:
+                reason = "Some layer of this model cannot be captured."
+        except OutOfMemory:
+            reason = "There is not enough memory for it beside the model."
+        except Exception as error:
+            _log.exception("A captured prefill failed")
+            reason = f"Capturing it failed ({type(error).__name__})."
+        if reason is not None:
+            self._captured = None
+            self._passes.release()
+        return reason
 
     def prefill_floor(self, answer: Answer) -> float | None:
         """Seconds: the least this device could have taken for the answer's prefill.

@@ -107,9 +107,8 @@ class ModelSwitch:
             instead_of=old,
             language_model=not settings.without_language_model,
             system=settings.system,
+            capture_prefill=settings.capture_prefill,
         )
-        if settings.capture_prefill:
-            model.capture_prefill()
         able = tuple(name for name in settings.methods if _runs(name, model))
         self._following = model, dataclasses.replace(settings, methods=able or Settings.methods)
         self._ready.set()

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import Tensor
 
-from spare_demo.models.base import Answer, ModelError, View
+from spare_demo.models.base import Answer, View
 from spare_demo.models.generate.batch import Prompt, ShortAnswer, decode_batch
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoding import decode
@@ -199,31 +199,6 @@ class Answering(ABC):
             raise ValueError(NO_LANGUAGE_MODEL)
         if max_new_tokens < 1:
             raise ValueError("max_new_tokens must be at least 1.")
-
-    def capture_prefill(self) -> None:
-        """From now on run prefills as CUDA graphs, one per prompt length (captured_prefill.py).
-
-        Raises:
-            ModelError: the model is not on a CUDA device, or on several, or has 8-bit weights.
-        """
-        device = self.hf.device
-        if len(set(getattr(self.hf, "hf_device_map", {}).values())) > 1:
-            raise ModelError(
-                "A prefill is captured on one GPU only, and this model is spread over several. "
-                "Start without --capture-prefill."
-            )
-        # Their layers wait for the CPU, and a capture that fails leaves torch's allocator harmed.
-        if getattr(self.hf, "is_loaded_in_8bit", False):
-            raise ModelError(
-                "A prefill with 8-bit weights cannot be captured. Start without --capture-prefill, "
-                "or with --bits 4 or 16."
-            )
-        if device.type != "cuda":
-            raise ModelError(
-                f"A prefill is captured on a CUDA device only, and this model is on {device}. "
-                "Start without --capture-prefill."
-            )
-        self._captured = CapturedPrefill(self.hf)
 
     def _positions(self, view: View, rows: Rows) -> Tensor | None:
         """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""

@@ -24,11 +24,17 @@ from transformers import DynamicCache
 from spare_demo.cuda_graphs import capture_graph
 from spare_demo.models.generate.passes import is_out_of_memory
 
+CAPTURES = ("auto", "on", "off")
+"""When prefills are captured: where it is safe and gives the usual results, always, or never."""
+
 BUCKET = 64
 """Prompt lengths are rounded up to a multiple of this."""
 
 _KEPT_BYTES = 2 * 1024**3
 """What the keys and values of captured lengths may take together; the latest used stay."""
+
+_FREE_SHARE = 4
+"""And no more than this part of the memory that is free when the model is there."""
 
 _log = logging.getLogger(__name__)
 
@@ -48,16 +54,62 @@ class Prefill:
     allocated_bytes: int
 
 
+def reason_against(hf: Any) -> str | None:
+    """Why a model's prefill cannot be captured, as a sentence; None if it can."""
+    if len(set(getattr(hf, "hf_device_map", {}).values())) > 1:
+        return "A prefill is captured on one GPU only, and this model is spread over several."
+    # Their layers wait for the CPU, and a capture that fails leaves torch's allocator harmed.
+    if getattr(hf, "is_loaded_in_8bit", False):
+        return "A prefill with 8-bit weights cannot be captured."
+    if hf.device.type != "cuda":
+        return f"A prefill is captured on a CUDA device only, and this model is on {hf.device}."
+    return None
+
+
+def difference(captured: Tensor, eager: Tensor, dtype: torch.dtype) -> str | None:
+    """How the first scores after a captured prefill contradict those after the eager one, as a
+    sentence; None where both choose the same token and differ by no more than rounding.
+
+    Other kernels run over a padded prompt, and each layer rounds to `dtype`: together some units
+    of its last place, as a share of the scores' norm, and 16 are allowed (12 % in bfloat16, 1.6 %
+    in float16). A wrong mask or a stale buffer changes them by as much as their whole size.
+
+    Args:
+        captured, eager: (vocab,) logits.
+        dtype: of the weights.
+    """
+    allowed = max(16 * torch.finfo(dtype).eps, 1e-4)
+    captured, eager = captured.double(), eager.double()
+    share = float((captured - eager).norm() / eager.norm())
+    if captured.argmax() != eager.argmax():
+        return "On a test prompt it chose another first token than the usual prefill."
+    if not share <= allowed:  # also where it is not a number
+        return (
+            f"On a test prompt its scores differed from the usual prefill's by {share:.2g} of "
+            f"their size, and {allowed:.2g} is allowed."
+        )
+    return None
+
+
 class CapturedPrefill:
-    """The prefill of one language model with compact positions. Run it in inference mode."""
+    """The prefill of one language model with compact positions. Run it in inference mode.
+
+    Attributes:
+        captures: whether a capture may still be tried; no longer so once one failed.
+    """
 
     def __init__(self, hf: Any) -> None:
         """hf: a LLaVA or a plain causal language model of transformers."""
         self._hf = hf
+        self._kept_bytes = _KEPT_BYTES
+        if hf.device.type == "cuda":
+            self._kept_bytes = min(
+                _KEPT_BYTES, torch.cuda.mem_get_info(hf.device)[0] // _FREE_SHARE
+            )
         self._passes: OrderedDict[int, _Pass] = OrderedDict()
         self._pool: Any = None
         self._stream: Any = None
-        self._captures = True
+        self.captures = True
         self._lock = threading.Lock()
 
     def prepare(self, length: int, like: Tensor) -> None:
@@ -83,13 +135,17 @@ class CapturedPrefill:
         padded = -(-length // BUCKET) * BUCKET
         step = self._passes.pop(padded, None) or self._new(padded, like)
         self._passes[padded] = step
-        while len(self._passes) > 1 and sum(p.bytes for p in self._passes.values()) > _KEPT_BYTES:
+        while len(self._passes) > 1 and self._bytes > self._kept_bytes:
             self._passes.popitem(last=False)
         return step
 
+    @property
+    def _bytes(self) -> int:
+        return sum(each.bytes for each in self._passes.values())
+
     def _new(self, padded: int, like: Tensor) -> _Pass:
         new_pass = _Pass(self._hf, padded, like)
-        if not (like.is_cuda and self._captures):
+        if not (like.is_cuda and self.captures):
             return new_pass
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         self._stream = self._stream or torch.cuda.Stream(like.device)
@@ -103,7 +159,7 @@ class CapturedPrefill:
             _log.warning(
                 "This model's prefill cannot be captured; it runs as usual.", exc_info=True
             )
-            self._captures = False
+            self.captures = False
             return _Pass(self._hf, padded, like)
         return new_pass
 

@@ -15,6 +15,7 @@ from shutil import which
 import torch
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.generate.captured_prefill import CAPTURES
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prompt import SYSTEMS
 from spare_demo.models.loading.catalogue import (
@@ -51,6 +52,7 @@ def load_model(
     language_model: bool = True,
     progress: Progress = no_progress,
     system: str = "auto",
+    capture_prefill: str = "auto",
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -70,12 +72,17 @@ def load_model(
             ends the loading.
         system: the system sentence of prompts: "vicuna_v1", "none", or "auto" for the one that the
             papers measured the model with.
+        capture_prefill: "auto", "on" or "off"; see `Model.capture_prefill`.
 
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
     if system not in ("auto", *SYSTEMS):
         raise ModelError(f"--system {system} is not possible. Choose auto, {', '.join(SYSTEMS)}.")
+    if capture_prefill not in CAPTURES:
+        raise ModelError(
+            f"--capture-prefill {capture_prefill} is not possible. Choose {', '.join(CAPTURES)}."
+        )
     if bits not in BITS:
         raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
     place = _device(device)
@@ -118,6 +125,10 @@ def load_model(
         )
     try:
         model.warm_up()
+        model.capture_prefill(capture_prefill)
+    except ModelError:
+        model.close(f"{model.title} was not started.")
+        raise
     except OutOfMemory:
         model.close(f"{model.title} was too large.")
         raise ModelError(
