@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
@@ -280,8 +280,12 @@ class Model(Answering):
 
     @property
     def bytes(self) -> int:
-        """Memory that the weights take, the CLIP text side's included."""
-        return sum(tensor.numel() * tensor.element_size() for tensor in self._weights())
+        """Memory that the weights take, the CLIP text side and quantised weights' scales
+        included."""
+        tensors = [*self._weights(), *(tensor for _, _, tensor in self._quantised())]
+        # bitsandbytes reaches one matrix by several names.
+        sizes = {(t.device, t.data_ptr()): t.numel() * t.element_size() for t in tensors}
+        return sum(sizes.values())
 
     def close(self, why: str) -> None:
         """Give the memory back for good, whoever still holds this model.
@@ -292,6 +296,8 @@ class Model(Answering):
         self._passes.close(why)
         for tensor in self._weights():
             tensor.data = tensor.new_empty(0)
+        for holder, name, _ in list(self._quantised()):
+            setattr(holder, name, None)  # not emptied: some tables are shared by all models
         self._captured = None
         self._passes.release()
 
@@ -299,6 +305,10 @@ class Model(Answering):
         for part in (self.hf, self.text_tower):
             if part is not None:
                 yield from itertools.chain(part.parameters(), part.buffers())
+
+    def _quantised(self) -> Iterator[tuple[object, str, Tensor]]:
+        for module in self.hf.modules():
+            yield from tensors_beside_parameters(module)
 
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
@@ -382,3 +392,18 @@ class Model(Answering):
                 "This checkpoint's processor does not know the model's image token. Get the whole "
                 "checkpoint again, tokenizer and processor files included."
             )
+
+
+def tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[object, str, Tensor]]:
+    """What bitsandbytes keeps of a module's weights outside its parameters and buffers: quantised
+    matrices, scales and tables, each with the object and the attribute that hold it."""
+    pending: list[object] = [module, *module.parameters(recurse=False)]
+    while pending:
+        holder = pending.pop()
+        for name, value in list(vars(holder).items()):
+            if isinstance(value, Tensor):
+                yield holder, name, value
+            elif type(value).__module__.startswith("bitsandbytes.") and not isinstance(
+                value, nn.Module
+            ):
+                pending.append(value)

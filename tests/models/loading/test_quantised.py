@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
 import torch
-from bitsandbytes.nn import Linear4bit, Linear8bitLt
+from bitsandbytes.nn import Linear4bit, Linear8bitLt, Params4bit
 from torch import nn
 
 from spare_demo import compare
 from spare_demo.models import Model, load_model
 from spare_demo.models.families import FAMILIES
+from spare_demo.models.generate.passes import ModelUnloadedError
 from spare_demo.models.loading.memory import count_weights
+from spare_demo.models.model import tensors_beside_parameters
 from tests.stock import noise, stock
 
 # The tiny checkpoints are too narrow for 4 bits, whose weights go in blocks of 64.
@@ -82,3 +86,59 @@ def test_the_memory_told_before_loading_is_what_it_takes(
     model, kind, bits = quantised
     told = count_weights(model.hf.config, FAMILIES[kind]).bytes(model.dtype, bits)
     assert told == pytest.approx(model.hf.get_memory_footprint(return_buffers=False), rel=0.1)
+
+
+def large_tensors() -> dict[int, weakref.ref[torch.Tensor]]:
+    """Every tensor in this process that holds more than 4 kB, by id."""
+    gc.collect()
+    found = [o for o in gc.get_objects() if issubclass(type(o), torch.Tensor)]
+    return {id(t): weakref.ref(t) for t in found if t.numel() * t.element_size() > 4000}
+
+
+@pytest.mark.parametrize(("bits", "form"), [(8, Linear8bitLt), (4, Linear4bit)])
+def test_a_closed_model_leaves_nothing_of_its_weights(bits: int, form: type) -> None:
+    before = large_tensors()
+    model = load_model("built-in", device="cpu", bits=bits)
+    view = model.encode(noise((90, 60)), QUESTION)
+    model.answer(view, max_new_tokens=2)
+    del view
+    own = {key: ref for key, ref in large_tensors().items() if key not in before}
+    layers = [module for module in model.hf.modules() if isinstance(module, form)]
+    assert layers and len(own) > len(layers)
+    model.close("It was put away.")
+    gc.collect()
+    left = [tensor for ref in own.values() if (tensor := ref()) is not None]
+    assert sum(tensor.numel() * tensor.element_size() for tensor in left) == 0
+    assert model.bytes == 0
+    with pytest.raises(ModelUnloadedError, match="put away"):
+        model.encode(noise((90, 60)), QUESTION)
+
+
+def test_the_bytes_of_a_model_are_those_of_its_layers(quantised: tuple[Model, str, int]) -> None:
+    model, beside = quantised[0], 0
+    for layer in model.hf.modules():
+        if isinstance(layer, Linear8bitLt):
+            scales = layer.weight.SCB if layer.state.SCB is None else layer.state.SCB
+            beside += scales.numel() * 4
+        elif isinstance(layer, Linear4bit):
+            state = layer.weight.quant_state
+            beside += 4 * (state.absmax.numel() + state.code.numel())
+    assert beside
+    tower = model.text_tower
+    parts = [model.hf, tower] if tower is not None else [model.hf]
+    plain = sum(
+        tensor.numel() * tensor.element_size()
+        for part in parts
+        for tensor in (*part.parameters(), *part.buffers())
+    )
+    assert plain + beside <= model.bytes <= plain + 1.1 * beside
+
+
+def test_scales_that_are_quantised_themselves_are_counted() -> None:
+    layer = Linear4bit(128, 128, bias=False, compress_statistics=True, quant_type="nf4")
+    layer.weight = Params4bit(
+        torch.randn(128, 128), requires_grad=False, compress_statistics=True, quant_type="nf4"
+    ).to("cpu")
+    names = [name for _, name, _ in tensors_beside_parameters(layer)]
+    state = layer.weight.quant_state
+    assert state.nested and names.count("absmax") == 2 and "offset" in names
