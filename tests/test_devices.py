@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +14,15 @@ from PIL import Image
 from transformers import DynamicCache
 
 from spare_demo.analysis.why import leftover, why
+from spare_demo.comparison.request import Request
 from spare_demo.comparison.selections import explore
-from spare_demo.models import Model
+from spare_demo.models import LlavaModel, Model, Picture, View
+from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.padded_cache import PaddedCache
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
+from spare_demo.settings import Settings
+from spare_demo.ui.session import Guide, methods_by_slot
 
 FIELDS = ("features", "clip_image", "clip_text", "states", "class_states")
 
@@ -120,3 +125,95 @@ def test_caches_are_joined_wherever_their_layers_lie() -> None:
         assert joined.places.tolist() == [3, 2]
         seen = [[True] * 3 + [False] * 2, [False] * 3 + [True] * 2]
         assert (joined.mask == 0).tolist() == seen
+
+
+@pytest.mark.parametrize("family", ["tiny_model", "tiny_next"])
+def test_an_open_comparison_lies_on_the_cpu_and_goes_to_the_gpu_to_choose(
+    family: str, photo: Image.Image, request: pytest.FixtureRequest
+) -> None:
+    model: Model = request.getfixturevalue(family)
+    view = model.encode(photo, "What colour is the circle?")
+    assert view.to(view.tokens.features.device) is view  # where it is already, nothing is copied
+    names = [name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner)]
+    chosen: Any = {name: PRUNERS[name] for name in names}
+    expected = explore(view, chosen).selections(5)
+    with there():
+        near = view.to(ELSEWHERE)
+        for name in FIELDS:
+            assert type(getattr(near.tokens, name)) is Far, name
+        attention = near.tokens.cls_attention
+        assert attention is not None and type(attention(-1)) is Far
+        picks = explore(near, chosen).selections(5)
+        assert {n: p.order.tolist() for n, p in picks.items()} == {
+            n: p.order.tolist() for n, p in expected.items()
+        }
+        back = near.to(torch.device("cpu"))
+        assert not far_tensors(back)
+        assert back.tokens.features is back.picture.features
+        again = explore(back, chosen).selections(5)
+        assert {n: p.order.tolist() for n, p in again.items()} == {
+            n: p.order.tolist() for n, p in expected.items()
+        }
+    for name in ("features", "states"):
+        assert torch.equal(getattr(back.tokens, name), getattr(view.tokens, name))
+
+
+def far_tensors(view: View) -> list[Far]:
+    """The tensors elsewhere that a view holds itself."""
+    picture, tokens = vars(view.picture), vars(view.tokens)
+    held = [view.input_ids, *picture.values(), *tokens.values(), *view.picture.hidden.values()]
+    held += view.picture.reads.values()
+    return [value for value in held if isinstance(value, Far)]
+
+
+def test_a_visit_keeps_nothing_on_the_gpu(
+    tiny_model: LlavaModel, photo: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a model that says it is on a GPU, and whose views come from there."""
+    path = tmp_path / "photo.png"
+    photo.save(path)
+    guide = Guide(tiny_model, Settings(budget=5, max_new_tokens=3))
+    asked = Request(
+        str(path), "Is it red?", methods_by_slot("spare", "cdpruner", 0), budget=5, max_new_tokens=3
+    )
+    usual = list(guide.answer(guide.look(asked), 5))[-1]
+    view = usual.exploration.view
+    moves: list[torch.device] = []
+    to = View.to
+
+    def watched(self: View, device: torch.device) -> View:
+        moves.append(device)
+        return to(self, ELSEWHERE if device.type == "cuda" else device)
+
+    with there():
+        monkeypatch.setattr(LlavaModel, "device", torch.device("cuda", 0))
+        monkeypatch.setattr(View, "to", watched)
+        monkeypatch.setattr(tiny_model, "encode", lambda *_: to(view, ELSEWHERE))
+        visit = guide.look(asked)
+        assert moves == [torch.device("cuda", 0), torch.device("cpu")]
+        assert not far_tensors(visit.exploration.view)
+        other = guide.change_methods(visit, methods_by_slot("spare", "divprune", 0), 0)
+        assert moves[2:] == moves[:2] and not far_tensors(other.exploration.view)
+        picture = visit.exploration.view.picture
+        asked_again = dataclasses.replace(to(view, ELSEWHERE), picture=picture)
+        monkeypatch.setattr(tiny_model, "ask", lambda *_: asked_again)
+        again = guide.look(asked, visit)
+        assert not far_tensors(again.exploration.view)
+        # What was computed of the picture stays with it.
+        for each in (other, again):
+            assert each.exploration.view.picture is picture
+    answered = list(guide.answer(visit, 5))[-1]
+    for label, answer in usual.result.answers.items():
+        assert answered.result.answers[label].token_ids == answer.token_ids
+
+
+def test_a_picture_that_waited_on_the_cpu_is_asked_about_on_the_gpu(
+    tiny_qwen: QwenModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = tiny_qwen.look(photo)
+    to = Picture.to
+    with there():
+        monkeypatch.setattr(QwenModel, "device", torch.device("cuda", 0))
+        monkeypatch.setattr(Picture, "to", lambda self, device: to(self, ELSEWHERE))
+        view = tiny_qwen.ask(picture, "Is it red?")
+        assert type(view.tokens.features) is Far and view.picture is picture

@@ -8,7 +8,7 @@ the language model.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -76,10 +76,31 @@ class Picture:
         budgets = measures.curve_budgets(self.grid.n)
         return measures.svd_bound(self.compact_features, budgets, relative=True)
 
+    def to(self, device: torch.device) -> Picture:
+        """The same with all that methods and the model read on a device; itself if it is there."""
+        if self.features.device == device:
+            return self
+        return replace(
+            self,
+            features=self.features.to(device),
+            hidden={layer: states.to(device) for layer, states in self.hidden.items()},
+            reads={name: _moved(value, device) for name, value in self.reads.items()},
+            newline=_moved(self.newline, device),
+        )
+
     @property
     def slots(self) -> int:
         """Placeholders of the unpruned prompt: visual tokens and newline rows."""
         return self.grid.n + len(self.breaks)
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """A tensor on a device, or a function whose results come to lie there; other values as is."""
+    if isinstance(value, Tensor):
+        return value.to(device)
+    if callable(value):
+        return lambda *arguments, **named: value(*arguments, **named).to(device)
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +108,7 @@ class View:
     """A picture with a question: everything a method needs to choose, and the model to answer.
 
     Attributes:
-        picture, question: as given.
+        picture, question: as given; the picture may lie on another device than `tokens`.
         prompt: the exact text given to the language model, with one image token where the n visual
             tokens go.
         input_ids: (1, T) its tokens, CPU, with an image placeholder for each of
@@ -111,6 +132,22 @@ class View:
     text_words: tuple[str, ...]
     layers: int
     system: str = "none"
+
+    def to(self, device: torch.device) -> View:
+        """The same with what methods read on a device; itself if it is there."""
+        tokens = self.tokens
+        if tokens.features.device == device:
+            return self
+        picture = self.picture.to(device)
+        moved = replace(
+            tokens,
+            features=picture.features,
+            clip_image=_moved(tokens.clip_image, device),
+            clip_text=_moved(tokens.clip_text, device),
+            clip_sentence=_moved(tokens.clip_sentence, device),
+            **picture.reads,
+        )
+        return replace(self, picture=picture, tokens=moved)
 
     @property
     def pixel_values(self) -> Tensor:

@@ -198,7 +198,8 @@ class Model(Answering):
         """One text pass: the prompt, and what the pruning methods need to choose.
 
         Args:
-            picture: from this model's `look`.
+            picture: from this model's `look`; the view's `tokens` lie on the model's GPU also where
+                the picture waited on the CPU.
             question: of any length the language model has room for; blank means no relevance.
             relevance: which tower layer and which text embeddings relevance comes from.
             together: methods spend a budget over all views of the picture at once; else each view
@@ -218,14 +219,16 @@ class Model(Answering):
                 f"and this model has room for {room}. Shorten it."
             )
         tower, layers = self.text_tower, self.layers
+        waited = self.device.type == "cuda" and picture.features.device.type == "cpu"
+        near = picture.to(self.device) if waited else picture
         if tower is None:
-            tokens = VisualTokens(features=picture.features, together=together, **picture.reads)
+            tokens = VisualTokens(features=near.features, together=together, **near.reads)
             return View(
                 picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers, self.system
             )
 
         # With the model spread over several GPUs the tower may lie on another one.
-        states = picture.hidden[relevance.layer].to(self.device)
+        states = near.hidden[relevance.layer].to(self.device)
 
         reading = text_pass or TextPass(tower, question, relevance.text)
 
@@ -239,12 +242,12 @@ class Model(Answering):
         (image, embedding), seconds = self._passes.run(relate)
         text = embedding.text
         tokens = VisualTokens(
-            features=picture.features,
+            features=near.features,
             clip_image=plain_tensor(image),
             clip_text=None if text is None else plain_tensor(text),
             clip_sentence=None if text is None else memoize(sentence),
             together=together,
-            **picture.reads,
+            **near.reads,
         )
         return View(
             picture,

@@ -10,13 +10,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from spare_demo.comparison.pipeline import answer_steps
 from spare_demo.comparison.request import UNPRUNED, LabelledMethods, Request, choose, name_of
 from spare_demo.comparison.result import Result, add_measures, start_result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
-from spare_demo.models import Answer, Model, Picture
+from spare_demo.models import Answer, Model, Picture, View
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
@@ -26,6 +28,7 @@ SLOTS = ("A", "B")
 OWN = "mine"
 """What the visitor's own set is called in files."""
 
+_CPU = torch.device("cpu")
 _SHARED_PICTURES = 12  # encoded pictures; there are about half as many examples
 
 
@@ -135,15 +138,22 @@ class Guide:
         else:
             photo = open_picture(path, max_pixels=self.settings.max_pixels)
             view = model.encode(photo, question, key[1], relevance, together)
+            view = dataclasses.replace(view, picture=view.picture.to(_CPU))
             canvas = Canvas(view.photo, view.grid)
             self._pictures.put(key, (view.picture, canvas))
         budget = min(request.budget_of(model.most_tokens), view.tokens.n)
         request = dataclasses.replace(
             request, image=view.photo, question=question, aspect=key[1], budget=budget
         )
-        exploration = explore(view, request.labelled)
+        exploration = self._explore(view, request.labelled)
         result = start_result(exploration, request.options(), model.name, model.revision)
         return Visit(key, canvas, exploration, request, result)
+
+    def _explore(self, view: View, methods: LabelledMethods) -> Exploration:
+        """What the methods keep, chosen on the model's GPU; what stays open lies on the CPU."""
+        device = self.model.device
+        exploration = explore(view.to(device) if device.type == "cuda" else view, methods)
+        return dataclasses.replace(exploration, view=view.to(_CPU))
 
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""
@@ -158,7 +168,7 @@ class Guide:
     def change_methods(self, visit: Visit, methods: LabelledMethods, seed: int) -> Visit:
         """The same picture and question with other methods; answers of what stays are kept."""
         request = dataclasses.replace(visit.request, methods=methods, seed=seed)
-        before, exploration = visit.result, explore(visit.exploration.view, methods)
+        before, exploration = visit.result, self._explore(visit.exploration.view, methods)
         settings = request.options(budget=before.budget)
         answers = {
             label: answer

@@ -47,7 +47,11 @@ def clip_reads(
         class_states: (v, w) the class tokens there.
         order: (n,) for each visual token its place in the v * p patches, view after view; None
             where the visual tokens are those patches.
+
+    The functions keep what they need on the CPU: an open comparison takes nothing of a GPU.
     """
+    device = states.device
+    inputs = {layer: hidden.cpu() for layer, hidden in inputs.items()}
 
     def project(rows: Tensor) -> Tensor:
         """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
@@ -67,7 +71,8 @@ def clip_reads(
     def norm_rows(block: int) -> Tensor:
         if block not in BLOCKS:
             raise ValueError(f"Block {block} is not kept. Choose one of: {BLOCKS}.")
-        return tower.encoder.layers[block].layer_norm1(inputs[block - 1])
+        norm = tower.encoder.layers[block].layer_norm1
+        return norm(inputs[block - 1].to(norm.weight.device))
 
     def per_token(values: Tensor) -> Tensor:
         """(v, h, p, ...) -> (h, n, ...)."""
@@ -87,12 +92,16 @@ def clip_reads(
     def vision_keys(block: int) -> Tensor:
         return run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], "k_proj", False)))
 
+    def remember(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        recall = memoize(lambda *arguments, **named: compute(*arguments, **named).cpu())
+        return lambda *arguments, **named: recall(*arguments, **named).to(device)
+
     return {
         "states": states,
         "class_states": class_states,
         "project": project,
-        "cls_attention": memoize(cls_attention),
-        "vision_keys": memoize(vision_keys),
+        "cls_attention": remember(cls_attention),
+        "vision_keys": remember(vision_keys),
     }
 
 

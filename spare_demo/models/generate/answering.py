@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Generator, Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -66,7 +67,7 @@ class Answering(ABC):
         plan = None
         if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
             plan, selection = selection.check(view.tokens.n, view.layers), None
-        rows = kept_rows(view.picture, selection)
+        rows = self._rows(view, selection)
         return decode(
             self.hf,
             self.tokenizer,
@@ -135,7 +136,7 @@ class Answering(ABC):
         alone: dict[str, Generator[str, None, Answer]] = {}
         for label, selection in selections.items():
             if not isinstance(selection, LayerPlan):
-                rows = kept_rows(view.picture, selection)
+                rows = self._rows(view, selection)
                 compact = self._positions(view, rows) is None
                 if compact and self._within(view, rows, max(max_new_tokens, BUCKET)):
                     joinable[label] = rows
@@ -178,7 +179,7 @@ class Answering(ABC):
             if isinstance(selection, LayerPlan):  # layers with numbers of their own
                 replies[i] = self._answer_alone(view, selection, max_new_tokens)
                 continue
-            rows = kept_rows(view.picture, selection)
+            rows = self._rows(view, selection)
             # Rows with places of their own; or padding, in two parts, could push some out of sight.
             if self._positions(view, rows) is not None or not self._within(
                 view, rows, max_new_tokens, padded=2
@@ -199,6 +200,11 @@ class Answering(ABC):
             raise ValueError(NO_LANGUAGE_MODEL)
         if max_new_tokens < 1:
             raise ValueError("max_new_tokens must be at least 1.")
+
+    def _rows(self, view: View, selection: Selection | None) -> Rows:
+        """The rows on the model's device, so that no timed pass has to bring them there."""
+        rows = kept_rows(view.picture, selection)
+        return replace(rows, values=rows.values.to(self.hf.device))
 
     def _positions(self, view: View, rows: Rows) -> Tensor | None:
         """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""
