@@ -24,6 +24,7 @@ from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Components, lay_out
 from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.model_switch import ModelSwitch
+from spare_demo.ui.session import OpenVisits
 from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.viewer import scripts
 
@@ -72,6 +73,7 @@ def build(
     names = (tuning.able(first, model.reason_against), tuning.able(last, model.reason_against))
     shown = _opening(handlers, names)
 
+    visits = OpenVisits()
     with gr.Blocks(
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
@@ -83,13 +85,13 @@ def build(
                 parts = lay_out(
                     demo, model, settings, handlers.tokens, names, handlers.offered, shown
                 )
-                sources.merged_panel(parts.visit, parts.budget)
+                sources.merged_panel(parts.visit, parts.budget, visits)
             with gr.Tab("Lab", id="lab"):
                 lab = Lab(model, settings)
                 lab_parts = lay_out_lab(lab)
         opening = {name: getattr(parts, name) for name in OPENED}
         opened = wire_lab(lab, lab_parts, opening, tabs)
-        _wire(demo, parts, handlers, opened)
+        _wire(demo, parts, handlers, visits, opened)
         offer(Api(model, settings), _ANSWERING)
         demo.unload(forget_session(demo))
     # Where answers take long, finishing the other examples would hold up the first visitors.
@@ -144,7 +146,21 @@ def launch_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -> None:
+def with_visits(
+    handler: Callable[..., Iterator[PageChanges]], find: Callable[[Any], Any]
+) -> Callable[..., Iterator[PageChanges]]:
+    """The handler with the visits in the place of their keys, by a method of `OpenVisits`."""
+
+    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
+        found = {name: find(value) for name, value in controls.items()}
+        yield from handler(*map(find, inputs), **found)
+
+    return run
+
+
+def _wire(
+    demo: gr.Blocks, parts: Components, handlers: Handlers, visits: OpenVisits, opened: Any
+) -> None:
     """opened: the event after which another tab has put a picture and a question here."""
     changed = (
         *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
@@ -154,6 +170,8 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     outputs = [getattr(parts, name) for name in changed]
 
     def put(values: PageChanges) -> dict:
+        if "visit" in values:
+            values = {**values, "visit": visits.put(values["visit"])}
         return {getattr(parts, name): value for name, value in values.items()}
 
     def of(names: Sequence[str]) -> list[Any]:
@@ -165,7 +183,11 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
 
         def run(*values: Any) -> Iterator[dict]:
-            steps = with_refusals(handler, place)(**dict(zip(names, values, strict=True)))
+            # Ask can do without the visit before it.
+            find = visits.find if handler == handlers.ask else visits.get
+            steps = with_refusals(with_visits(handler, find), place)(
+                **dict(zip(names, values, strict=True))
+            )
             yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl")))
 
         return run
@@ -176,10 +198,14 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
         """All that the handler changes, in one go."""
 
         def run(*inputs: Any) -> dict:
-            changes = [*with_refusals(handler)(*inputs), also or {}]
+            changes = [*with_refusals(with_visits(handler, visits.get))(*inputs), also or {}]
             return put({name: value for change in changes for name, value in change.items()})
 
         return run
+
+    def move_to(mark: int | str, key: Any) -> Any:
+        visit = visits.find(key)
+        return gr.update() if visit is None else handlers.marked(mark, visit)
 
     busy = {"ask": gr.update(visible=False), "stop": gr.update(visible=True)}
     idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
@@ -261,7 +287,7 @@ def _wire(demo: gr.Blocks, parts: Components, handlers: Handlers, opened: Any) -
     answering(p.own.ask_own, handlers.ask_own, own, place="own_answer", curve=False)
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
-        to = functools.partial(handlers.marked, mark)
+        to = functools.partial(move_to, mark)
         moved = button.click(to, p.visit, p.budget, queue=False, **_QUIET)
         redraw = moved.then(once(handlers.redraw), of(redrawn), outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")

@@ -6,9 +6,12 @@ A `Visit` is never changed, only replaced: two visitors share nothing but the mo
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -19,6 +22,7 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Answer, Model, Picture, View
+from spare_demo.models.loading.memory import OPEN_VISITS
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
@@ -28,6 +32,7 @@ SLOTS = ("A", "B")
 OWN = "mine"
 """What the visitor's own set is called in files."""
 
+PUT_AWAY = "This comparison was put away because many others are open. Press Ask to see it again."
 _CPU = torch.device("cpu")
 _SHARED_PICTURES = 12  # encoded pictures; there are about half as many examples
 
@@ -95,6 +100,49 @@ class Visit:
             count = sum(other.split(" (")[0] == name for other in names.values()) + 1
             names[label] = name if count == 1 else f"{name} ({count})"
         return add_measures(result, exploration).relabel(names)
+
+
+class VisitKey:
+    """What a page's state holds in a visit's place."""
+
+    def __deepcopy__(self, memo: dict) -> VisitKey:
+        return self  # a copy would open nothing
+
+
+class OpenVisits:
+    """The visits that were used last; any other is put away. Safe to share between threads."""
+
+    def __init__(self, size: int = OPEN_VISITS) -> None:
+        """size: how many stay open. One whose page was closed goes by itself, with its key."""
+        self._size = size
+        self._visits: WeakKeyDictionary[VisitKey, Visit] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def put(self, visit: Visit) -> VisitKey:
+        """Keep a visit open, under a new key."""
+        key = VisitKey()
+        with self._lock:
+            self._visits[key] = visit
+            while len(self._visits) > self._size:
+                del self._visits[next(self._visits.keys())]
+        return key
+
+    def find(self, value: Any) -> Any:
+        """The visit under a key, None if it was put away; any other value as it is."""
+        if not isinstance(value, VisitKey):
+            return value
+        with self._lock:
+            visit = self._visits.pop(value, None)
+            if visit is not None:
+                self._visits[value] = visit  # used last
+            return visit
+
+    def get(self, value: Any) -> Any:
+        """As `find`; ValueError, with a sentence to show, for a visit that was put away."""
+        visit = self.find(value)
+        if visit is None and value is not None:
+            raise ValueError(PUT_AWAY)
+        return visit
 
 
 def methods_by_slot(method_a: str, method_b: str, seed: int) -> LabelledMethods:

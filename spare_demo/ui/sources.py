@@ -15,15 +15,22 @@ from spare_demo.render import BLUE, VERMILION, Display, layer_overlay, merged_ov
 from spare_demo.render.base import Colour
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.session import SLOTS, OpenVisits, Visit
 
 _NONE = (
     "Neither A nor B merges tokens: what the language model gets of them are patches as they are."
 )
 
 
-def merged_panel(visit: gr.State, budget: gr.Slider) -> None:
+def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits) -> None:
     """Draws what A and B merged at the slider's budget, all of it or one token, when asked."""
+
+    def draw(key: Any, *places: Any) -> str:
+        try:
+            return merged_html(visits.get(key), *places)
+        except ValueError as error:  # it was put away
+            return panels.message_html(str(error))
+
     with gr.Accordion("Merged tokens: where they came from", open=False, elem_id="merged"):
         with gr.Row():
             token = gr.Number(
@@ -38,7 +45,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider) -> None:
         display = gr.HTML(elem_id="merged-drawn")
     for event in (show.click, token.submit):
         event(
-            merged_html,
+            draw,
             [visit, budget, token, layer],
             display,
             js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",

@@ -7,6 +7,7 @@ import io
 import logging
 import zipfile
 from collections.abc import Iterator
+from inspect import isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from visits import controls, with_result
 
-from spare_demo.models import load_model
+from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.citation import cite
 from spare_demo.settings import Settings
-from spare_demo.ui import build
+from spare_demo.ui import build, examples, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.session import Visit
+from spare_demo.ui.page import with_visits
+from spare_demo.ui.session import OpenVisits, Visit
 
 QUESTION = "Which number is written on the small triangle?"
 
@@ -461,3 +463,44 @@ def test_a_question_out_of_memory_ends_and_the_page_goes_on(
     assert ("stage" in merged(steps)) == (part == "language_model")  # what is kept was shown
     again = merged(ask(handlers, photo_file))
     assert again["message"] == "" and again["answers"].count("prefill") == 3
+
+
+def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(
+    handlers: Handlers, photo_file: str
+) -> None:
+    visits, visit = OpenVisits(1), merged(ask(handlers, photo_file))["visit"]
+    lost, kept = visits.put(visit), visits.put(visit)
+    answer_now = with_refusals(with_visits(handlers.answer_now, visits.get))
+    (step,) = answer_now(budget=7, visit=lost)
+    assert set(step) == {"message"} and "Press Ask to see it again." in step["message"]
+    assert merged(list(answer_now(budget=7, visit=kept)))["visit"].result.budget == 7
+    asked = with_refusals(with_visits(handlers.ask, visits.find))
+    again = merged(list(asked(**controls(photo_file, QUESTION, visit=lost))))["visit"]
+    assert again.result.answers.keys() == visit.result.answers.keys()
+
+
+def test_the_events_of_the_page_go_through_the_open_visits(
+    tiny_model: LlavaModel, small_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = OpenVisits(1)
+    monkeypatch.setattr(page, "OpenVisits", lambda: visits)
+    demo = build(tiny_model, small_settings)
+    (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), Visit))
+    lost, kept = visits.put(state.value), visits.put(state.value)
+    events = [f for f in demo.fns.values() if state in f.inputs]
+
+    def event(name: str, inputs: int, streams: bool) -> Any:
+        """The first event of so many inputs whose function has this name."""
+        return next(
+            f.fn
+            for f in events
+            if (getattr(f.fn, "__name__", ""), len(f.inputs)) == (name, inputs)
+            and isgeneratorfunction(f.fn) == streams
+        )
+
+    redraw, pressed, drawn = event("run", 2, False), event("run", 12, True), event("draw", 4, False)
+    assert "put away" in str(redraw(5, lost)) and "put away" not in str(redraw(5, kept))
+    steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", False, 5,
+                         None, lost))  # fmt: skip
+    assert "There is no picture yet" in str(steps) and "put away" not in str(steps)
+    assert "put away" in drawn(lost, 5, 0, None) and "put away" not in drawn(kept, 5, 0, None)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import itertools
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from spare_demo.images.load import PictureError, file_digest
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.citation import command_line
 from spare_demo.results.io import write_result
-from spare_demo.ui.session import Guide, Visit, methods_by_slot
+from spare_demo.ui.session import Guide, OpenVisits, Visit, methods_by_slot
 
 QUESTION = "Which number is written on the small triangle?"
 
@@ -317,3 +319,37 @@ def test_nothing_is_filed_before_every_answer_is_there(guide: Guide, photo_file:
     unfinished = with_result(visit, answers={"A": visit.result.answers["A"]})
     with pytest.raises(ValueError, match="Not every answer is there yet"):
         unfinished.result_to_cite()
+
+
+def test_the_visits_used_last_stay_open(guide, photo_file) -> None:
+    visits, visit = OpenVisits(2), guide.look(page_request(photo_file, QUESTION))
+    first, second = visits.put(visit), visits.put(visit)
+    assert visits.get(first) is visit  # used last
+    third = visits.put(visit)
+    assert visits.find(second) is None
+    with pytest.raises(ValueError, match=r"put away because many others are open\. Press Ask"):
+        visits.get(second)
+    assert visits.get(first) is visit and visits.get(third) is visit
+    assert copy.deepcopy(first) is first  # Gradio copies what a state begins with
+    for value in (None, 7, visit):  # what is no key
+        assert visits.get(value) is value and visits.find(value) is value
+
+
+def test_a_visit_goes_with_its_key_and_frees_what_it_held(guide, photo_file) -> None:
+    visits, other = OpenVisits(2), guide.look(page_request(photo_file, "Is it red?"))
+    visit = guide.look(page_request(photo_file, QUESTION))
+    held, key, kept = weakref.ref(visit.exploration), visits.put(visit), visits.put(other)
+    del visit
+    gc.collect()
+    assert held() is not None
+    del key
+    gc.collect()
+    assert held() is None and visits.get(kept) is other
+    first = visits.put(guide.look(page_request(photo_file, QUESTION)))
+    held = weakref.ref(visits.get(first).exploration)
+    for _ in range(2):
+        kept = visits.put(other)
+        also_kept = visits.put(other)
+    gc.collect()
+    assert visits.find(first) is None and held() is None
+    assert visits.get(kept) is visits.get(also_kept)

@@ -110,9 +110,9 @@ _VICUNA: dict[str, Any] = {"system": "vicuna_v1"}
 _TUNED_VICUNA: dict[str, Any] = {**_VICUNA, "note": _TUNED}
 _QWEN: dict[str, Any] = {"clip": None, "dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
 LARGER = (
-    _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 30, 28, **_VICUNA),
-    _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 18, 16, **_TUNED_VICUNA),
-    _large("llava-next-13b", "LLaVA-NeXT-13B", f"{_NEXT}-13b-hf", 32, 28, **_TUNED_VICUNA),
+    _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 32, 28, **_VICUNA),
+    _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 22, 16, **_TUNED_VICUNA),
+    _large("llava-next-13b", "LLaVA-NeXT-13B", f"{_NEXT}-13b-hf", 38, 28, **_TUNED_VICUNA),
     _large("qwen2.5-vl-3b", "Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct", 9, 8, **_QWEN),
     _large("qwen2.5-vl-7b", "Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B-Instruct", 19, 17, **_QWEN),
 )

@@ -28,6 +28,11 @@ TAKE_LESS = (
 _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
 _CUDA_ITSELF = 800_000_000
 _TEXT_SIDE = 500_000_000  # of CLIP ViT-L/14-336, float32
+OPEN_VISITS = 32
+"""How many comparisons the page keeps open, in the computer's own memory."""
+
+_PHOTO = 3_000_000  # of a megapixel
+_ANSWERS = 3  # with all tokens and with two methods' picks, each with its cache until the last ends
 _WORDS = 600  # a long question and a long answer, in tokens
 _CLIP_LARGE = 250_000_000  # parameters; of CLIP ViT-L alone 303 million
 _LARGE = 1_000_000_000  # parameters; below that, single precision is no burden on a CPU
@@ -136,8 +141,10 @@ def needed_bytes(
 ) -> int:
     """Weights, CLIP's text side, and what one question with the most visual tokens takes.
 
-    The latter is the cache, one layer's activations in the prefill, and choosing in float64;
-    without the language model only choosing.
+    The latter is the caches of three answers, one layer's activations in the prefill, and choosing
+    in float64; without the language model only choosing. The captured prefill takes what is free
+    beside that. On a CPU also the comparisons that stay open (`OPEN_VISITS`); those of a model on a
+    GPU lie in the computer's own memory too.
     """
     text = config.get_text_config()
     visual = family.most_tokens_of(config)
@@ -149,8 +156,25 @@ def needed_bytes(
     choosing = 8 * visual * (visual + text.hidden_size)
     clip = _TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
     driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
-    own = weights.bytes(dtype, fit.bits) + clip + choosing + driver
-    return own + cache + activations if fit.language_model else own
+    visits = OPEN_VISITS * visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
+    own = weights.bytes(dtype, fit.bits) + clip + choosing + driver + visits
+    return own + _ANSWERS * cache + activations if fit.language_model else own
+
+
+def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
+    """About what an open comparison of a photo of a megapixel keeps.
+
+    The rows that the language model gets, four states of the tower (two for relevance, two for
+    methods), CLIP's embeddings, the tower's input, and the matrix that errors are computed with.
+
+    Args:
+        visual: tokens of the picture.
+        dtype: of the weights.
+    """
+    width, vision = config.get_text_config().hidden_size, config.vision_config
+    states = dtype.itemsize * (width + 4 * vision.hidden_size) + 4 * vision.hidden_size
+    pixels = 4 * 3 * vision.patch_size**2
+    return _PHOTO + visual * (states + pixels + 8 * min(visual, width))
 
 
 def free_bytes(device: torch.device) -> int:

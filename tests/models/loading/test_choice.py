@@ -20,7 +20,7 @@ CACHED = frozenset({"tiny-llava"})
         (Machine((2 * GB, SEVEN), 64 * GB), 16, "llava-1.5-7b", "the freest GPU has"),
         (Machine((SEVEN - 1,), 64 * GB), 16, "built-in", "--model tiny-llava answers"),
         (Machine((12 * GB,), 64 * GB), 4, "llava-1.5-7b", "at 4 bits"),
-        (Machine((12 * GB,), 64 * GB), 16, "built-in", "needs 16"),
+        (Machine((12 * GB,), 64 * GB), 16, "built-in", "needs 17"),
         (Machine((12 * GB,), 64 * GB, cached=CACHED), 16, "tiny-llava", "weights are on this"),
         (Machine((), 16 * GB), 16, "built-in", "none is in use. --model tiny-llava answers"),
         (Machine((), TINY, cached=CACHED), 16, "tiny-llava", "weights are on this machine"),
@@ -35,8 +35,8 @@ def test_the_table(machine: Machine, bits: int, name: str, words: str) -> None:
 
 
 def test_the_needs_are_of_the_published_sizes() -> None:
-    assert 15.5e9 < SEVEN < 17e9
-    assert needed("llava-1.5-7b", "cuda", 4) < 7e9
+    assert 16.5e9 < SEVEN < 18e9
+    assert needed("llava-1.5-7b", "cuda", 4) < 9e9
     assert needed("tiny-llava", "cuda") < 5e9
     assert (5e9 if choice.fast_cpu_dtype() == torch.bfloat16 else 8e9) > TINY
 

@@ -70,6 +70,38 @@ def test_free_memory_of_this_machine_is_a_number() -> None:
     assert 0 < module.free_bytes(CPU) < 2**50
 
 
+@pytest.mark.parametrize("device", [CPU, CUDA])
+def test_what_remains_is_counted(tiny_model: LlavaModel, device: torch.device) -> None:
+    """Three answers' caches; and on a CPU the comparisons that visitors have open."""
+    config, family = tiny_model.hf.config, type(tiny_model)
+    weights, fit = Weights(linear=0, others=0), Fit(device)
+    with_answers = module.needed_bytes(config, family, weights, fit, torch.float32)
+    fit = Fit(device, language_model=False)
+    without = module.needed_bytes(config, family, weights, fit, torch.float32)
+    text, tokens = config.text_config, 16 + 600
+    width = text.hidden_size // text.num_attention_heads
+    cache = 2 * text.num_hidden_layers * text.num_key_value_heads * width * 4 * tokens
+    activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * 4
+    assert with_answers - without == 3 * cache + activations
+    a_visit = module.visit_bytes(config, 16, torch.float32)
+    choosing, driver = 8 * 16 * (16 + text.hidden_size), 800_000_000
+    assert without == choosing + (driver if device == CUDA else 32 * a_visit)
+
+
+def test_an_open_comparison_takes_what_is_counted(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    view = tiny_model.encode(photo, QUESTION)
+    picture, tokens = view.picture, view.tokens
+    assert tokens.clip_image is not None and tokens.states is not None
+    states = [*picture.hidden.values(), tokens.states, tokens.states]  # two are of inner blocks
+    tensors = [picture.features, tokens.clip_image, picture.pixel_values, *states]
+    tensors.append(picture.compact_features)
+    taken = sum(t.numel() * t.element_size() for t in tensors) + 3_000_000
+    counted = module.visit_bytes(tiny_model.hf.config, view.grid.n, torch.float32)
+    assert taken == pytest.approx(counted, rel=0.01)
+
+
 # --- before loading ---
 
 
@@ -78,7 +110,7 @@ def test_it_is_said_before_loading(tiny_folder: Path) -> None:
     load_model(str(tiny_folder), device="cpu", report=said.append)
     assert len(said) == 1
     needed = re.search(r"needs about (\d+) MB of memory, and", said[0])
-    assert needed and int(needed[1]) < 100 and said[0].endswith("GB are free.")
+    assert needed and 96 < int(needed[1]) < 200 and said[0].endswith("GB are free.")
 
 
 def test_too_little_memory_refuses(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
