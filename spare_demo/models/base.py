@@ -84,8 +84,8 @@ class Picture:
             self,
             features=self.features.to(device),
             hidden={layer: states.to(device) for layer, states in self.hidden.items()},
-            reads={name: _moved(value, device) for name, value in self.reads.items()},
-            newline=_moved(self.newline, device),
+            reads={name: _to_device(value, device) for name, value in self.reads.items()},
+            newline=_to_device(self.newline, device),
         )
 
     @property
@@ -94,7 +94,7 @@ class Picture:
         return self.grid.n + len(self.breaks)
 
 
-def _moved(value: Any, device: torch.device) -> Any:
+def _to_device(value: Any, device: torch.device) -> Any:
     """A tensor on a device, or a function whose results come to lie there; other values as is."""
     if isinstance(value, Tensor):
         return value.to(device)
@@ -139,15 +139,15 @@ class View:
         if tokens.features.device == device:
             return self
         picture = self.picture.to(device)
-        moved = replace(
+        tokens = replace(
             tokens,
             features=picture.features,
-            clip_image=_moved(tokens.clip_image, device),
-            clip_text=_moved(tokens.clip_text, device),
-            clip_sentence=_moved(tokens.clip_sentence, device),
+            clip_image=_to_device(tokens.clip_image, device),
+            clip_text=_to_device(tokens.clip_text, device),
+            clip_sentence=_to_device(tokens.clip_sentence, device),
             **picture.reads,
         )
-        return replace(self, picture=picture, tokens=moved)
+        return replace(self, picture=picture, tokens=tokens)
 
     @property
     def pixel_values(self) -> Tensor:

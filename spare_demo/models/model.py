@@ -219,8 +219,9 @@ class Model(Answering):
                 f"and this model has room for {room}. Shorten it."
             )
         tower, layers = self.text_tower, self.layers
-        waited = self.device.type == "cuda" and picture.features.device.type == "cpu"
-        near = picture.to(self.device) if waited else picture
+        # The picture of a comparison that stayed open lies on the CPU.
+        far = self.device.type == "cuda" and picture.features.device.type == "cpu"
+        near = picture.to(self.device) if far else picture
         if tower is None:
             tokens = VisualTokens(features=near.features, together=together, **near.reads)
             return View(
