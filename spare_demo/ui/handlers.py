@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,19 @@ class Handlers:
         self._finished: dict[Hashable, Visit] = {}
 
     def prepare(self) -> None:
-        """Finish each example at the start's settings, so that choosing one shows its results.
+        """Finish each question of each example, so that choosing it shows its results."""
+        for key, request in self._first_requests.items():
+            visit = self._look(request, None, None)
+            for now in self.guide.answer(visit, visit.result.budget):
+                visit = now
+            self._finished[key] = visit
 
-        Each of its questions is asked.
-        """
+    @cached_property
+    def _first_requests(self) -> dict[Hashable, Request]:
+        """What is asked about each example at the start's settings, by its key."""
         settings, against = self.settings, self.model.reason_against
         first, last = (tuning.able(settings.methods[i], against) for i in (0, -1))
+        requests: dict[Hashable, Request] = {}
         asked = [(example, question) for example in self.offered for question in example.answers]
         for example, question in asked:
             request = Request(
@@ -96,10 +104,8 @@ class Handlers:
                 seed=settings.seed,
                 aspect=self.model.aspect(None),
             )
-            visit = self._look(request, None, None)
-            for now in self.guide.answer(visit, visit.result.budget):
-                visit = now
-            self._finished[_key(example.key, request)] = visit
+            requests[_key(example.key, request)] = request
+        return requests
 
     # What each step shows.
 
@@ -196,8 +202,13 @@ class Handlers:
         yield self.pictures(now, k) | {"looked": mark, "own_answer": ""}
         if finished_visit:
             yield self.finished(finished_visit, k)
-        else:
-            yield from self._answer(now, k)
+            return
+        for values in self._answer(now, k):
+            now = values.get("visit", now)
+            yield values
+        key = _key(now.key[0], request)
+        if now.result.finished and key in self._first_requests:  # the next visitor need not wait
+            self._finished[key] = now
 
     def _find_finished(self, request: Request) -> Visit | None:
         """An example's finished comparison, where exactly that is asked for."""

@@ -64,6 +64,9 @@ def build(
 ) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
+    Of a model that takes long it opens on the pictures, and the first visitor's page asks for the
+    answers, which those after it find finished.
+
     serving: once it is set, the other examples are finished too, in the background, where that is
         quick.
     model_switch: of a page on which the model can be changed.
@@ -71,15 +74,15 @@ def build(
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
     names = (tuning.able(first, model.reason_against), tuning.able(last, model.reason_against))
-    shown = _opening(handlers, names)
+    slow = model.warm_up_seconds > QUICK
+    shown = _opening(handlers, names, pictures_only=slow)
 
     visits = OpenVisits()
     with gr.Blocks(
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         gr.HTML(panels.header_html(model))
-        if model_switch is not None:
-            model_menu(demo, model_switch)
+        load_from = None if model_switch is None else model_menu(demo, model_switch)
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(
@@ -91,17 +94,19 @@ def build(
                 lab_parts = lay_out_lab(lab)
         opening = {name: getattr(parts, name) for name in OPENED}
         opened = wire_lab(lab, lab_parts, opening, tabs)
-        _wire(demo, parts, handlers, visits, opened)
+        _wire(demo, parts, handlers, visits, opened, ask_on_load=slow)
+        if load_from is not None:
+            load_from(parts.answers.load_tiny)
         offer(Api(model, settings), _ANSWERING)
         demo.unload(forget_session(demo))
     # Where answers take long, finishing the other examples would hold up the first visitors.
-    if serving is not None and shown["visit"].answer_seconds < QUICK:
+    if serving is not None and not slow and shown["visit"].answer_seconds < QUICK:
         threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
     return demo.queue(max_size=settings.queue_size)
 
 
-def _opening(handlers: Handlers, names: tuple[str, str]) -> PageChanges:
-    """The finished comparison that the page opens on: its first example, asked like any other."""
+def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) -> PageChanges:
+    """What the page opens on: its first example, asked like any other."""
     first, settings = handlers.offered[0], handlers.settings
     budget = min(settings.budget, handlers.tokens)
     aspect = handlers.model.aspect(None)
@@ -119,6 +124,8 @@ def _opening(handlers: Handlers, names: tuple[str, str]) -> PageChanges:
         budget=budget,
     ):
         shown |= values
+        if pictures_only:
+            break
     shown |= handlers.curve(shown["visit"], budget)
     if shown["visit"].exploration.inside:  # what each layer kept came with the answers
         shown["stage"] = handlers.pictures(shown["visit"], budget)["stage"]
@@ -159,9 +166,16 @@ def with_visits(
 
 
 def _wire(
-    demo: gr.Blocks, parts: Components, handlers: Handlers, visits: OpenVisits, opened: Any
+    demo: gr.Blocks,
+    parts: Components,
+    handlers: Handlers,
+    visits: OpenVisits,
+    opened: Any,
+    ask_on_load: bool,
 ) -> None:
-    """opened: the event after which another tab has put a picture and a question here."""
+    """opened: the event after which another tab has put a picture and a question here.
+    ask_on_load: whether the page opens without answers.
+    """
     changed = (
         *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
@@ -245,7 +259,7 @@ def _wire(
     load = handlers.load_example
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **_QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
-    for event in (p.ask.click, p.question.submit):
+    for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked)
     # What is chosen while an answer runs is asked next: the controls show it already.
     for event in (chosen.then, drawn.then, opened.then):

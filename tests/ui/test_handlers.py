@@ -21,7 +21,7 @@ from visits import controls, with_result
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.citation import cite
 from spare_demo.settings import Settings
-from spare_demo.ui import build, examples, page
+from spare_demo.ui import build, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals

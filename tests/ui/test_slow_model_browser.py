@@ -1,0 +1,43 @@
+"""A model that takes long: the page is served before its first answers are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spare_demo.models import LlavaModel
+from spare_demo.settings import Settings
+from spare_demo.ui import build, launch_options
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+
+@pytest.fixture
+def address(
+    tiny_model: LlavaModel, unused_port: int, passes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    monkeypatch.setattr(tiny_model, "warm_up_seconds", 60.0)
+    settings = Settings(device="cpu", port=unused_port, budget=5, max_new_tokens=2)
+    demo = build(tiny_model, settings)
+    assert "answer" not in passes
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    yield f"http://127.0.0.1:{unused_port}"
+    demo.close(verbose=False)
+
+
+def test_the_first_visitor_asks_and_the_next_finds_it_finished(
+    browser, address: str, passes: list[str]
+) -> None:
+    for _ in range(2):
+        page = browser.new_page()
+        page.set_default_timeout(browsing.PATIENCE)
+        visitor = browsing.Visitor(page).open(address)
+        expect(page.locator("#answers .figures").last).to_contain_text("prefill")
+        expect(visitor.find("#stage figcaption").first).to_contain_text("of 16 tokens")
+        expect(page.locator("#ask")).to_be_visible()
+        assert passes.count("answer") == 3
+        page.close()
