@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,8 @@ import pytest
 from PIL import Image
 
 if TYPE_CHECKING:
+    from local_hub import LocalHub
+
     from spare_demo.models import LlavaModel
     from spare_demo.models.families.llava_next import LlavaNextModel
     from spare_demo.models.families.qwen import QwenModel
@@ -27,6 +31,7 @@ SLOW = (
     "wheel",
     "benchmarks",
     "notebook",
+    "rehearsal",
     "devices",
     "fused",
     "one_more_method",
@@ -132,3 +137,26 @@ def photo() -> Image.Image:
     """A wide RGB picture, 90 x 60, without two equal patches."""
     noise = np.random.default_rng(0).integers(0, 256, (6, 9, 3), dtype=np.uint8)
     return Image.fromarray(noise).resize((90, 60), Image.Resampling.BICUBIC)
+
+
+@pytest.fixture
+def local_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Mapping[str, Path]], LocalHub]]:
+    """Serves folders as repositories of the hub, with an empty cache of the test's own."""
+    from huggingface_hub import constants
+    from local_hub import LocalHub
+
+    with ExitStack() as stack:
+
+        def serve(repositories: Mapping[str, Path]) -> LocalHub:
+            server = stack.enter_context(LocalHub(repositories))
+            monkeypatch.setattr(constants, "ENDPOINT", server.url)
+            address = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+            monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
+            monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+            monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "home"))
+            monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
+            return server
+
+        yield serve

@@ -18,98 +18,21 @@ import torch
 import transformers
 from checkpoint_files import read_all, write_one
 from PIL import Image
-from transformers import LlavaConfig, LlavaNextConfig, Qwen2_5_VLConfig
 
 from spare_demo.models import load_model
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading import checkpoint
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.checkpoint import vision_is_openai_clip
-from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
+from spare_demo.models.loading.memory import TEXT_SIDE, Fit, count_weights, needed_bytes
+from spare_demo.models.loading.published import STORED, published_config
 
 QUESTION = "What colour is the circle?"
 
-CLIP = {
-    "model_type": "clip_vision_model",
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "image_size": 336,
-    "patch_size": 14,
-    "projection_dim": 768,
-}
-VICUNA_7B = {"model_type": "llama", "vocab_size": 32064, "max_position_embeddings": 4096}
-VICUNA_13B = {
-    **VICUNA_7B,
-    "hidden_size": 5120,
-    "intermediate_size": 13824,
-    "num_attention_heads": 40,
-    "num_hidden_layers": 40,
-    "num_key_value_heads": 40,
-}
-PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
+NAMES = sorted(set(CATALOGUE) - {"built-in"})
 
 
-def llava(kind: Any, text: dict[str, Any], **more: Any) -> Any:
-    return kind(vision_config={**CLIP}, text_config={**text}, image_token_index=32000, **more)
-
-
-def qwen_text(**sizes: Any) -> dict[str, Any]:
-    return {
-        "max_position_embeddings": 128000,
-        "rope_theta": 1000000.0,
-        "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
-        "rms_norm_eps": 1e-06,
-        **sizes,
-    }
-
-
-def qwen_vision(out: int) -> dict[str, Any]:
-    return {
-        "depth": 32,
-        "hidden_size": 1280,
-        "intermediate_size": 3420,
-        "num_heads": 16,
-        "out_hidden_size": out,
-        "window_size": 112,
-        "fullatt_block_indexes": [7, 15, 23, 31],
-        "spatial_merge_size": 2,
-        "patch_size": 14,
-        "tokens_per_second": 2,
-    }
-
-
-QWEN_3B = qwen_text(
-    vocab_size=151936,
-    hidden_size=2048,
-    intermediate_size=11008,
-    num_hidden_layers=36,
-    num_attention_heads=16,
-    num_key_value_heads=2,
-    tie_word_embeddings=True,
-)
-QWEN_7B = qwen_text(
-    vocab_size=152064,
-    hidden_size=3584,
-    intermediate_size=18944,
-    num_hidden_layers=28,
-    num_attention_heads=28,
-    num_key_value_heads=4,
-    tie_word_embeddings=False,
-)
-CONFIGS: dict[str, Any] = {
-    "llava-1.5-7b": lambda: llava(LlavaConfig, VICUNA_7B),
-    "llava-1.5-13b": lambda: llava(LlavaConfig, VICUNA_13B),
-    "llava-next-7b": lambda: llava(LlavaNextConfig, VICUNA_7B, image_grid_pinpoints=PINPOINTS),
-    "llava-next-13b": lambda: llava(LlavaNextConfig, VICUNA_13B, image_grid_pinpoints=PINPOINTS),
-    # Published flat: the text model's sizes stand beside vision_config.
-    "qwen2.5-vl-3b": lambda: Qwen2_5_VLConfig(vision_config=qwen_vision(2048), **QWEN_3B),
-    "qwen2.5-vl-7b": lambda: Qwen2_5_VLConfig(vision_config=qwen_vision(3584), **QWEN_7B),
-}
-
-
-def llama_shapes(width: int, inner: int, layers: int) -> dict[str, tuple]:
+def llama_shapes(width: int, inner: int, layers: int, keys: int = 0) -> dict[str, tuple]:
     shapes: dict[str, tuple] = {
         "lm_head.weight": (32064, width),
         "model.language_model.embed_tokens.weight": (32064, width),
@@ -121,7 +44,8 @@ def llama_shapes(width: int, inner: int, layers: int) -> dict[str, tuple]:
     }
     for i in range(layers):
         layer = f"model.language_model.layers.{i}"
-        shapes |= {f"{layer}.self_attn.{x}_proj.weight": (width, width) for x in "qkvo"}
+        shapes |= {f"{layer}.self_attn.{x}_proj.weight": (width, width) for x in "qo"}
+        shapes |= {f"{layer}.self_attn.{x}_proj.weight": (keys or width, width) for x in "kv"}
         shapes |= {f"{layer}.mlp.{x}_proj.weight": (inner, width) for x in ("gate", "up")}
         shapes[f"{layer}.mlp.down_proj.weight"] = (width, inner)
         norms = ("input_layernorm", "post_attention_layernorm")
@@ -151,7 +75,7 @@ def clip_shapes() -> dict[str, tuple]:
 
 def qwen_shapes(text: dict[str, Any]) -> dict[str, tuple]:
     width, inner = text["hidden_size"], text["intermediate_size"]
-    keys = width // text["num_attention_heads"] * text["num_key_value_heads"]
+    keys = 128 * text["num_key_value_heads"]
     shapes: dict[str, tuple] = {
         "model.language_model.embed_tokens.weight": (text["vocab_size"], width),
         "model.language_model.norm.weight": (width,),
@@ -190,7 +114,24 @@ def qwen_shapes(text: dict[str, Any]) -> dict[str, tuple]:
 
 
 NEWLINE_7B, NEWLINE_13B = ({"model.image_newline": (w,)} for w in (4096, 5120))
+QWEN_3B: dict[str, Any] = {
+    "hidden_size": 2048,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 36,
+    "num_key_value_heads": 2,
+    "vocab_size": 151936,
+    "tie_word_embeddings": True,
+}
+QWEN_7B: dict[str, Any] = {
+    "hidden_size": 3584,
+    "intermediate_size": 18944,
+    "num_hidden_layers": 28,
+    "num_key_value_heads": 4,
+    "vocab_size": 152064,
+    "tie_word_embeddings": False,
+}
 SHAPES: dict[str, Any] = {
+    "tiny-llava": lambda: llama_shapes(2048, 5632, 22, keys=256),
     "llava-1.5-7b": lambda: llama_shapes(4096, 11008, 32),
     "llava-1.5-13b": lambda: llama_shapes(5120, 13824, 40),
     "llava-next-7b": lambda: llama_shapes(4096, 11008, 32) | NEWLINE_7B,
@@ -199,6 +140,7 @@ SHAPES: dict[str, Any] = {
     "qwen2.5-vl-7b": lambda: qwen_shapes(QWEN_7B),
 }
 BILLIONS = {
+    "tiny-llava": 1.41,
     "llava-1.5-7b": 7.06,
     "llava-1.5-13b": 13.35,
     "llava-next-7b": 7.06,
@@ -208,9 +150,9 @@ BILLIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_has_the_published_name_and_shape(name: str) -> None:
-    config = CONFIGS[name]()
+    config = published_config(name)
     family = FAMILIES[config.model_type]
     with torch.device("meta"):
         model = getattr(transformers, family.hf_class)(config)
@@ -219,15 +161,18 @@ def test_every_parameter_has_the_published_name_and_shape(name: str) -> None:
     assert count_weights(config, family).count / 1e9 == pytest.approx(BILLIONS[name], abs=0.01)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
-    config, entry = CONFIGS[name](), CATALOGUE[name]
+    config, entry = published_config(name), CATALOGUE[name]
     family = FAMILIES[config.model_type]
     fit = Fit(torch.device("cuda"))
     needed = needed_bytes(config, family, count_weights(config, family), fit, entry.gpu_dtype)
-    said = re.search(r"(\d+) GB free; downloads (\d+) GB", entry.needs)
+    said = re.search(r"(\d+) GB (?:of )?free.*; downloads (\d+) GB", entry.needs)
     assert said is not None
-    room = int(said[1]) * 1e9
+    room, download = int(said[1]) * 1e9, int(said[2]) * 1e9
+    moved = count_weights(config, family).count * STORED[name].itemsize
+    moved += TEXT_SIDE if entry.clip else 0
+    assert moved <= download < moved + 1e9
     assert needed <= room <= needed + 2.5e9, f"{needed / 1e9:.1f} GB"
     assert entry.clip == (OPENAI_CLIP if family.clip_tower else None)
     assert bool(entry.note) == (not name.startswith("llava-1.5"))
@@ -240,7 +185,7 @@ class Quantised(torch.nn.Linear):
         super().__init__(given, out, bias=bias)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bits", [8, 4])
 def test_quantising_takes_the_language_model_and_is_counted(
     name: str, bits: int, monkeypatch: pytest.MonkeyPatch
@@ -252,7 +197,7 @@ def test_quantising_takes_the_language_model_and_is_counted(
     layers = SimpleNamespace(Linear8bitLt=Quantised, Linear4bit=Quantised)
     monkeypatch.setattr(bitsandbytes, "bnb", SimpleNamespace(nn=layers), raising=False)
     monkeypatch.setattr(checkpoint.importlib.util, "find_spec", lambda name: object())
-    config = CONFIGS[name]()
+    config = published_config(name)
     family, fit = FAMILIES[config.model_type], Fit(torch.device("cuda"), bits=bits)
     settings = checkpoint._quantisation(fit, family, torch.float16)
     with torch.device("meta"):
@@ -276,11 +221,12 @@ def test_quantising_takes_the_language_model_and_is_counted(
 
 
 def test_sizes_that_pages_and_papers_speak_of() -> None:
-    most = {n: FAMILIES[c().model_type].most_tokens_of(c()) for n, c in CONFIGS.items()}
+    configs = {name: published_config(name) for name in NAMES}
+    most = {name: FAMILIES[c.model_type].most_tokens_of(c) for name, c in configs.items()}
     assert most["llava-1.5-13b"] == 576 and most["llava-next-7b"] == 2880
     assert most["qwen2.5-vl-7b"] == 2048
-    assert vision_is_openai_clip(CONFIGS["llava-next-13b"]().vision_config)
-    assert not vision_is_openai_clip(CONFIGS["qwen2.5-vl-3b"]().vision_config)
+    assert vision_is_openai_clip(configs["llava-next-13b"].vision_config)
+    assert not vision_is_openai_clip(configs["qwen2.5-vl-3b"].vision_config)
 
 
 # --- layouts that checkpoints are found in ---

@@ -67,7 +67,8 @@ TINY_LLAVA = Entry(
     clip=OPENAI_CLIP,
     gpu_dtype=torch.float16,
     cpu_dtype=None,
-    needs="5 GB of free memory, no GPU; downloads 6 GB the first time",
+    needs="5 GB of free memory, or 8 GB where the processor is slow in bfloat16; no GPU; downloads "
+    "7 GB the first time",
     note="Relevance uses OpenAI's CLIP text side; it is exact only if TinyLLaVA left that tower as "
     "it was.",
 )
@@ -79,7 +80,7 @@ LLAVA_7B = Entry(
     clip=OPENAI_CLIP,
     gpu_dtype=torch.float16,
     cpu_dtype=None,
-    needs="a CUDA GPU with 18 GB free; downloads 16 GB the first time",
+    needs="a CUDA GPU with 18 GB free; downloads 15 GB the first time",
     system="vicuna_v1",
 )
 NO_CLIP_TOWER = (
@@ -111,8 +112,8 @@ _TUNED_VICUNA: dict[str, Any] = {**_VICUNA, "note": _TUNED}
 _QWEN: dict[str, Any] = {"clip": None, "dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
 LARGER = (
     _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 32, 28, **_VICUNA),
-    _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 22, 16, **_TUNED_VICUNA),
-    _large("llava-next-13b", "LLaVA-NeXT-13B", f"{_NEXT}-13b-hf", 38, 28, **_TUNED_VICUNA),
+    _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 20, 15, **_TUNED_VICUNA),
+    _large("llava-next-13b", "LLaVA-NeXT-13B", f"{_NEXT}-13b-hf", 35, 28, **_TUNED_VICUNA),
     _large("qwen2.5-vl-3b", "Qwen2.5-VL-3B", "Qwen/Qwen2.5-VL-3B-Instruct", 9, 8, **_QWEN),
     _large("qwen2.5-vl-7b", "Qwen2.5-VL-7B", "Qwen/Qwen2.5-VL-7B-Instruct", 19, 17, **_QWEN),
 )

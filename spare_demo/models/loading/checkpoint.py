@@ -8,6 +8,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,8 +21,16 @@ from spare_demo.models.base import ModelError
 from spare_demo.models.families import family_of, supported_classes
 from spare_demo.models.generate.passes import is_out_of_memory
 from spare_demo.models.loading import hub
-from spare_demo.models.loading.memory import TAKE_LESS, Fit, find_room, without_language_model
+from spare_demo.models.loading.memory import (
+    TAKE_LESS,
+    Fit,
+    Room,
+    find_room,
+    without_language_model,
+)
 from spare_demo.models.model import Model
+
+_OPTIONS: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
 
 
 class Checkpoint(NamedTuple):
@@ -33,42 +42,77 @@ class Checkpoint(NamedTuple):
     commit: str
 
 
-def read_checkpoint(source: Path | str, label: str, fit: Fit) -> Checkpoint:
-    """Load model and processor; no code from the checkpoint is ever run.
+@dataclass(frozen=True)
+class OpenCheckpoint:
+    """A checkpoint that can be loaded here, as far as its settings tell; no weights were moved.
+
+    Attributes:
+        folder: of its files, or of the commit in the hub's cache.
+        repository: of the hub; None for a local folder.
+        label: how to call it in a refusal.
+        fit, room: where to and as what.
+    """
+
+    folder: Path
+    repository: str | None
+    label: str
+    family: type[Model]
+    config: Any
+    fit: Fit
+    room: Room
+
+
+def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
+    """Read a checkpoint's settings, and find room for it.
 
     Args:
         source: a local folder (a ``Path``) or a repository of the hub (a ``str``).
         label: how to call it in a refusal.
         fit: where to and as what.
 
+    Raises:
+        ModelError: of no family, not reachable, too large for the memory there is, or with weight
+            files that are missing or cut off.
+    """
+    folder = source if isinstance(source, Path) else hub.config_folder(source)
+    family = _family(folder, label)
+    if isinstance(source, Path):
+        _check_folder(folder, label)
+    try:
+        config = AutoConfig.from_pretrained(folder, **_OPTIONS)
+    except Exception as error:
+        raise _refusal(label, "its settings", error) from error
+    room = find_room(config, family, label, fit)
+    if not room.crowded:
+        fit = replace(fit, make_room=lambda: None)
+    repository = None if isinstance(source, Path) else source
+    return OpenCheckpoint(folder, repository, label, family, config, fit, room)
+
+
+def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
+    """Load model and processor; no code from the checkpoint is ever run.
+
     Returns:
         the model with every parameter from the checkpoint; of a fit without language model with
         every parameter of the vision side, and a language model of no layers.
 
     Raises:
-        ModelError: of no family, not reachable, too large for the memory there is, incomplete,
-            cut off, or not fitting its settings.
+        ModelError: not to be had, incomplete, or not fitting its settings.
     """
-    folder = source if isinstance(source, Path) else hub.config_folder(source)
-    repository = None if isinstance(source, Path) else source
-    options: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-    family = _family(folder, label)
-    if repository is None:
-        _check_folder(folder, label)
-    try:
-        config = AutoConfig.from_pretrained(folder, **options)
-    except Exception as error:
-        raise _refusal(label, "its settings", error) from error
-    dtype, spread = find_room(config, family, label, fit)
-    processor = _processor(folder, repository, label, options)
+    fit, room, label = opened.fit, opened.room, opened.label
+    processor = _processor(opened)
+    options: dict[str, Any] = {
+        **_OPTIONS,
+        "dtype": room.dtype,
+        "device_map": "auto" if room.spread else {"": fit.device},
+    }
     if fit.bits != 16:
-        options["quantization_config"] = _quantisation(fit, family, dtype)
-    options |= {"dtype": dtype, "device_map": "auto" if spread else {"": fit.device}}
+        options["quantization_config"] = _quantisation(fit, opened.family, room.dtype)
     read = _read_whole if fit.language_model else _read_vision
-    hf, report = read(folder, repository, config, family, fit, label, options)
+    hf, report = read(opened, options)
     # Parts that accelerate could not place are left on the CPU without a word.
     places = set(map(str, getattr(hf, "hf_device_map", {}).values()))
-    if spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
+    if room.spread and fit.device.type == "cuda" and places & {"cpu", "disk"}:
         raise ModelError(f"{label} does not fit on all GPUs together. {TAKE_LESS}")
     missing = sorted([*report["missing_keys"], *(str(k) for k in report["mismatched_keys"])])
     if missing:
@@ -76,19 +120,21 @@ def read_checkpoint(source: Path | str, label: str, fit: Fit) -> Checkpoint:
             f"{label} lacks {len(missing)} of the model's parameters (such as {missing[0]}). It "
             "would answer from noise, so it is not started. Get the whole checkpoint again."
         )
-    return Checkpoint(family, hf, processor, "" if repository is None else folder.name)
+    commit = "" if opened.repository is None else opened.folder.name
+    return Checkpoint(opened.family, hf, processor, commit)
 
 
-def _processor(folder: Path, repository: str | None, label: str, options: dict[str, Any]) -> Any:
+def _processor(opened: OpenCheckpoint) -> Any:
     """The checkpoint's processor; a repository's files are downloaded where some are missing."""
+    folder, repository, label = opened.folder, opened.repository, opened.label
     try:
         try:
-            processor = AutoProcessor.from_pretrained(folder, **options)
+            processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
         except Exception:
             if repository is None:
                 raise
             hub.download_small_files(repository, folder.name)
-            processor = AutoProcessor.from_pretrained(folder, **options)
+            processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
     except Exception as error:
         raise _refusal(label, "its processor or tokenizer files", error) from error
     if not hasattr(processor, "image_token") or not hasattr(processor, "image_processor"):
@@ -99,39 +145,28 @@ def _processor(folder: Path, repository: str | None, label: str, options: dict[s
     return processor
 
 
-def _read_whole(
-    folder: Path,
-    repository: str | None,
-    config: Any,
-    family: type[Model],
-    fit: Fit,
-    label: str,
-    options: dict[str, Any],
-) -> tuple[Any, Any]:
+def _read_whole(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
     """The model, and what transformers reports of its loading."""
-    if repository is not None:
-        hub.download_weights(repository, folder, fit.progress)
+    folder, fit = opened.folder, opened.fit
+    if opened.repository is not None:
+        hub.download_weights(opened.repository, folder, fit.progress)
+    fit.progress(0, 0)
     fit.make_room()
     try:
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
-        model_and_report: Any = getattr(transformers, family.hf_class).from_pretrained(
+        model_and_report: Any = getattr(transformers, opened.family.hf_class).from_pretrained(
             folder, use_safetensors=True, output_loading_info=True, **options
         )
     except Exception as error:
-        raise _refusal(label, "its weights", error) from error
+        raise _refusal(opened.label, "its weights", error) from error
     return tuple(model_and_report)
 
 
-def _read_vision(
-    folder: Path,
-    repository: str | None,
-    config: Any,
-    family: type[Model],
-    fit: Fit,
-    label: str,
-    options: dict[str, Any],
-) -> tuple[Any, Any]:
+def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
     """The same with the vision side's weights alone, which are all that is downloaded and read."""
+
+    folder, repository, fit = opened.folder, opened.repository, opened.fit
+    family, config = opened.family, opened.config
 
     def wanted(name: str) -> bool:
         return name.removeprefix("model.").startswith(family.vision_modules)
@@ -144,6 +179,7 @@ def _read_vision(
                 repository, folder.name, files, wanted, "vision", fit.progress, fit.report
             )
         ]
+    fit.progress(0, 0)
     fit.make_room()
     cls, small = getattr(transformers, family.hf_class), without_language_model(config)
     try:
@@ -160,7 +196,7 @@ def _read_vision(
             None, config=small, state_dict=tensors, output_loading_info=True, **options
         )
     except Exception as error:
-        raise _refusal(label, "its weights", error) from error
+        raise _refusal(opened.label, "its weights", error) from error
     hf.config = config
     return hf, report
 

@@ -14,10 +14,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import torch
-from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig
 
 from spare_demo.models.families.llava import LlavaModel
 from spare_demo.models.loading import hub
@@ -30,17 +28,7 @@ from spare_demo.models.loading.memory import (
     needed_bytes,
     size_words,
 )
-
-_TEXT: dict[str, dict[str, Any]] = {  # of the published config.json
-    LLAVA_7B.name: {"max_position_embeddings": 4096},
-    TINY_LLAVA.name: {
-        "hidden_size": 2048,
-        "intermediate_size": 5632,
-        "num_hidden_layers": 22,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 4,
-    },
-}
+from spare_demo.models.loading.published import published_config
 
 
 @dataclass(frozen=True)
@@ -108,17 +96,8 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
 
 @cache
 def needed(name: str, device: str, bits: int = 16) -> int:
-    """Bytes that a model of the table needs on a kind of device; see `memory.needed_bytes`."""
-    vision = CLIPVisionConfig(
-        hidden_size=1024,
-        intermediate_size=4096,
-        num_hidden_layers=24,
-        num_attention_heads=16,
-        image_size=336,
-        patch_size=14,
-    )
-    text = LlamaConfig(vocab_size=32_064, **_TEXT[name])
-    config = LlavaConfig(vision_config=vision, text_config=text)
+    """Bytes that a LLaVA of the table needs on a kind of device; see `memory.needed_bytes`."""
+    config = published_config(name)
     dtype = fast_cpu_dtype() if device == "cpu" else torch.float16
     fit = Fit(torch.device(device), bits=bits)
     return needed_bytes(config, LlavaModel, count_weights(config, LlavaModel), fit, dtype)

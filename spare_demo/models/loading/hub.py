@@ -440,7 +440,9 @@ def _is_transport(error: BaseException) -> bool:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:  # one raised from itself is its own cause
+        seen.append(error)
         yield error
         error = error.__cause__ or error.__context__
 

@@ -28,6 +28,7 @@ from spare_demo.models.loading.catalogue import (
 )
 from spare_demo.models.loading.checkpoint import (
     folder_revision,
+    open_checkpoint,
     read_checkpoint,
     revision_of,
     vision_is_openai_clip,
@@ -64,12 +65,13 @@ def load_model(
         bits: 16 for the number format that suits model and device; 8 or 4 quantise the language
             model (needs bitsandbytes).
         report: gets a sentence about the memory needed and free, before loading starts.
-        instead_of: a model on the same device that goes before this one comes: closed once all
-            that can be known of this one without reading its weights speaks for it.
+        instead_of: a model on the same device that this one follows: closed once this one stands
+            or, where there is no memory for both, before this one's weights are read.
         language_model: False loads the vision side alone: everything but answers, and of a
             repository only that is downloaded.
-        progress: called with bytes so far and in all while files are downloaded; what it raises
-            ends the loading.
+        progress: called with bytes so far and in all while files are downloaded, with (0, 0) when
+            weights are read next and before `instead_of` is closed; what it raises ends the
+            loading.
         system: the system sentence of prompts: "vicuna_v1", "none", or "auto" for the one that the
             papers measured the model with.
         capture_prefill: "auto", "on" or "off"; see `Model.capture_prefill`.
@@ -98,7 +100,8 @@ def load_model(
         system=system,
     )
     if instead_of is not None:
-        fit = dataclasses.replace(fit, make_room=_closing(instead_of), given_back=instead_of.bytes)
+        make_room = _closing(instead_of, progress)
+        fit = dataclasses.replace(fit, make_room=make_room, given_back=instead_of.bytes)
     if name == AUTO:
         entry, why = choose(this_machine(device), bits)
         if device == "auto":
@@ -134,14 +137,24 @@ def load_model(
         raise ModelError(
             f"{model.title} was loaded, but there is not enough memory left to answer. {TAKE_LESS}"
         ) from None
+    if instead_of is not None and not instead_of.closed:
+        try:
+            fit.make_room()
+        except BaseException:
+            model.close("It was not wanted any more.")
+            raise
     return model
 
 
-def _closing(model: Model) -> Callable[[], None]:
-    return lambda: model.close(
-        f"{model.title} made room for another model. The page reopens when that one is loaded: "
-        "ask again then."
-    )
+def _closing(model: Model, progress: Progress) -> Callable[[], None]:
+    def close() -> None:
+        progress(0, 0)
+        model.close(
+            f"{model.title} made room for another model. The page reopens when that one is loaded: "
+            "ask again then."
+        )
+
+    return close
 
 
 def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
@@ -151,14 +164,15 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
             "in assets/built-in: get it whole, or train them with "
             "`python -m spare_demo.scenes.train`."
         )
+    dtype = entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype
+    opened = open_checkpoint(entry.source, entry.title, dataclasses.replace(fit, dtype=dtype))
     # The text side first: should it be missing, 14 GB need not be read to find out.
     tower: TextTower | None = None
     if entry.clip:
         tower = TextTower.from_open_clip(*entry.clip, fit.progress)
     elif isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
-    dtype = entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype
-    read = read_checkpoint(entry.source, entry.title, dataclasses.replace(fit, dtype=dtype))
+    read = read_checkpoint(opened)
     return read.family(
         read.hf,
         read.processor,
@@ -178,7 +192,7 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
     local = isinstance(source, Path)
     name = source.resolve().name if isinstance(source, Path) else source
     label = f"The model {'folder ' if local else ''}'{name}'"
-    read = read_checkpoint(source, label, fit)
+    read = read_checkpoint(open_checkpoint(source, label, fit))
     notes: list[str] = []
     tower: TextTower | None = None
     if not read.family.clip_tower:

@@ -27,15 +27,17 @@ TAKE_LESS = (
 # Bytes of one quantised weight; 4 bits carry a float32 scale for every 64 weights.
 _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
 _CUDA_ITSELF = 800_000_000
-_TEXT_SIDE = 500_000_000  # of CLIP ViT-L/14-336, float32
+TEXT_SIDE = 500_000_000
+"""Bytes of the text side of CLIP ViT-L/14-336, float32."""
 OPEN_VISITS = 32
 """How many comparisons the page keeps open, in the computer's own memory."""
 
 _PHOTO = 3_000_000  # of a megapixel
-_ANSWERS = 3  # with all tokens and with two methods' picks, each with its cache until the last ends
+_PRUNED = 2  # answers beside the unpruned one, each with a cache, of a quarter of the tokens
 _WORDS = 600  # a long question and a long answer, in tokens
 _CLIP_LARGE = 250_000_000  # parameters; of CLIP ViT-L alone 303 million
 _LARGE = 1_000_000_000  # parameters; below that, single precision is no burden on a CPU
+_TOO_SLOW = 4  # times as long as in float32: nobody waits for that
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Fit:
         dtype: number format of the weights; None takes what suits checkpoint and device.
         bits: 16 for that format, 8 or 4 to quantise the language model's weights.
         report: gets a sentence about memory before loading starts.
-        make_room: called once the model is known to fit, before its weights are read.
+        make_room: called before weights are read that fit only then.
         given_back: bytes on that device that making room frees.
         language_model: whether it is loaded too; without it there are no answers.
         progress: of downloads.
@@ -120,20 +122,29 @@ def suited_dtype(own: torch.dtype | None, count: int, device: torch.device) -> t
     return own
 
 
-@cache
 def fast_cpu_dtype() -> torch.dtype:
     """bfloat16 where this processor multiplies matrices in it as fast as in float32, or faster."""
+    return torch.bfloat16 if bfloat16_slowness() <= 1 else torch.float32
+
+
+@cache
+def bfloat16_slowness() -> float:
+    """How many times as long as in float32 a product takes in bfloat16 on this processor.
+
+    Measured once, on a small product: about 0.3 where the processor has instructions for it, and
+    several hundred where it has none.
+    """
 
     def seconds(dtype: torch.dtype) -> float:
-        matrix = torch.ones(768, 768, dtype=dtype)
-        times = []
-        for _ in range(4):  # the first one sets the kernels up
+        matrix = torch.ones(512, 512, dtype=dtype)
+        times: list[float] = []
+        while len(times) < 4 and sum(times) < 0.2:  # the first one sets the kernels up
             start = time.perf_counter()
             matrix @ matrix
             times.append(time.perf_counter() - start)
-        return min(times[1:])
+        return min(times)
 
-    return min((torch.bfloat16, torch.float32), key=seconds)
+    return seconds(torch.bfloat16) / seconds(torch.float32)
 
 
 def needed_bytes(
@@ -141,24 +152,25 @@ def needed_bytes(
 ) -> int:
     """Weights, CLIP's text side, and what one question with the most visual tokens takes.
 
-    The latter is the caches of three answers, one layer's activations in the prefill, and choosing
-    in float64; without the language model only choosing. The captured prefill takes what is free
-    beside that. On a CPU also the comparisons that stay open (`OPEN_VISITS`); those of a model on a
-    GPU lie in the computer's own memory too.
+    The latter is the caches of three answers, of which two keep a quarter of the tokens, one
+    layer's activations in the prefill, and choosing in float64; without the language model only
+    choosing. The captured prefill takes what is free beside that. On a CPU also the comparisons
+    that stay open (`OPEN_VISITS`); those of a model on a GPU lie in the computer's own memory too.
     """
     text = config.get_text_config()
     visual = family.most_tokens_of(config)
     tokens, size = visual + _WORDS, dtype.itemsize
     heads = text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // heads
-    cache = 2 * text.num_hidden_layers * (text.num_key_value_heads or heads) * width * size * tokens
+    a_token = 2 * text.num_hidden_layers * (text.num_key_value_heads or heads) * width * size
+    cache = a_token * (tokens + _PRUNED * (visual // 4 + _WORDS))
     activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * size
     choosing = 8 * visual * (visual + text.hidden_size)
-    clip = _TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
+    clip = TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
     driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
     visits = OPEN_VISITS * visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
     own = weights.bytes(dtype, fit.bits) + clip + choosing + driver + visits
-    return own + _ANSWERS * cache + activations if fit.language_model else own
+    return own + cache + activations if fit.language_model else own
 
 
 def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
@@ -198,34 +210,79 @@ def _free_on(gpu: torch.device | int) -> int:
     return int(torch.cuda.mem_get_info(gpu)[0]) + kept
 
 
-def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> tuple[torch.dtype, bool]:
-    """The number format to load in, and whether to spread the model over all GPUs.
+@dataclass(frozen=True)
+class Room:
+    """Whether a model fits, and how.
 
-    Raises:
-        ModelError: not enough memory, with what would be.
+    Attributes:
+        dtype: number format of its weights.
+        spread: whether it is spread over all GPUs.
+        needed, free, given_back: bytes that it needs, that are free where it goes, and that making
+            room frees there.
+        where: "on the GPU" and the like.
+        slow_format: whether it is float32 because this processor is slow in bfloat16.
     """
+
+    dtype: torch.dtype
+    spread: bool
+    needed: int
+    free: int
+    given_back: int
+    where: str
+    slow_format: bool
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it fits only once `Fit.make_room` has given memory back, if then."""
+        return self.needed > self.free
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is memory for it."""
+        return self.needed <= self.free + self.given_back
+
+
+def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
+    """How a checkpoint of this config would be loaded now."""
     counted = config if fit.language_model else without_language_model(config)
     weights = count_weights(counted, family)
     dtype = fit.dtype or suited_dtype(getattr(config, "dtype", None), weights.count, fit.device)
     free, where, spread = free_bytes(fit.device), _words(fit.device), False
     needed = needed_bytes(config, family, weights, fit, dtype)
-    if fit.device.type == "cpu" and needed > free + fit.given_back and weights.count >= _LARGE:
-        dtype = torch.bfloat16  # slower on some processors, and half the size
+    large = fit.device.type == "cpu" and weights.count >= _LARGE
+    if large and needed > free + fit.given_back and bfloat16_slowness() < _TOO_SLOW:
+        dtype = torch.bfloat16  # half the size
         needed = needed_bytes(config, family, weights, fit, dtype)
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
-    free += fit.given_back
-    sentence = f"{label} needs about {size_words(needed)} {where}, and {size_words(free)} are free"
-    sentence += " without the present model" if fit.given_back else ""
-    if needed <= free:
+    slow_format = large and dtype == torch.float32
+    return Room(dtype, spread, needed, free, fit.given_back, where, slow_format)
+
+
+def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
+    """The same, reported.
+
+    Raises:
+        ModelError: not enough memory, with what would be.
+    """
+    room = plan_room(config, family, fit)
+    free = room.free + room.given_back
+    sentence = f"{label} needs about {size_words(room.needed)} {room.where}"
+    if room.slow_format:
+        sentence += " in float32 (this processor is slow in bfloat16)"
+    sentence += f", and {size_words(free)} are free"
+    sentence += " without the present model" if room.given_back else ""
+    if room.fits:
         fit.report(f"{sentence}.")
-        return dtype, spread
+        return room
     offers = []
     if fit.device.type == "cuda":
+        weights = count_weights(config, family)
         for bits in BITS:
-            small = needed - weights.bytes(dtype, fit.bits) + weights.bytes(dtype, bits)
-            if bits < fit.bits and small <= free:
-                offers.append(f"start it with --bits {bits} (about {size_words(small)})")
+            saved = weights.bytes(room.dtype, fit.bits) - weights.bytes(room.dtype, bits)
+            if bits < fit.bits and room.needed - saved <= free:
+                small = size_words(room.needed - saved)
+                offers.append(f"start it with --bits {bits} (about {small})")
                 break
     offers.append("free some memory")
     offers.append("choose a smaller model (see python -m spare_demo models)")

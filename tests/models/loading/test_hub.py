@@ -7,7 +7,8 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from spare_demo.comparison.pipeline import compare
 from spare_demo.models import LlavaModel, ModelError, load_model
 from spare_demo.models.loading import hub
 from spare_demo.models.loading import load as loading
-from spare_demo.models.loading.catalogue import OPENAI_CLIP
+from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.text_tower import TextTower
 
 QUESTION = "What colour is the circle?"
@@ -33,22 +34,15 @@ TINY, QWEN, CLIP = (
 
 @pytest.fixture
 def served(
-    tiny_folder: Path, tiny_qwen_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[LocalHub]:
-    """A hub with three repositories, and an empty cache of this test's own."""
-    from huggingface_hub import constants
-
+    local_hub: Callable[[Mapping[str, Path]], LocalHub],
+    tiny_folder: Path,
+    tiny_qwen_folder: Path,
+    tmp_path: Path,
+) -> LocalHub:
+    """A hub with three repositories."""
     folder = tmp_path / "tiny-llava"
     shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("clip"))
-    repositories = {TINY: folder, QWEN: tiny_qwen_folder, CLIP: tiny_folder / "clip"}
-    with LocalHub(repositories) as server:
-        monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        address = server.url + "/{repo_id}/resolve/{revision}/{filename}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(constants, "HF_HOME", str(tmp_path / "home"))
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "home" / "hub"))
-        yield server
+    return local_hub({TINY: folder, QWEN: tiny_qwen_folder, CLIP: tiny_folder / "clip"})
 
 
 def is_vision(name: str) -> bool:
@@ -236,6 +230,19 @@ def test_too_little_memory_is_refused_before_weights_are_moved(
     with pytest.raises(ModelError, match=r"needs about .* free"):
         load_model(TINY, "cpu")
     assert not any(".safetensors " in r or r.endswith(".safetensors") for r in served.requests)
+
+
+def test_a_model_of_the_table_too_large_moves_not_even_its_text_side(
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spare_demo.models.loading import memory
+
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
+    entry = replace(CATALOGUE["llava-1.5-7b"], source=TINY)
+    monkeypatch.setitem(loading.CATALOGUE, entry.name, entry)
+    with pytest.raises(ModelError, match=r"LLaVA-1\.5-7B needs about .* free"):
+        load_model(entry.name, "cpu")
+    assert not any(CLIP in request for request in served.requests)
 
 
 def test_a_damaged_index(served: LocalHub) -> None:

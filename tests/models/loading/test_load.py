@@ -239,7 +239,8 @@ def test_auto_falls_back_when_the_hub_is_out_of_reach(
 ) -> None:
     stand_in = replace(BUILT_IN, source=tiny_folder)
     monkeypatch.setattr(loading, "BUILT_IN", stand_in)
-    monkeypatch.setattr(loading, "choose", lambda machine, bits: (LLAVA_7B, "room enough"))
+    entry = replace(LLAVA_7B, source=tiny_folder)
+    monkeypatch.setattr(loading, "choose", lambda machine, bits: (entry, "room enough"))
 
     def unreachable(name: str, pretrained: str, progress: object) -> TextTower:
         raise ModelError("No connection to huggingface.co.")

@@ -20,7 +20,7 @@ from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory, plain_tensor
 from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import memory as module
-from spare_demo.models.loading.memory import Fit, Weights, count_weights, suited_dtype
+from spare_demo.models.loading.memory import Fit, Room, Weights, count_weights, suited_dtype
 
 FOLDERS = {
     "llava": "tiny_folder",
@@ -28,6 +28,7 @@ FOLDERS = {
     "qwen2_5_vl": "tiny_qwen_folder",
 }
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+SPREAD = Room(torch.float32, True, 1, 2, 0, "on all GPUs together", False)
 QUESTION = "What colour is the circle?"
 
 
@@ -57,10 +58,12 @@ def test_bytes_of_weights() -> None:
     assert weights.bytes(torch.float16, 4) == 562 + 20  # with a scale for every 64
 
 
-def test_the_number_format_suits_size_and_device() -> None:
+def test_the_number_format_suits_size_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
     half, single, large = torch.float16, torch.float32, 7 * 10**9
     assert suited_dtype(half, 1000, CPU) == single and suited_dtype(None, 1000, CPU) == single
-    assert suited_dtype(half, large, CPU) == torch.bfloat16
+    for slowness, dtype in ((0.3, torch.bfloat16), (150, single)):
+        monkeypatch.setattr(module, "bfloat16_slowness", lambda slowness=slowness: slowness)
+        assert suited_dtype(half, large, CPU) == dtype
     assert suited_dtype(single, large, CUDA) == half
     assert suited_dtype(torch.bfloat16, large, CUDA) == torch.bfloat16
     assert suited_dtype(single, 1000, torch.device("mps")) == single
@@ -80,9 +83,10 @@ def test_what_remains_is_counted(tiny_model: LlavaModel, device: torch.device) -
     without = module.needed_bytes(config, family, weights, fit, torch.float32)
     text, tokens = config.text_config, 16 + 600
     width = text.hidden_size // text.num_attention_heads
-    cache = 2 * text.num_hidden_layers * text.num_key_value_heads * width * 4 * tokens
+    a_token = 2 * text.num_hidden_layers * text.num_key_value_heads * width * 4
+    caches = a_token * (tokens + 2 * (16 // 4 + 600))  # two answers keep a quarter
     activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * 4
-    assert with_answers - without == 3 * cache + activations
+    assert with_answers - without == caches + activations
     a_visit = module.visit_bytes(config, 16, torch.float32)
     choosing, driver = 8 * 16 * (16 + text.hidden_size), 800_000_000
     assert without == choosing + (driver if device == CUDA else 32 * a_visit)
@@ -133,7 +137,7 @@ def test_memory_that_runs_out_while_loading_is_told_as_that(
     monkeypatch.setattr(kinds, "from_pretrained", full)
     said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
     with pytest.raises(ModelError, match=said) as refusal:
-        reading.read_checkpoint(folder, "Mine", Fit(CPU))
+        reading.read_checkpoint(reading.open_checkpoint(folder, "Mine", Fit(CPU)))
     assert "0x7f" not in str(refusal.value)
 
 
@@ -163,12 +167,52 @@ def test_an_apple_gpus_memory_is_what_is_counted(
         fit = Fit(mps, dtype=torch.float16, report=said.append)
         given = (tiny_model.hf.config, type(tiny_model), "Big", fit)
         if enough:
-            assert module.find_room(*given) == (torch.float16, False)
+            assert module.find_room(*given).dtype == torch.float16
             continue
         with pytest.raises(ModelError, match=r"on the Apple GPU, and 13\.0 GB") as refusal:
             module.find_room(*given)
         assert "--bits" not in str(refusal.value)  # which does not work there
     assert len(said) == 1 and "GB on the Apple GPU, and 16.0 GB are free." in said[0]
+
+
+@pytest.mark.parametrize(
+    ("free", "slowness", "dtype"),
+    [
+        (40, 0.3, torch.bfloat16),
+        (40, 150, torch.float32),
+        (40, 2, torch.float32),
+        (20, 2, torch.bfloat16),
+        (20, 150, None),
+    ],
+)
+def test_a_processor_without_bfloat16_computes_in_float32_or_not_at_all(
+    tiny_model: LlavaModel,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    slowness: float,
+    dtype: torch.dtype | None,
+) -> None:
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
+    monkeypatch.setattr(module, "bfloat16_slowness", lambda: slowness)
+    given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU))
+    if dtype is not None:
+        room = module.find_room(*given)
+        assert (room.dtype, room.crowded) == (dtype, False)
+        return
+    with pytest.raises(ModelError, match=r"about 28\.\d GB.*slow in bfloat16\), and 20\.0 GB"):
+        module.find_room(*given)
+
+
+def test_memory_of_the_present_model_is_taken_only_where_it_is_needed(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    for free, crowded in ((20, False), (12, True)):
+        monkeypatch.setattr(module, "free_bytes", lambda device, free=free: free * 10**9)
+        fit = Fit(CPU, dtype=torch.float16, given_back=5 * 10**9)
+        room = module.find_room(tiny_model.hf.config, type(tiny_model), "Big", fit)
+        assert room.crowded is crowded
 
 
 def on_gpus(
@@ -181,7 +225,8 @@ def on_gpus(
         torch.cuda, "mem_get_info", lambda device: (free[getattr(device, "index", device) or 0], 0)
     )
     given = Fit(CUDA, **{"dtype": torch.float16, "spread": True, **fit})
-    return module.find_room(model.hf.config, type(model), "Big", given)
+    room = module.find_room(model.hf.config, type(model), "Big", given)
+    return room.dtype, room.spread
 
 
 def test_a_smaller_way_is_offered(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +256,7 @@ def test_several_gpus_hold_what_one_cannot(
 def test_a_model_may_be_placed_by_accelerate(
     tiny_next_folder: Path, tiny_next: LlavaNextModel, photo: Image.Image, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(reading, "find_room", lambda *_: (torch.float32, True))
+    monkeypatch.setattr(reading, "find_room", lambda *_: SPREAD)
     spread = load_model(str(tiny_next_folder), device="cpu")
     view = spread.encode(photo, QUESTION)
     whole = tiny_next.encode(photo, QUESTION)
@@ -231,9 +276,9 @@ def test_a_model_partly_left_on_the_cpu_is_refused(
         return hf, report
 
     monkeypatch.setattr(kind, "from_pretrained", placed)
-    monkeypatch.setattr(reading, "find_room", lambda *_: (torch.float32, True))
+    monkeypatch.setattr(reading, "find_room", lambda *_: SPREAD)
     with pytest.raises(ModelError, match="does not fit on all GPUs together"):
-        reading.read_checkpoint(tiny_folder, "Mine", Fit(CUDA))
+        reading.read_checkpoint(reading.open_checkpoint(tiny_folder, "Mine", Fit(CUDA)))
 
 
 def test_what_torch_keeps_for_itself_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
