@@ -60,6 +60,7 @@ class Model(Answering):
         text_tower: None where no CLIP text side is known; then there is no relevance.
         has_language_model: whether it can answer; without, all else works.
         system: the system sentence of its prompts, one of `prompt.SYSTEMS`.
+        warm_up_seconds: of a short answer with all visual tokens; 0 before `warm_up`.
     """
 
     hf_class: ClassVar[str]
@@ -114,6 +115,7 @@ class Model(Answering):
             )
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
+        self.warm_up_seconds = 0.0
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
 
@@ -319,8 +321,13 @@ class Model(Answering):
         view = self.encode(_grey(), "What is this?")
         if not self.has_language_model:
             return
-        self.answer(view, max_new_tokens=2)
-        self._rates = self._passes.run(lambda: measure_rates(self.device, self.dtype))[0]
+        answer = self.answer(view, max_new_tokens=2)
+        self.warm_up_seconds = answer.prefill_seconds + answer.decode_seconds
+        self._rates = self.measure_rates(self.dtype)
+
+    def measure_rates(self, dtype: torch.dtype) -> Rates:
+        """How fast its device is in a number format; raises OutOfMemory."""
+        return self._passes.run(lambda: measure_rates(self.device, dtype))[0]
 
     def capture_prefill(self, when: str = "auto") -> None:
         """From now on run prefills as CUDA graphs, one per prompt length (captured_prefill.py).

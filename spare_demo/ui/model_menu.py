@@ -3,27 +3,41 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
 
 import gradio as gr
 
 from spare_demo.models import ModelError
-from spare_demo.models.loading.memory import BITS
+from spare_demo.models.loading.catalogue import TINY_LLAVA
+from spare_demo.models.loading.memory import BITS, Room, size_words
+from spare_demo.models.loading.offers import Offer
+from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.model_switch import ModelSwitch
 
-# Also shows the bars that downloading and reading weights draw on a terminal.
+# Also shows the bars that reading weights draws on a terminal.
 _PROGRESS = gr.Progress(track_tqdm=True)
-_LOADING = "<p class='note'>Waiting for the current answer to finish.</p>"
+_BEGUN = "<p class='note'>Looking for the model …</p>"
+_PAUSE = 0.2  # seconds between two reports of a download
+_SHOW = "() => [{__type__: 'update', visible: true}]"
+_HIDE = "() => [{__type__: 'update', visible: false}]"
+_HEAD = ("Model", "Fits?", "Download", "A question takes", "Vision side alone", "Its download")
 
 
-def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
-    """Puts the menu where the page is being built. While a model loads, its progress is shown."""
-    with gr.Accordion("Another model", open=False, elem_id="another-model"):
+def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], None]:
+    """Puts the menu where the page is being built. While a model loads, its progress is shown.
+
+    Returns:
+        what connects another part's event with loading TinyLLaVA, as the menu does it.
+    """
+    settings = model_switch.settings
+    with gr.Accordion("Another model", open=False, elem_id="another-model") as menu:
         with gr.Row():
             name = gr.Dropdown(
                 model_switch.offered,
-                value=model_switch.settings.model,
+                value=settings.model,
                 label="Model",
                 info="Those of the table, and those the server was started with by --models.",
                 scale=3,
@@ -37,32 +51,121 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
             )
             bits = gr.Radio(
                 [("as published" if b == 16 else f"{b} bits", b) for b in BITS],
-                value=model_switch.settings.bits,
+                value=settings.bits,
                 label="Weights",
                 info="8 and 4 need a GPU and bitsandbytes.",
                 scale=2,
             )
+            vision = gr.Checkbox(
+                settings.without_language_model,
+                label="Vision side alone",
+                info="Picks and maps without answers.",
+                scale=2,
+                elem_id="model-vision",
+            )
             load = gr.Button("Load it", scale=1, min_width=100, elem_id="load-model")
+            cancel = gr.Button(
+                "Cancel",
+                variant="stop",
+                scale=1,
+                min_width=100,
+                visible=False,
+                elem_id="cancel-model",
+            )
         status = gr.HTML(elem_id="model-status", elem_classes="message-place", min_height=60)
+        table = gr.HTML(elem_id="model-offers")
     gr.HTML(elem_id="model-changed", elem_classes="message-place")
 
-    def change(name: str | None, typed: str, bits: int, progress: gr.Progress = _PROGRESS) -> str:
+    def change(
+        name: str | None,
+        typed: str,
+        bits: int,
+        vision: bool,
+        progress: gr.Progress = _PROGRESS,
+    ) -> str:
+        shown = 0.0
+
         def report(sentence: str) -> None:
             print(sentence, flush=True)
             progress(None, desc=sentence)
 
+        def show(done: int, total: int) -> None:
+            nonlocal shown
+            if total == 0:
+                progress(None, desc="Reading the weights")
+            elif time.monotonic() > shown + _PAUSE or done == total:
+                shown = time.monotonic()
+                words = f"Downloading: {done / 1e9:.2f} of {total / 1e9:.2f} GB"
+                progress(done / total, desc=words)
+
+        wanted = typed.strip() or name
         try:
-            return panels.words_html(model_switch.change(typed.strip() or name, bits, report))
+            return panels.words_html(model_switch.change(wanted, bits, report, not vision, show))
         except (ModelError, ValueError) as error:
             return panels.message_html(str(error))
 
-    # The turn of a question: who asked before gets the answer.
     private: dict[str, Any] = {"api_visibility": "private"}
-    turn = {"concurrency_id": "model", "concurrency_limit": 1, **private}
+    # A place of its own: the present model answers while another one is downloaded.
+    turn = {"concurrency_id": "loading", "concurrency_limit": 1, **private}
     quiet = {"queue": False, "show_progress": "hidden", **private}
-    begun = load.click(lambda: _LOADING, None, status, **quiet)
-    begun.then(None, None, None, js="() => SPARE.awaitModel()", **quiet)
-    begun.then(change, [name, typed, bits], status, show_progress="full", **turn)
+
+    def begin(event: Any) -> None:
+        begun = event(lambda: _BEGUN, None, status, **quiet)
+        begun.then(None, None, cancel, js=_SHOW, **quiet)
+        begun.then(None, None, None, js="() => SPARE.awaitModel()", **quiet)
+        loaded = begun.then(change, [name, typed, bits, vision], status, **turn)
+        loaded.then(None, None, cancel, js=_HIDE, **quiet)
+
+    begin(load.click)
+    cancel.click(model_switch.cancel, None, None, **quiet)
+    menu.expand(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
+    bits.change(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
     model = model_switch.model
     here = json.dumps([f"{model.name}@{model.revision}", model.title])
     demo.load(None, None, None, js=f"() => SPARE.announceModel(...{here})", **quiet)
+
+    def connect(event: Any) -> None:
+        def choose() -> tuple[Any, str, str, bool]:
+            return gr.update(open=True), TINY_LLAVA.name, "", False
+
+        begin(event(choose, None, [menu, name, typed, vision], **quiet).then)
+
+    return connect
+
+
+def offers_html(offers: list[Offer]) -> str:
+    """A table of what each model would take here."""
+    rows = [
+        (
+            offer.entry.title,
+            _fit_text(offer.room),
+            _download_text(offer.download),
+            "–" if offer.seconds is None else _seconds_text(offer.seconds),
+            _fit_text(offer.vision_room),
+            _download_text(offer.vision_download),
+        )
+        for offer in offers
+    ]
+    room = offers[0].room
+    free = f"{size_words(room.free + room.given_back)} are free {room.where}"
+    return (
+        "<div class='scroll' tabindex='0' role='region' aria-label='Models on this machine'>"
+        f"{html_table(_HEAD, rows)}</div><p class='words'>{free.removesuffix(' of memory')} "
+        "without the present model. Needs and seconds are arithmetic: from the published sizes, "
+        "and from how fast this machine multiplies matrices and reads memory. A question is three "
+        "answers of 16 tokens about the largest picture; a real one takes somewhat longer.</p>"
+    )
+
+
+def _fit_text(room: Room) -> str:
+    return f"{'yes' if room.fits else 'no'}: needs {size_words(room.needed)}"
+
+
+def _download_text(count: int) -> str:
+    return size_words(count) if count else "nothing: is here"
+
+
+def _seconds_text(seconds: float) -> str:
+    if seconds < 10:
+        return f"{max(seconds, 0.1):.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

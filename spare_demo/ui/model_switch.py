@@ -14,6 +14,9 @@ from collections.abc import Callable
 
 from spare_demo.models import CATALOGUE, Model, ModelError, load_model
 from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
+from spare_demo.models.loading.hub import Progress, no_progress
+from spare_demo.models.loading.memory import Fit
+from spare_demo.models.loading.offers import Offer, offers
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.settings import Settings
@@ -21,6 +24,10 @@ from spare_demo.settings import Settings
 Report = Callable[[str], None]
 
 _log = logging.getLogger(__name__)
+
+
+class LoadingCancelled(Exception):
+    """The loading was ended by whoever began it."""
 
 
 class ModelSwitch:
@@ -35,7 +42,7 @@ class ModelSwitch:
         name = model.name if settings.model == AUTO else settings.model
         self.settings = dataclasses.replace(settings, model=name)
         self._loading = threading.Lock()
-        self._ready = threading.Event()
+        self._ready, self._cancelled = threading.Event(), threading.Event()
         self._following: tuple[Model, Settings] | None = None
 
     @property
@@ -44,36 +51,71 @@ class ModelSwitch:
         names = dict.fromkeys((self.settings.model, *self.settings.models, *CATALOGUE))
         return [(_words(name), name) for name in names if name != AUTO]
 
-    def change(self, name: str | None, bits: int, report: Report) -> str:
-        """Load another model in this one's place.
+    def offers(self, bits: int) -> list[Offer]:
+        """What each model of the table would take here, with this one gone."""
+        device = self.model.device
+        spread = device.type == "cuda" and self.settings.device in ("auto", "cuda")
+        fit = Fit(device, spread, bits=bits, given_back=self.model.bytes)
+        return offers(fit, self.model.measure_rates)
+
+    def change(
+        self,
+        name: str | None,
+        bits: int,
+        report: Report,
+        language_model: bool | None = None,
+        progress: Progress = no_progress,
+    ) -> str:
+        """Load another model in this one's place, which answers until the other one stands.
+
+        Where there is no memory for both, this one goes once the other one is downloaded.
 
         Args:
             name: what `load_model` takes, "auto" excepted.
             bits: 16, 8 or 4.
             report: gets sentences about the memory, the first before this model is given up.
+            language_model: whether to load it too; None for as at the start.
+            progress: gets bytes so far and in all of a download.
 
         Returns:
             the outcome, as a sentence. If the new model's weights turn out to be unusable
             when this one is gone already, this one is loaded again.
 
         Raises:
-            ModelError: it is not to be had; this model is as it was.
+            ModelError: it is not to be had, or `cancel` was called; this model is as it was.
             ValueError: other bits; likewise.
         """
+        if language_model is None:
+            language_model = not self.settings.without_language_model
         name_wanted = (name or "").strip()
         if not name_wanted or name_wanted == AUTO:
             raise ModelError("Choose a model from the list, or type a folder or a repository.")
-        if (name_wanted, bits) == (self.settings.model, self.settings.bits):
+        settings = dataclasses.replace(
+            self.settings,
+            model=name_wanted,
+            bits=bits,
+            without_language_model=not language_model,
+        )
+        if settings == self.settings:
             raise ModelError(f"{self.model.title} is loaded already. Choose another model.")
         if not self._loading.acquire(blocking=False):
             raise ModelError("A model is being loaded. Wait until the page reopens.")
         try:
             if self._following is not None:
                 raise ModelError("Another model is loaded. Wait until the page reopens.")
-            settings = dataclasses.replace(self.settings, model=name_wanted, bits=bits)
-            return self._load_or_return(settings, report)
+            self._cancelled.clear()
+            return self._load_or_return(settings, report, progress)
+        except LoadingCancelled:
+            raise ModelError(
+                f"Loading was cancelled. {self.model.title} is still here, and what was downloaded "
+                "is kept for another time."
+            ) from None
         finally:
             self._loading.release()
+
+    def cancel(self) -> None:
+        """End the loading, unless this model was given up for the other one already."""
+        self._cancelled.set()
 
     def wait_for_next(self) -> tuple[Model, Settings]:
         """Wait for the model after this one: it, and what its page is to run with."""
@@ -81,9 +123,14 @@ class ModelSwitch:
         assert self._following is not None
         return self._following
 
-    def _load_or_return(self, settings: Settings, report: Report) -> str:
+    def _load_or_return(self, settings: Settings, report: Report, progress: Progress) -> str:
+        def go_on(done: int, total: int) -> None:
+            if self._cancelled.is_set() and not self.model.closed:
+                raise LoadingCancelled
+            progress(done, total)
+
         try:
-            self._load(settings, report)
+            self._load(settings, report, go_on)
             return "It is loaded. The page reopens with it."
         except Exception as error:
             if not self.model.closed:
@@ -94,10 +141,13 @@ class ModelSwitch:
         try:
             self._load(self.settings, report)
         except ModelError:  # its folder was moved meanwhile, or its memory taken
-            self._load(dataclasses.replace(self.settings, model=BUILT_IN.name, bits=16), report)
+            start = dataclasses.replace(
+                self.settings, model=BUILT_IN.name, bits=16, without_language_model=False
+            )
+            self._load(start, report)
         return f"{reason} The page reopens with the model it had, or else the built-in one."
 
-    def _load(self, settings: Settings, report: Report) -> None:
+    def _load(self, settings: Settings, report: Report, progress: Progress = no_progress) -> None:
         old = None if self.model.closed else self.model
         model = load_model(
             settings.model,
@@ -106,6 +156,7 @@ class ModelSwitch:
             report=report,
             instead_of=old,
             language_model=not settings.without_language_model,
+            progress=progress,
             system=settings.system,
             capture_prefill=settings.capture_prefill,
         )

@@ -69,15 +69,19 @@ def unknown_picture_html(private: bool) -> str:
     private: whether visitors can load another model here.
     """
     tiny, seven = CATALOGUE["tiny-llava"], CATALOGUE["llava-1.5-7b"]
-    there = "open “Another model” at the top of the page, or " if private else ""
+    here = (
+        f'<p><button type="button" class="load-tiny">Load {escape(tiny.title)} here</button></p>'
+        if private
+        else ""
+    )
     return (
         '<section class="instead" role="note"><h3>This small model knows drawn scenes only</h3>'
         "<p>It did not draw this picture, so whatever it said about it would be noise, and the "
         "tokens on the picture are its own, not those of a model that knows photos.</p>"
-        f"<p>For answers about photos, {there}start with <code>python app.py --model {tiny.name}"
-        f"</code>: {escape(tiny.title)} needs {escape(tiny.needs)}. For the tokens of "
-        f"{escape(seven.title)} without answers, on any computer: <code>python app.py --model "
-        f"{seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
+        f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
+        f"<p>Or start the app with it: <code>python app.py --model {tiny.name}</code>. For the "
+        f"tokens of {escape(seven.title)} without answers, on any computer: <code>python app.py "
+        f"--model {seven.name} --without-language-model</code>, 1.1 GB to download.</p></section>"
     )
 
 

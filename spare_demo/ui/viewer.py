@@ -35,7 +35,7 @@ _ON_LOAD = {
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
 _NEAR = "SPARE.near(element, trigger); /* 'near' */"
-ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' */"
+ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' 'load_tiny' */"
 
 
 def scripts(changing: bool = False) -> str:

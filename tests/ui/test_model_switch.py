@@ -12,14 +12,18 @@ from typing import Any
 
 import gradio as gr
 import pytest
+import transformers
+from local_hub import LocalHub
 from safetensors.torch import load_file, save_file
 from visits import controls
 
-from spare_demo.models import ModelError, load_model
+from spare_demo.models import CATALOGUE, ModelError, load_model
+from spare_demo.models.generate.prefill_floor import Rates
+from spare_demo.models.loading import memory
 from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.model_menu import model_menu
+from spare_demo.ui.model_menu import model_menu, offers_html
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
 
@@ -35,6 +39,16 @@ def model_switch(tiny_folder: Path) -> ModelSwitch:
     return ModelSwitch(load_model(settings.model, settings.device), settings)
 
 
+@pytest.fixture
+def crowded(model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory for one model at a time."""
+    model, needed = model_switch.model, 2**40
+    monkeypatch.setattr(memory, "needed_bytes", lambda *_: needed)
+    monkeypatch.setattr(
+        memory, "free_bytes", lambda device: needed if model.closed else needed - model.bytes
+    )
+
+
 def test_the_old_model_is_gone_and_the_new_one_follows(
     model_switch: ModelSwitch, tiny_next_folder: Path
 ) -> None:
@@ -47,6 +61,120 @@ def test_the_old_model_is_gone_and_the_new_one_follows(
     assert settings.methods == ("spare", "visionzip")
     with pytest.raises(ModelError, match="Wait until the page reopens"):
         model_switch.change("built-in", 16, said.append)
+
+
+def test_the_old_model_stays_until_the_new_one_stands(
+    model_switch: ModelSwitch, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = model_switch.model
+    closed: list[bool] = []
+    read = transformers.LlavaNextForConditionalGeneration.from_pretrained
+
+    def reading(*given: Any, **options: Any) -> Any:
+        closed.append(old.closed)
+        return read(*given, **options)
+
+    kind = transformers.LlavaNextForConditionalGeneration
+    monkeypatch.setattr(kind, "from_pretrained", reading)
+    model_switch.change(str(tiny_next_folder), 16, print)
+    assert closed == [False] and old.closed
+
+
+@pytest.mark.usefixtures("crowded")
+def test_where_only_one_fits_the_old_model_goes_first(
+    model_switch: ModelSwitch, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = model_switch.model
+    closed: list[bool] = []
+    read = transformers.LlavaNextForConditionalGeneration.from_pretrained
+
+    def reading(*given: Any, **options: Any) -> Any:
+        closed.append(old.closed)
+        return read(*given, **options)
+
+    kind = transformers.LlavaNextForConditionalGeneration
+    monkeypatch.setattr(kind, "from_pretrained", reading)
+    model_switch.change(str(tiny_next_folder), 16, print)
+    assert closed == [True]
+
+
+def test_the_vision_side_alone(model_switch: ModelSwitch) -> None:
+    name = model_switch.settings.model
+    model_switch.change(name, 16, print, language_model=False)
+    model, settings = model_switch.wait_for_next()
+    assert not model.has_language_model and settings.without_language_model
+    assert settings.model == name
+
+
+TINY = "someone/tiny-llava"
+
+
+@pytest.fixture
+def served(local_hub: Any, tiny_folder: Path, tmp_path: Path) -> LocalHub:
+    folder = tmp_path / "tiny-llava"
+    shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("clip"))
+    return local_hub({TINY: folder})
+
+
+def test_a_download_is_shown_in_bytes_and_can_be_cancelled(
+    model_switch: ModelSwitch, served: LocalHub
+) -> None:
+    steps: list[tuple[int, int]] = []
+
+    def cancel_half_way(done: int, total: int) -> None:
+        steps.append((done, total))
+        if done > total / 2:
+            model_switch.cancel()
+
+    with pytest.raises(ModelError, match=r"Loading was cancelled\. tiny-llava is still here"):
+        model_switch.change(TINY, 16, print, progress=cancel_half_way)
+    done, total = steps[-1]
+    assert total / 2 < done < total and not model_switch.model.closed
+    steps.clear()
+    model_switch.change(TINY, 16, print, progress=lambda *step: steps.append(step))
+    model, _ = model_switch.wait_for_next()
+    downloaded = [step for step in steps if step[1]]
+    weights = sum(p.stat().st_size for p in served.repositories[TINY].glob("*.safetensors"))
+    assert downloaded[-1][0] == downloaded[-1][1] <= weights
+    assert steps[-1] == (0, 0) and model.name == TINY
+
+
+def test_it_can_be_cancelled_until_the_old_model_goes(
+    model_switch: ModelSwitch, tiny_next_folder: Path
+) -> None:
+    reads = 0
+
+    def cancel_late(done: int, total: int) -> None:
+        nonlocal reads
+        reads += total == 0
+        if reads == 1:  # the next look is after the weights were read
+            model_switch.cancel()
+
+    with pytest.raises(ModelError, match="still here"):
+        model_switch.change(str(tiny_next_folder), 16, print, progress=cancel_late)
+    assert reads == 1 and not model_switch.model.closed
+    assert model_switch.change(str(tiny_next_folder), 16, print)  # it can be loaded again
+
+
+def test_what_each_model_would_take_here(
+    model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 9 * 10**9)
+    monkeypatch.setattr(memory, "bfloat16_slowness", lambda: 0.3)
+    rates = Rates(bandwidth=10e9, product=1e12)
+    monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
+    offers = {offer.entry.name: offer for offer in model_switch.offers(16)}
+    assert set(offers) == set(CATALOGUE) - {"built-in"}
+    tiny, seven = offers["tiny-llava"], offers["llava-1.5-7b"]
+    assert tiny.room.fits and not seven.room.fits and seven.vision_room.fits
+    assert tiny.download == pytest.approx(6.1e9, rel=0.02)
+    assert seven.download == pytest.approx(14.6e9, rel=0.02)
+    assert seven.vision_download == pytest.approx(1.15e9, rel=0.05)
+    # 1.7 and 0.35 TFLOP, and 16 times 2.6 GB read.
+    assert tiny.seconds == pytest.approx(2.1 + 4.2, rel=0.1) and seven.seconds is None
+    table = offers_html(list(offers.values()))
+    assert "no: needs 15" in table and "yes: needs 3." in table and "14.6 GB" in table
+    assert "9.0 GB are free without the present model" in table and f"{tiny.seconds:.1f} s" in table
 
 
 def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
@@ -78,14 +206,29 @@ def test_a_refusal_leaves_everything_as_it_was(
     assert not model_switch.model.closed
 
 
-def test_weights_that_turn_out_unusable_bring_the_old_model_back(
-    model_switch: ModelSwitch, tiny_next_folder: Path, tmp_path: Path
-) -> None:
+@pytest.fixture
+def broken(tiny_next_folder: Path, tmp_path: Path) -> Path:
+    """A checkpoint that lacks a parameter, which is found when its weights are read."""
     broken = shutil.copytree(tiny_next_folder, tmp_path / "broken")
     shard = next(broken.glob("*.safetensors"))
     kept = load_file(shard)
     kept.popitem()  # whole files, but a parameter that none of them has
     save_file(kept, shard, metadata={"format": "pt"})
+    return broken
+
+
+def test_weights_that_turn_out_unusable_leave_the_old_model(
+    model_switch: ModelSwitch, broken: Path
+) -> None:
+    with pytest.raises(ModelError, match="'broken' lacks 1 of the model's parameters"):
+        model_switch.change(str(broken), 16, print)
+    assert not model_switch.model.closed
+
+
+@pytest.mark.usefixtures("crowded")
+def test_weights_that_turn_out_unusable_bring_the_old_model_back(
+    model_switch: ModelSwitch, broken: Path
+) -> None:
     sentence = model_switch.change(str(broken), 16, print)
     assert "'broken' lacks 1 of the model's parameters" in sentence
     assert "the model it had" in sentence
@@ -126,10 +269,10 @@ def test_loading_shows_how_far_it_is_and_what_it_needs(
     progress = inspect.signature(change).parameters["progress"].default
     assert isinstance(progress, gr.Progress) and progress.track_tqdm  # the bars of reading weights
     said: list[str] = []
-    told = change(None, str(tiny_next_folder), 16, lambda share, desc: said.append(desc))
+    told = change(None, str(tiny_next_folder), 16, False, lambda share, desc: said.append(desc))
     assert "reopens" in told
     assert "needs about" in said[0] and "without the present model" in said[0]
-    refused = change("no-such-model", "", 16, lambda share, desc: said.append(desc))
+    refused = change("no-such-model", "", 16, False, lambda share, desc: said.append(desc))
     assert "role=" in refused and "Wait until the page reopens" in refused
 
 
@@ -139,6 +282,7 @@ def ids(demo: gr.Blocks) -> set[str]:
 
 def test_a_public_page_has_nothing_of_it(tiny_model: Any) -> None:
     own = {"another-model", "model-name", "load-model", "model-status", "model-changed"}
+    own |= {"model-vision", "cancel-model", "model-offers"}
     public = Settings(public=True)
     assert not own & ids(build(tiny_model, public))
     assert "awaitModel" not in launch_options(public)["head"]
@@ -185,6 +329,10 @@ def test_the_model_is_changed_from_the_page(
     header = one.find(".masthead .model")
     expect(header).to_contain_text("tiny-llava on CPU")
     one.find("#another-model > button").click()
+    offers = one.find("#model-offers tbody tr")
+    expect(offers).to_have_count(len(CATALOGUE) - 1)
+    expect(offers.first).to_contain_text("TinyLLaVA")
+    expect(one.find("#cancel-model")).to_have_count(0)
 
     def choose(name: str) -> None:
         one.find("#model-typed textarea, #model-typed input").fill(name)
@@ -208,3 +356,31 @@ def test_the_model_is_changed_from_the_page(
     expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
     expect(other.find("#model-changed p")).to_have_count(0)
     context.close()
+
+
+@pytest.mark.browser
+def test_a_photo_shown_to_the_built_in_model_leads_to_one_that_knows_photos(
+    browser: Any, unused_port: int
+) -> None:
+    from browsing import PATIENCE, Visitor, expect
+
+    settings = Settings(model="built-in", device="cpu", port=unused_port)
+    model = load_model("built-in", "cpu")
+    demo = build(model, settings, model_switch=ModelSwitch(model, settings))
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    visitor = Visitor(page).open(f"http://127.0.0.1:{unused_port}")
+    page.get_by_label("Remove Image").click()
+    photo = str(ROOT / "assets" / "examples" / "photo-chelsea.jpg")
+    page.locator("#picture input[type=file]").set_input_files(photo)
+    page.locator("#picture .image-frame img").wait_for()
+    visitor.ask("What animal is this?")
+    expect(visitor.find(".instead h3")).to_have_text("This small model knows drawn scenes only")
+    expect(visitor.find("#answers .answers")).not_to_be_visible()  # what it says all the same
+    visitor.find(".load-tiny").click()
+    # No hub can be reached from a test.
+    expect(visitor.find("#model-status [role=alert]")).to_contain_text("tiny-llava-v1-hf is not on")
+    assert not model.closed
+    page.close()
+    demo.close(verbose=False)

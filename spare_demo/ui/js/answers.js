@@ -13,6 +13,7 @@ SPARE.on('budget', SPARE.throttle((k) => {
 SPARE.answers = (element, trigger) => {
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
+    if (event.target.closest('.load-tiny')) trigger('load_tiny');
     const reach = event.target.closest('.reach');
     if (reach) SPARE.setBudget(Number(reach.dataset.k), true);
   });
