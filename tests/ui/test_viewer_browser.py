@@ -162,10 +162,10 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     counts = (sources != 0).sum(dim=1)
     row = int(counts.argmax())  # the row with the most in it
     own = next(t for t in order if sources[row, t] == 1)
-    calls = []  # but the stream of replies to earlier calls, which may open late
-    visitor.page.on(
-        "request", lambda r: calls.append(r.url) if "/queue/data" not in r.url else None
-    )
+    # The curve comes after the answers, by a call of its own.
+    expect(visitor.find("#why .words").first).to_contain_text("B VisionZip")
+    calls = []  # but the stream of replies to calls before, which may open late
+    visitor.page.on("request", lambda r: None if "/queue/data" in r.url else calls.append(r.url))
     visitor.point(own)
     expect(visitor.find(".reason.b")).to_contain_text(
         f"with {int(counts[row]) - 1} others mixed in"
