@@ -15,84 +15,61 @@ from typing import Any
 
 import open_clip
 import torch
+import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (
     CLIPImageProcessor,
-    CLIPVisionConfig,
-    LlamaConfig,
-    LlavaConfig,
-    LlavaForConditionalGeneration,
     LlavaProcessor,
     PreTrainedTokenizerFast,
+    Qwen2_5_VLProcessor,
+    Qwen2VLImageProcessor,
+    Qwen2VLVideoProcessor,
 )
+
+from spare_demo.models.families import family_of
+from spare_demo.models.loading.published import STORED, published_config
 
 CLIP = ("ViT-L-14-336-quickgelu", "timm/vit_large_patch14_clip_336.openai")
 """open_clip's name and the repository of LLaVA's tower."""
 
 _SHARD = 5_000_000_000  # bytes, as published
-_WORDS = 32_000  # of Llama's tokenizer; <image> and <pad> come after them
-_TEMPLATE = (
+_LLAMA_WORDS, _QWEN_WORDS = 32_000, 151_643  # special tokens come after them
+_LLAVA_TEMPLATE = (
     "{% for message in messages %}{{ message['role'].upper() + ': ' }}"
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}<image>\n"
     "{% else %}{{ part['text'] + ' ' }}{% endif %}{% endfor %}{% endfor %}"
     "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
-_TINY = {
-    "hidden_size": 2048,
-    "intermediate_size": 5632,
-    "num_hidden_layers": 22,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "max_position_embeddings": 4096,
-}
-
-SIZES: dict[str, tuple[str, dict[str, Any], torch.dtype]] = {
-    "tiny-llava": ("bczhou/tiny-llava-v1-hf", _TINY, torch.float32),
-    "llava-1.5-7b": (
-        "llava-hf/llava-1.5-7b-hf",
-        {"max_position_embeddings": 4096},
-        torch.float16,
-    ),
-}
-"""By catalogue name: repository, what differs from LlamaConfig, and the format of its files."""
+_QWEN_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_QWEN_MARKS = (
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>"),
+    *("<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>"),
+    *("<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"),
+)
 
 
-def write_llava(name: str, folder: Path) -> None:
-    """A LLaVA of `SIZES` with random weights."""
-    _, text, dtype = SIZES[name]
+def write_model(name: str, folder: Path) -> None:
+    """A model of the table with random weights."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer = _llama_tokenizer()
-    config = LlavaConfig(
-        vision_config=CLIPVisionConfig(
-            hidden_size=1024,
-            intermediate_size=4096,
-            num_hidden_layers=24,
-            num_attention_heads=16,
-            image_size=336,
-            patch_size=14,
-            projection_dim=768,
-        ),
-        text_config=LlamaConfig(vocab_size=32_064, bos_token_id=1, eos_token_id=2, **text),
-        image_token_index=_WORDS,
-        pad_token_id=_WORDS + 1,
-    )
-    config.dtype = dtype
-    config.architectures = ["LlavaForConditionalGeneration"]
-    config.save_pretrained(folder)
-    images = CLIPImageProcessor(
-        size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336}
-    )
-    LlavaProcessor(
-        images,
-        tokenizer,
-        patch_size=14,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=_TEMPLATE,
-    ).save_pretrained(folder)
+    config, dtype = published_config(name), STORED[name]
+    family = family_of(config.model_type)
+    assert family is not None  # the table names no others
+    config.architectures = [family.hf_class]
+    processor = _qwen_processor() if name.startswith("qwen") else _llava_processor()
+    processor.save_pretrained(folder)
     with torch.device("meta"):
-        state = LlavaForConditionalGeneration(config).state_dict()
-    _write_shards({_published(key): tuple(t.shape) for key, t in state.items()}, dtype, folder)
+        model = getattr(transformers, family.hf_class)(config)
+    shapes = {_published(key, name): tuple(t.shape) for key, t in model.state_dict().items()}
+    if config.tie_word_embeddings:
+        shapes.pop("lm_head.weight", None)  # not stored twice
+    _write_shards(shapes, dtype, folder)
+    config.save_pretrained(folder)  # the last file: with it the folder is whole
 
 
 def write_clip(folder: Path) -> None:
@@ -107,8 +84,10 @@ def write_clip(folder: Path) -> None:
     (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": config}))
 
 
-def _published(key: str) -> str:
+def _published(key: str, name: str) -> str:
     """A weight's name as the older files on the hub have it."""
+    if name.startswith("qwen"):
+        return re.sub(r"^model\.(visual\.)|^(model\.)language_model\.", r"\1\2", key)
     key = key.removeprefix("model.")
     key = re.sub(r"^vision_tower\.", "vision_tower.vision_model.", key)
     key = re.sub(r"^language_model\.", "language_model.model.", key)
@@ -136,7 +115,7 @@ def _write_shards(shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype, fol
 
 def _write_file(shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype, path: Path) -> None:
     """A safetensors file, written tensor by tensor."""
-    kind = {torch.float16: "F16", torch.float32: "F32"}[dtype]
+    kind = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32"}[dtype]
     entries: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     place = 0
     for key, shape in shapes.items():
@@ -168,21 +147,9 @@ def _values(key: str, count: int, dtype: torch.dtype) -> Iterator[torch.Tensor]:
         count -= part
 
 
-def _llama_tokenizer() -> PreTrainedTokenizerFast:
-    """With as many words as Llama's, most of which no text ever makes."""
-    marks = ["<unk>", "<s>", "</s>"]
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    fill = [f"word{i}" for i in range(_WORDS - len(marks) - len(alphabet))]
-    vocabulary = {word: i for i, word in enumerate([*marks, *alphabet, *fill])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 1)]
-    )
-    tokenizer.add_special_tokens(["<image>", "<pad>"])  # 32000 and 32001
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+def _llava_processor() -> LlavaProcessor:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_words(["<unk>", "<s>", "</s>"], _LLAMA_WORDS, ["<image>", "<pad>"]),
         unk_token="<unk>",
         bos_token="<s>",
         eos_token="</s>",
@@ -190,3 +157,46 @@ def _llama_tokenizer() -> PreTrainedTokenizerFast:
         pad_token="<pad>",
         padding_side="left",
     )
+    images = CLIPImageProcessor(
+        size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336}
+    )
+    return LlavaProcessor(
+        images,
+        tokenizer,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=_LLAVA_TEMPLATE,
+    )
+
+
+def _qwen_processor() -> Qwen2_5_VLProcessor:
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=_words([], _QWEN_WORDS, list(_QWEN_MARKS)),
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=list(_QWEN_MARKS[1:]),
+        padding_side="left",
+    )
+    return Qwen2_5_VLProcessor(
+        Qwen2VLImageProcessor(), tokenizer, Qwen2VLVideoProcessor(), chat_template=_QWEN_TEMPLATE
+    )
+
+
+def _words(first: list[str], count: int, last: list[str]) -> Tokenizer:
+    """A byte-level tokenizer with as many words as the published one, most of which no text makes.
+
+    first: its marks before all words; last: those after them.
+    """
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    fill = [f"word{i}" for i in range(count - len(first) - len(alphabet))]
+    vocabulary = {word: i for i, word in enumerate([*first, *alphabet, *fill])}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    if "<s>" in first:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A", special_tokens=[("<s>", first.index("<s>"))]
+        )
+    tokenizer.add_special_tokens(last)
+    return tokenizer

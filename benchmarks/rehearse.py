@@ -1,9 +1,13 @@
 """The real program on random checkpoints of the true size, behind a hub on the loopback.
 
-    python benchmarks/rehearse.py tiny-llava [llava-1.5-7b --without-language-model] [--json FILE]
+    python benchmarks/rehearse.py tiny-llava
+    python benchmarks/rehearse.py llava-1.5-7b --without-language-model
+    python benchmarks/rehearse.py --report
 
 Speed, memory, bytes moved and failures are true; answers are noise, and none is printed. A first
-run writes the checkpoints into --folder (6 GB of disk for TinyLLaVA, 16 GB for LLaVA-1.5-7B).
+run writes the checkpoints into --folder (7 GB of disk for TinyLLaVA, 16 GB for LLaVA-1.5-7B, and as
+much again for the cache while it runs). The figures go to benchmarks/results/, and `--report` makes
+docs/REHEARSAL.md of them.
 """
 
 from __future__ import annotations
@@ -11,11 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +32,20 @@ from PIL import Image
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
-from full_size import CLIP, SIZES, write_clip, write_llava  # noqa: E402
+from full_size import CLIP, write_clip, write_model  # noqa: E402
 from local_hub import LocalHub  # noqa: E402
 
-METHODS = ("spare", "cdpruner", "divprune", "visionzip", "random")
+from spare_demo.models.families import family_of  # noqa: E402
+from spare_demo.models.loading.catalogue import CATALOGUE  # noqa: E402
+from spare_demo.models.loading.memory import bfloat16_slowness  # noqa: E402
+from spare_demo.models.loading.published import STORED, published_config  # noqa: E402
+from spare_demo.pruners import PRUNERS  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "REHEARSAL.md"
+BUDGET = 64
+CUTS = (3, 200_000_000)
+"""How many connections of the first download are cut, and after how many bytes each."""
 
 
 def say(words: str) -> None:
@@ -39,13 +56,36 @@ def say(words: str) -> None:
 _BEGAN = time.perf_counter()
 
 
-def run(arguments: list[str]) -> dict[str, float]:
-    """The program with these arguments: seconds, and the most memory that it held."""
+def methods(name: str, vision_only: bool) -> list[str]:
+    """All methods that can run on a model of the table at `BUDGET` tokens."""
+    entry, config = CATALOGUE[name], published_config(name)
+    family = family_of(config.model_type)
+    assert family is not None  # the table names no others
+    supplies = family.reads | (
+        {"clip_image", "clip_text", "clip_sentence"} if entry.clip else set()
+    )
+    layers = config.get_text_config().num_hidden_layers
+    tokens = min(576, family.most_tokens_of(config))
+    return [
+        name
+        for name, method in PRUNERS.items()
+        if not (method.inside and vision_only)
+        and method.reason_against(supplies, layers) is None
+        and method.lowest(tokens, layers) <= BUDGET
+    ]
+
+
+def run(arguments: list[str]) -> dict[str, Any]:
+    """The program with these arguments: seconds, the most memory it held, and how it ended."""
     start = time.perf_counter()
     program = subprocess.Popen(
-        [sys.executable, "-m", "spare_demo", *arguments], cwd=ROOT, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "spare_demo", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    peak = anonymous = 0
+    peak = own = 0
     while program.poll() is None:
         try:
             status = Path(f"/proc/{program.pid}/status").read_text()
@@ -53,104 +93,207 @@ def run(arguments: list[str]) -> dict[str, float]:
             break
         values = dict(line.split(":", 1) for line in status.splitlines() if "kB" in line)
         peak = max(peak, int(values.get("VmHWM", "0 kB").split()[0]))
-        anonymous = max(anonymous, int(values.get("RssAnon", "0 kB").split()[0]))
+        own = max(own, int(values.get("RssAnon", "0 kB").split()[0]))
         time.sleep(0.1)
-    if program.wait():
-        sys.exit(f"spare_demo {' '.join(arguments)} ended with {program.returncode}.")
+    _, errors = program.communicate()
     return {
         "seconds": time.perf_counter() - start,
         "peak_gb": peak * 1024 / 1e9,
-        "peak_own_gb": anonymous * 1024 / 1e9,
+        "peak_own_gb": own * 1024 / 1e9,
+        "status": program.returncode,
+        "last_words": (errors.strip().splitlines() or [""])[-1] if program.returncode else "",
     }
 
 
-def compare(name: str, picture: Path, out: Path, eyes: bool) -> dict[str, Any]:
-    """`compare` with every method that needs nothing special; its stages' seconds."""
-    flags = ["--without-language-model"] if eyes else []
-    figures: dict[str, Any] = run(
+def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
+    """`compare`; the seconds of its stages."""
+    flags = ["--without-language-model"] if vision_only else []
+    figures = run(
         [
             *("compare", str(picture), "What animal is this?", "--model", name, "--device", "cpu"),
-            *("--budget", "64", "--max-new-tokens", "16", "--out", str(out)),
-            *("--methods", *METHODS, *flags),
+            *("--budget", str(BUDGET), "--max-new-tokens", "16", "--out", str(out)),
+            *("--methods", *which, *flags),
         ]
     )
-    record = json.loads((out / "result.json").read_text())
-    figures["encode_seconds"] = record["encode_seconds"]
-    figures["prefill_seconds"] = {
-        label: answer["prefill_seconds"] for label, answer in record["answers"].items()
-    }
+    if figures["status"] == 0:
+        record = json.loads((out / "result.json").read_text())
+        figures["encode_seconds"] = record["encode_seconds"]
+        figures["answers"] = {
+            label: {key: answer[key] for key in ("prefill_seconds", "decode_seconds")}
+            for label, answer in record["answers"].items()
+        }
     return figures
 
 
-def page(name: str, eyes: bool, patience: float) -> dict[str, Any]:
+def page(name: str, vision_only: bool, patience: float) -> dict[str, Any]:
     """The page from a warm cache: until it is served, until pictures and answers after Ask."""
     from frames import browsing
     from page import peak_bytes, serving
 
     os.environ["SPARE_MAX_NEW_TOKENS"] = "16"
-    os.environ["SPARE_WITHOUT_LANGUAGE_MODEL"] = "1" if eyes else "0"
+    os.environ["SPARE_WITHOUT_LANGUAGE_MODEL"] = "1" if vision_only else "0"
     with serving(name, patience) as (url, program, waited):
         figures: dict[str, Any] = {"served_seconds": waited}
         with browsing(url, patience) as driver:
-            driver.open()
-            asked = [driver.ask() for _ in range(3)]
+            figures["first_visitor_seconds"] = driver.open()
+            asked = [driver.ask(answers=not vision_only) for _ in range(3)]
         figures["pictures_seconds"] = [pictures for pictures, _ in asked]
         figures["answers_seconds"] = [answers for _, answers in asked]
         figures["peak_gb"] = peak_bytes(program.pid) / 1e9
     return figures
 
 
-def rehearse(name: str, folder: Path, eyes: bool, with_page: bool) -> dict[str, Any]:
-    """Download, compare, restart from the cache, page."""
-    repository = SIZES[name][0]
+def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True) -> dict[str, Any]:
+    """Download with cuts, compare, restart from the cache with all methods, page.
+
+    folder: of the checkpoints, which are written where they are missing.
+    """
+    repository = str(CATALOGUE[name].source)
     source, clip = folder / name, folder / "clip"
     if not (source / "config.json").exists():
         say(f"writing {name}")
-        write_llava(name, source)
-    if not clip.exists():
+        write_model(name, source)
+    if CATALOGUE[name].clip and not clip.exists():
         say("writing CLIP")
         write_clip(clip)
     home = Path(tempfile.mkdtemp(dir=folder))
     picture = home / "picture.png"
     noise = np.random.default_rng(0).integers(0, 255, (12, 16, 3), dtype=np.uint8)
     Image.fromarray(noise).resize((640, 480), Image.Resampling.BICUBIC).save(picture)
-    figures: dict[str, Any] = {"model": name, "without_language_model": eyes}
+    figures: dict[str, Any] = {
+        "command": "python benchmarks/rehearse.py "
+        + " ".join([name, *(["--without-language-model"] if vision_only else [])]),
+        "model": CATALOGUE[name].title,
+        "without_language_model": vision_only,
+        "machine": machine(),
+    }
     try:
         with LocalHub({repository: source, CLIP[1]: clip}) as hub:
             os.environ |= {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_OFFLINE": "0"}
-            say("first start: download and compare")
-            figures["first"] = compare(name, picture, home / "out", eyes)
+            say("first start: download, with connections cut, and compare")
+            hub.faults.cuts, hub.faults.cut_after = CUTS
+            usual = [methods(name, vision_only)[0], "random"]
+            figures["first"] = compare(name, picture, home / "out", vision_only, usual)
+            figures["connections_cut"] = CUTS[0] - hub.faults.cuts
             figures["gb_moved"] = hub.bytes_sent / 1e9
-            say("second start: from the cache")
-            before = hub.bytes_sent
-            figures["again"] = compare(name, picture, home / "out", eyes)
+            hub.faults.cuts = 0
+            if figures["first"]["status"]:
+                return figures
+            say("second start, from the cache, with all methods")
+            before, which = hub.bytes_sent, methods(name, vision_only)
+            figures["again"] = compare(name, picture, home / "out", vision_only, which)
+            figures["methods"] = len(which)
+            if figures["again"]["status"]:
+                sys.exit(figures["again"]["last_words"])
             figures["gb_moved_again"] = (hub.bytes_sent - before) / 1e9
             if with_page:
                 say("the page")
-                figures["page"] = page(name, eyes, patience=300)
+                figures["page"] = page(name, vision_only, patience=500)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     return figures
 
 
+def machine() -> str:
+    """What the figures are of."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    words = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    slowness = bfloat16_slowness()
+    return (
+        f"{words.get('model name', 'unknown processor')} (family {words.get('cpu family')}, model "
+        f"{words.get('model')}), {os.cpu_count()} cores, {memory:.0f} GB; a product in bfloat16 "
+        f"takes {slowness:.2g} times as long as in float32; {platform.platform()}, torch "
+        f"{version('torch')}, transformers {version('transformers')}"
+    )
+
+
+INTRODUCTION = """# Rehearsal at true size
+
+Made by `python benchmarks/rehearse.py --report` from the files in `benchmarks/results/`; do not
+edit. No published weights could be had where this was made. So checkpoints of the true size, in
+the published layout, with random weights, were served by a hub on the loopback, and the real
+program was run against it: what it moves, takes and needs is true, what it answers is noise, and
+nothing here says what a published model answers.
+
+`download` counts all bytes that the hub sent; the first three connections that moved more than
+200 MB were cut, and the download went on by itself. The second start is from the cache. An answer
+has at most 16 tokens, the budget is 64.
+"""
+
+
+def report() -> str:
+    """docs/REHEARSAL.md."""
+    files = sorted(RESULTS.glob("rehearsal-*.json"))
+    return "\n".join([INTRODUCTION, *(line for f in files for line in section(f))]) + "\n"
+
+
+def section(file: Path) -> Iterator[str]:
+    """One rehearsal as Markdown."""
+    figures = json.loads(file.read_text())
+    part = ", without its language model" if figures["without_language_model"] else ""
+    yield f"## {figures['model']}{part}\n"
+    yield f"`{figures['command']}`, on {figures['machine']}.\n"
+    first = figures["first"]
+    if first["status"]:
+        yield (
+            f"It is refused, {first['seconds']:.0f} s after the start and with "
+            f"{figures['gb_moved'] * 1000:.1f} MB moved: “{first['last_words']}”\n"
+        )
+        return
+    again, shown = figures["again"], figures["page"]
+    rows = [
+        ("download, connections cut", f"{figures['gb_moved']:.2f} GB, "
+         f"{figures['connections_cut']}"),
+        ("first start: download, load, two methods", f"{first['seconds']:.0f} s"),
+        (f"second start: load, {figures['methods']} methods", f"{again['seconds']:.0f} s"),
+        ("moved at the second start", f"{figures['gb_moved_again'] * 1e9:.0f} bytes"),
+        ("encoding the picture", f"{again['encode_seconds']:.2f} s"),
+        *_answers(again["answers"]),
+        ("most memory, of it not of files", f"{again['peak_gb']:.1f} GB, "
+         f"{again['peak_own_gb']:.1f} GB"),
+        ("page: from the start until it is served", f"{shown['served_seconds']:.0f} s"),
+        ("page: until its first visitor sees it finished", _range(
+            [shown["first_visitor_seconds"]])),
+        ("page: Ask to the pictures, three new ones", _range(shown["pictures_seconds"])),
+        ("page: Ask to the end, three new pictures", _range(shown["answers_seconds"])),
+        ("page: most memory", f"{shown['peak_gb']:.1f} GB"),
+    ]  # fmt: skip
+    yield "| what | figure |\n| --- | --- |"
+    yield from (f"| {what} | {figure} |" for what, figure in rows)
+    yield ""
+
+
+def _answers(answers: dict[str, dict[str, float]]) -> Iterator[tuple[str, str]]:
+    for label in ("unpruned", "spare", "spare-reconstruction"):
+        if label in answers:
+            seconds = answers[label]
+            name = "all tokens" if label == "unpruned" else f"{label}, 64 tokens"
+            yield f"prefill, {name}", f"{seconds['prefill_seconds']:.2f} s"
+
+
+def _range(seconds: list[float]) -> str:
+    return " / ".join(f"{value:.1f}" for value in seconds) + " s"
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("model", choices=tuple(SIZES))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("model", nargs="?", choices=tuple(STORED))
     parser.add_argument("--without-language-model", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rehearsal")
-    parser.add_argument("--no-page", action="store_true", help="the command line alone")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--report", action="store_true", help="only write docs/REHEARSAL.md")
     arguments = parser.parse_args()
-    figures = rehearse(
-        arguments.model,
-        arguments.folder,
-        arguments.without_language_model,
-        not arguments.no_page,
-    )
-    text = json.dumps(figures, indent=1)
-    print(text)
-    if arguments.json:
-        arguments.json.write_text(text + "\n")
+    if arguments.model:
+        vision_only = arguments.without_language_model
+        figures = rehearse(arguments.model, arguments.folder, vision_only)
+        text = json.dumps(figures, indent=1)
+        print(text)
+        name = f"rehearsal-{arguments.model}{'-vision' if vision_only else ''}.json"
+        (RESULTS / name).write_text(text + "\n")
+    elif not arguments.report:
+        parser.error("name a model, or --report")
+    if arguments.report:
+        PAGE.write_text(report())
 
 
 if __name__ == "__main__":
