@@ -183,7 +183,8 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
     fit.make_room()
     cls, small = getattr(transformers, family.hf_class), without_language_model(config)
     try:
-        tensors = {name: value for path in paths for name, value in _tensors(path, wanted)}
+        dtype = opened.room.dtype
+        tensors = {name: value for path in paths for name, value in _tensors(path, wanted, dtype)}
         with torch.device("meta"):
             shapes = {
                 name: value.shape
@@ -201,10 +202,15 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
     return hf, report
 
 
-def _tensors(path: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensors(
+    path: Path, wanted: Callable[[str], bool], dtype: torch.dtype
+) -> Iterator[tuple[str, torch.Tensor]]:
     with safe_open(path, framework="pt") as file:
-        for name in filter(wanted, file.keys()):
-            yield name, file.get_tensor(name)
+        names = list(filter(wanted, file.keys()))
+    for name in names:
+        # Opened anew: of a file that stays open, all that was read stays in memory.
+        with safe_open(path, framework="pt") as file:
+            yield name, file.get_tensor(name).to(dtype)
 
 
 def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
