@@ -17,8 +17,7 @@ from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.model_switch import ModelSwitch
 
-# Also shows the bars that reading weights draws on a terminal.
-_PROGRESS = gr.Progress(track_tqdm=True)
+_PROGRESS = gr.Progress()
 _BEGUN = "<p class='note'>Looking for the model …</p>"
 _PAUSE = 0.2  # seconds between two reports of a download
 _SHOW = "() => [{__type__: 'update', visible: true}]"

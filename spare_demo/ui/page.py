@@ -14,6 +14,7 @@ import gradio as gr
 
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import ModelUnloadedError
+from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
@@ -77,7 +78,7 @@ def build(
     slow = model.warm_up_seconds > QUICK
     shown = _opening(handlers, names, pictures_only=slow)
 
-    visits = OpenVisits()
+    visits = OpenVisits(open_visits(model.hf.config, model.most_tokens, model.dtype))
     with gr.Blocks(
         title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:

@@ -22,7 +22,6 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Answer, Model, Picture, View
-from spare_demo.models.loading.memory import OPEN_VISITS
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
@@ -112,7 +111,7 @@ class VisitKey:
 class OpenVisits:
     """The visits that were used last; any other is put away. Safe to share between threads."""
 
-    def __init__(self, size: int = OPEN_VISITS) -> None:
+    def __init__(self, size: int) -> None:
         """size: how many stay open. One whose page was closed goes by itself, with its key."""
         self._size = size
         self._visits: WeakKeyDictionary[VisitKey, Visit] = WeakKeyDictionary()

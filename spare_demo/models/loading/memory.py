@@ -29,8 +29,8 @@ _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
 _CUDA_ITSELF = 800_000_000
 TEXT_SIDE = 500_000_000
 """Bytes of the text side of CLIP ViT-L/14-336, float32."""
-OPEN_VISITS = 32
-"""How many comparisons the page keeps open, in the computer's own memory."""
+_VISITS = (2, 32)  # comparisons that the page keeps open in the computer's own memory
+_VISITS_BYTES = 1_000_000_000  # which they take together, beyond the two
 
 _PHOTO = 3_000_000  # of a megapixel
 _PRUNED = 2  # answers beside the unpruned one, each with a cache, of a quarter of the tokens
@@ -155,7 +155,7 @@ def needed_bytes(
     The latter is the caches of three answers, of which two keep a quarter of the tokens, one
     layer's activations in the prefill, and choosing in float64; without the language model only
     choosing. The captured prefill takes what is free beside that. On a CPU also the comparisons
-    that stay open (`OPEN_VISITS`); those of a model on a GPU lie in the computer's own memory too.
+    that stay open (`open_visits`); those of a model on a GPU lie in the computer's own memory too.
     """
     text = config.get_text_config()
     visual = family.most_tokens_of(config)
@@ -168,9 +168,20 @@ def needed_bytes(
     choosing = 8 * visual * (visual + text.hidden_size)
     clip = TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
     driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
-    visits = OPEN_VISITS * visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
+    visit = visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
+    visits = visit * open_visits(config, visual, dtype)
     own = weights.bytes(dtype, fit.bits) + clip + choosing + driver + visits
     return own + cache + activations if fit.language_model else own
+
+
+def open_visits(config: Any, visual: int, dtype: torch.dtype) -> int:
+    """How many comparisons stay open: 32, or fewer where they would take more than a gigabyte.
+
+    Args:
+        visual, dtype: as of `visit_bytes`.
+    """
+    least, most = _VISITS
+    return max(least, min(most, _VISITS_BYTES // visit_bytes(config, visual, dtype)))
 
 
 def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
