@@ -20,19 +20,22 @@ from spare_demo.ui.session import Visit
 def header_html(model: Model) -> str:
     """The page's name and the model that answers here."""
     prompt = ""
-    if model.system == "vicuna_v1":
+    if model.system == "vicuna_v1" and model.has_language_model:
         prompt = (
             " Asked with Vicuna's system sentence, as in the papers; <code>--system none</code> "
             "leaves it out."
         )
-    part = "" if model.has_language_model else ", without its language model,"
+    part, description = "", model.description
+    if not model.has_language_model:
+        part = ", without its language model,"
+        description = "What methods keep, and why, on real features; no answers."
     where = "GPU" if model.device.type == "cuda" else model.device.type.upper()
     return (
         '<header class="masthead"><h1>SPARE demo</h1>'
         "<p>Look inside visual token pruning: which of a picture's visual tokens a method keeps, "
         "and what the language model still answers from them.</p>"
         f'<p class="model"><b>{escape(model.title)}</b>{part} on {where}. '
-        f"{code_html(model.description)}{prompt}</p></header>"
+        f"{code_html(description)}{prompt}</p></header>"
     )
 
 
