@@ -13,6 +13,7 @@ from spare_demo.render.base import PALETTE, Rendered, number, tokens_word
 _INK = "#808080"
 _GRID = "rgba(128,128,128,0.25)"
 _BAND = "rgba(128,128,128,0.22)"
+_EQUAL = 1e-9  # relative errors this close differ by rounding alone
 
 
 def reconstruction_figure(
@@ -43,7 +44,7 @@ def reconstruction_figure(
         figure,
         f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
         f"{_at(at, series, random_band)}. No choice can be below {number(float(svd_bound[at]))}, "
-        "the SVD bound.",
+        f"the SVD bound.{_worse_than_random(budgets, at, budget, series, random_band[0])}",
     )
 
 
@@ -169,6 +170,27 @@ def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
     )
     mean, low, high = (number(float(curve[place])) for curve in random)
     return f"{methods}random picks {mean} ({low} to {high})"
+
+
+def _worse_than_random(
+    budgets: Sequence[int],
+    place: int,
+    budget: int,
+    series: Mapping[str, Curve],
+    mean: Sequence[float],
+) -> str:
+    """A sentence that names the methods whose error is above the mean of random picks, or ""."""
+    errors = {label: curve[place] for label, curve in series.items()}
+    worse = [
+        label
+        for label, error in errors.items()
+        if error is not None and float(error) - float(mean[place]) > _EQUAL
+    ]
+    if not worse:
+        return ""
+    names = "both" if len(worse) == len(series) == 2 else " and ".join(worse)
+    where = "At this budget" if budgets[place] == budget else f"With {budgets[place]} tokens"
+    return f" {where} {names} {'do' if len(worse) > 1 else 'does'} worse than random picks."
 
 
 def _plain(values: Curve) -> list[float | None]:

@@ -368,6 +368,22 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     )
 
 
+@pytest.mark.parametrize(
+    ("above", "budget", "words"),
+    [
+        ((0.0, 0.0), 32, ""),
+        ((0.2, 0.2), 32, "At this budget both do worse than random picks."),
+        ((0.0, 0.2), 32, "At this budget CDPruner does worse than random picks."),
+        ((0.2, 0.0), 40, "With 32 tokens SPARE does worse than random picks."),
+        ((0.1, 0.1), 32, ""),  # as good as they are
+    ],
+)
+def test_methods_worse_than_random_picks_are_named(above, budget, words):
+    series = {"SPARE": FALL + above[0], "CDPruner": FALL + above[1]}
+    sentence = curve_figure(series=series, budget=budget).sentence
+    assert sentence.endswith("the SVD bound." + (f" {words}" if words else ""))
+
+
 def test_curves_between_computed_budgets_quote_a_computed_one():
     figure, sentence = curve_figure(budget=40)
     assert "from 32 tokens" in sentence
