@@ -97,15 +97,39 @@ def reconstruction_curve(
     return _scale(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x, relative)
 
 
-def svd_bound(features: Tensor, budgets: Sequence[int], *, relative: bool = False) -> Tensor:
+def singular_squares(features: Tensor) -> Tensor:
+    """(min(n, d),) squared singular values of the features, ascending, float64 on the CPU."""
+    x = compact(features)
+    gram = x @ x.T if len(x) <= x.shape[1] else x.T @ x
+    return torch.linalg.eigvalsh(gram).clamp_min(0).cpu()
+
+
+def rank(squares: Tensor) -> int:
+    """The rank of features from their `singular_squares`, up to the rounding of float32.
+
+    Features come in float32 at best: what is smaller than its rounding of the largest value is
+    noise, not a direction.
+    """
+    rounding = torch.finfo(torch.float32).eps
+    return int((squares > rounding**2 * squares[-1]).sum())
+
+
+def svd_bound(
+    features: Tensor,
+    budgets: Sequence[int],
+    *,
+    relative: bool = False,
+    squares: Tensor | None = None,
+) -> Tensor:
     """The smallest error any k directions can leave (Eckart-Young), for every k of `budgets`.
 
     No choice of k tokens gets below it. Returns (len(budgets),) float64 on the CPU, in units of
     the features, or of ||X||_F if `relative`.
+
+    squares: the features' `singular_squares`, where they were computed before.
     """
     x = compact(features)
-    gram = x @ x.T if len(x) <= x.shape[1] else x.T @ x
-    squares = torch.linalg.eigvalsh(gram).clamp_min(0).cpu()  # ascending
+    squares = singular_squares(x) if squares is None else squares
     tail = torch.cat([squares.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
     return _scale(tail[picks].sqrt(), x, relative)

@@ -19,8 +19,10 @@ from spare_demo.measures import (
     leftover_share,
     merged_error,
     random_spread,
+    rank,
     reconstruction_curve,
     reconstruction_error,
+    singular_squares,
     svd_bound,
 )
 
@@ -107,6 +109,21 @@ def test_svd_bound_is_the_best_any_k_directions_can_do(d: int) -> None:
     order = PRUNERS["spare-reconstruction"].select(VisualTokens(x), 20).order
     assert (reconstruction_curve(x, order, budgets) >= bound - 1e-9).all()
     torch.testing.assert_close(svd_bound(x, budgets, relative=True), bound / x.norm())
+
+
+def test_the_bound_is_the_same_from_squares_that_were_there() -> None:
+    x = matrix(20, 6)
+    squares = singular_squares(x)
+    torch.testing.assert_close(squares.flip(0), torch.linalg.svdvals(x).square())
+    assert torch.equal(svd_bound(x, [1, 4], squares=squares), svd_bound(x, [1, 4]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_rank_counts_directions_and_no_rounding(dtype: torch.dtype) -> None:
+    x = (matrix(30, 7) @ matrix(7, 20)).to(dtype)
+    assert rank(singular_squares(x)) == 7
+    assert rank(singular_squares(matrix(5, 9))) == 5
+    assert rank(singular_squares(torch.zeros(4, 3))) == 0
 
 
 @pytest.mark.parametrize("d", [6, 50])

@@ -74,7 +74,17 @@ class Picture:
     def least_errors(self) -> Tensor:
         """The relative error that no picks can be below, at `measures.curve_budgets`."""
         budgets = measures.curve_budgets(self.grid.n)
-        return measures.svd_bound(self.compact_features, budgets, relative=True)
+        squares = self._singular_squares
+        return measures.svd_bound(self.compact_features, budgets, relative=True, squares=squares)
+
+    @cached_property
+    def rank(self) -> int:
+        """The rank of the features: picks beyond it add nothing to what is rebuilt."""
+        return measures.rank(self._singular_squares)
+
+    @cached_property
+    def _singular_squares(self) -> Tensor:
+        return measures.singular_squares(self.compact_features)
 
     def to(self, device: torch.device) -> Picture:
         """The same with all that methods and the model read on a device; itself if it is there."""
