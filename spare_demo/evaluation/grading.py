@@ -31,6 +31,13 @@ def is_right(prediction: str, asked: SheetQuestion) -> bool:
     return place < len(choices) and choices[place] in right
 
 
+def grade(prediction: str, truth: str) -> bool | None:
+    """Whether a free answer is the true one; None where it has more words, which needs a judge."""
+    if is_right(prediction, SheetQuestion("", (truth,))):
+        return True
+    return None if len(prediction.split()) > len(truth.split()) else False
+
+
 def _plain(text: str) -> str:
     words = " ".join(text.split()).strip("\"'“”‘’ ")
     return words.removesuffix(".").rstrip().casefold()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spare_demo.evaluation.grading import is_right
+from spare_demo.evaluation.grading import grade, is_right
 from spare_demo.evaluation.sheets import SheetQuestion
 
 FREE = SheetQuestion("What colour?", ("light blue", "azure"))
@@ -48,3 +48,17 @@ def test_a_free_answer_is_right_word_for_word(said: str, right: bool) -> None:
 )
 def test_a_choice_is_named_by_letter_or_text(said: str, right: bool) -> None:
     assert is_right(said, CHOICE) == right
+
+
+@pytest.mark.parametrize(
+    ("said", "right"),
+    [
+        ("Purple.", True),
+        ("green", False),
+        ("", False),
+        ("It is purple", None),
+        ("a green star", None),
+    ],
+)
+def test_an_answer_with_more_words_than_the_truth_is_left_to_a_judge(said, right) -> None:
+    assert grade(said, "purple") is right
