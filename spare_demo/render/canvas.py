@@ -6,14 +6,16 @@ Everything expensive (scaling the photo) happens once per photo here; the drawin
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from spare_demo.images.geometry import Box, Grid, MultiGrid
 from spare_demo.render.base import Flags
+from spare_demo.render.png import data_address
 
 # The picture's long side, in canvas pixels: two and three times 336, large enough to read
 # numbers on patches and small enough to send at every step of a slider.
@@ -27,6 +29,7 @@ _SOFT, _SOFT_DARKEST = 0.65, 45
 
 _GROUND = (250, 250, 250)  # between two views
 _PAPER, _HATCH = 226, 192  # grey levels of padding and of the lines on it
+_THUMBNAIL = 64  # drawn at half that size: sharp on screens of two pixels a point
 _LUMA = np.array([0.299, 0.587, 0.114], np.float32)
 
 
@@ -84,6 +87,13 @@ class Canvas:
             self._side_by_side([pictures[i] for pictures in (p.pictures for p in panels)])
             for i in range(3)
         )
+
+    @cached_property
+    def thumbnail(self) -> str:
+        """The address of a small square picture of it, for a line of text."""
+        size = (_THUMBNAIL, _THUMBNAIL)
+        small = ImageOps.pad(self.image, size, color=_GROUND)
+        return data_address(small)
 
     @property
     def cropped(self) -> bool:

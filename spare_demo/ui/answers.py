@@ -9,6 +9,7 @@ from spare_demo.analysis.answer_shift import Change, first_difference
 from spare_demo.analysis.cost import bytes_text, seconds_text
 from spare_demo.analysis.first_words import Candidate
 from spare_demo.comparison.request import UNPRUNED
+from spare_demo.evaluation.grading import grade
 from spare_demo.models import Answer
 from spare_demo.ui.session import Visit
 
@@ -54,6 +55,26 @@ def answers_html(
     return (
         f'{instead}<details class="noise"><summary>What it says all the same: noise</summary>'
         f"{answers}</details>"
+    )
+
+
+def asked_html(visit: Visit, budget: int, answers: str) -> str:
+    """Answers under what they are of: the question, the budget and the picture that were asked.
+
+    js/answers.js compares both attributes with the page, and dims what is of anything else.
+    budget: where the slider stands; it counts until something was asked.
+    """
+    result, question = visit.result, visit.request.question
+    k = result.budget if result.answers or result.partial_text else budget
+    text = f"“{question.strip()}”" if question.strip() else "no question"
+    return (
+        f'<div class="asked" data-question="{escape(question)}" '
+        f'data-picture="{escape(visit.source)}">'
+        f'<p class="asked-line"><img src="{visit.canvas.thumbnail}" alt="The picture asked about">'
+        f'<span class="asked-question" title="{escape(question)}">{escape(text)}</span>'
+        f'<span class="asked-budget">budget {k}</span></p>'
+        '<p class="note other-inputs">These answers are for another question or picture. '
+        f"<span>Press Ask.</span></p>{answers}</div>"
     )
 
 
@@ -105,15 +126,39 @@ def _card(label: str, name: str, visit: Visit) -> str:
         figures = "stopped" if visit.stopped else "answering …"
     else:
         words, figures = "", "not asked" if visit.stopped else "waits for its turn"
-    verdict = ""
-    whole = result.answers.get(UNPRUNED)
-    if answer is not None and whole is not None and label != UNPRUNED:
-        verdict = f'<span class="verdict">{escape(_verdict(answer.text, whole.text))}</span>'
-    body = _mark_difference(words, whole.text if verdict and whole else words) or _no_words(answer)
+    whole = result.answers.get(UNPRUNED) if label != UNPRUNED else None
     return (
-        f'<section class="card {kind}"><h3>{escape(name)}</h3><p class="answer-text">{body}</p>'
-        f'<p class="figures">{escape(figures)}</p>{verdict}</section>'
+        f'<section class="card {kind}"><h3>{escape(name)}</h3>'
+        f"{_said(words, answer, whole, visit.truth)}"
+        f'<p class="figures">{escape(figures)}</p></section>'
     )
+
+
+def _said(words: str, answer: Answer | None, whole: Answer | None, truth: str | None) -> str:
+    """An answer's words; once it is finished, first whether they are right, then how they agree.
+
+    whole: the unpruned model's answer, None where there is none to compare with.
+    """
+    finished = answer is not None
+    compared = whole.text if finished and whole is not None else None
+    body = _mark_difference(words, words if compared is None else compared) or _no_words(answer)
+    verdict = (
+        ""
+        if compared is None
+        else f'<span class="verdict">{escape(_verdict(words, compared))}</span>'
+    )
+    right = _grade_html(words, truth) if finished and truth is not None else ""
+    return f'{right}<div class="said"><p class="answer-text">{body}</p>{verdict}</div>'
+
+
+def _grade_html(words: str, truth: str) -> str:
+    """Whether an answer is the true one; where only a judge could tell, what the true one is."""
+    right = grade(words, truth)
+    if right:
+        return '<span class="grade right">✓ right</span>'
+    if right is None:
+        return f'<span class="grade">true answer: {escape(truth)}</span>'
+    return f'<span class="grade wrong">✗ wrong: true answer is {escape(truth)}</span>'
 
 
 def _no_words(answer: Answer | None) -> str:
@@ -151,7 +196,12 @@ def _verdict(text: str, whole: str) -> str:
 
 
 def own_html(
-    words: str, kept: int, answer: Answer | None, whole: Answer | None, change: Change | None
+    words: str,
+    kept: int,
+    answer: Answer | None,
+    whole: Answer | None,
+    change: Change | None,
+    truth: str | None = None,
 ) -> str:
     """The answer from a set made by hand, and how far it is from the unpruned model's.
 
@@ -160,13 +210,9 @@ def own_html(
         kept: visual tokens in the set.
         whole: the unpruned model's answer, None where there is none.
         change: what became of its words, None while or where that is not known.
+        truth: the true answer, None where it is not known.
     """
-    figures, verdict, body, shift = "answering …", "", escape(words), ""
-    if answer is not None:
-        figures = _figures(answer)
-        if whole is not None:
-            body = _mark_difference(words, whole.text)
-            verdict = f'<span class="verdict">{escape(_verdict(words, whole.text))}</span>'
+    figures, shift = "answering …" if answer is None else _figures(answer), ""
     if change is not None:
         pieces = ", ".join(
             f"“{escape(word.strip())}” {_share_text(now)} (was {_share_text(before)})"
@@ -178,8 +224,8 @@ def own_html(
             f"unpruned answer: {_share_text(change.probability)} (was "
             f"{_share_text(change.whole_probability)}){by_word}.</p>"
         )
-    body = body or _no_words(answer)
     return (
-        f'<section class="card own"><h3>Your set · {kept}</h3><p class="answer-text">{body}</p>'
-        f'<p class="figures">{escape(figures)}</p>{shift}{verdict}</section>'
+        f'<section class="card own"><h3>Your set · {kept}</h3>'
+        f"{_said(words, answer, whole, truth)}"
+        f'<p class="figures">{escape(figures)}</p>{shift}</section>'
     )

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import gradio as gr
 from gradio.data_classes import ImageData
-from gradio.processing_utils import save_bytes_to_cache
+from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
 from gradio.utils import get_function_description, get_upload_folder, is_in_or_equal
 
 PartT = TypeVar("PartT")
@@ -95,6 +95,19 @@ def photo_input(**options: Any) -> gr.Image:
     size, and refuses kinds that `images.load.open_picture` can read.
     """
     return _Photo(type="filepath", **options)
+
+
+def cached_picture(path: str) -> str:
+    """The path of a picture's copy in Gradio's cache, from which a page that opens on it reads."""
+    return save_file_to_cache(path, get_upload_folder())
+
+
+def picture_name(path: str) -> str:
+    """What tells a picture on the page from any other: its address there ends in NAME/FILE.
+
+    Gradio names the folder of an uploaded or cached file by the hash of its bytes.
+    """
+    return Path(path).parent.name
 
 
 # They hand over what was typed: the handlers' refusals say what to do next.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -26,9 +25,10 @@ from spare_demo.results.io import read_pick_lists
 from spare_demo.scenes.signature import is_scene
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
-from spare_demo.ui.answers import answers_html, own_html
+from spare_demo.ui.answers import answers_html, asked_html, own_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
+from spare_demo.ui.gradio_compat import picture_name
 from spare_demo.ui.link_controls import controls_of_link, link_of
 from spare_demo.ui.payload import (
     leftover_reply,
@@ -46,9 +46,9 @@ from spare_demo.ui.studies import Studies
 QUICK = 2.0
 """Seconds of all answers below which the page asks again by itself."""
 
-PageChanges = dict[str, Any]
+NO_QUESTION = "Type a question, or choose an example."
 
-_looks = itertools.count()
+PageChanges = dict[str, Any]
 
 
 def with_refusals(
@@ -124,6 +124,7 @@ class Handlers:
             "kl": gr.update(value=None, visible=False),
             "kl_words": panels.KL_WORDS,
             "second": "",
+            "rank": "",
         }
 
     def finished(self, visit: Visit, budget: int) -> PageChanges:
@@ -135,15 +136,17 @@ class Handlers:
         }
 
     def answers(self, visit: Visit, budget: int) -> str:
+        """The answers so far, under the question and the picture that they are of."""
         if not self.model.has_language_model:
-            return panels.no_answers_html()
+            return asked_html(visit, budget, panels.no_answers_html())
         instead = panels.unknown_picture_html(self.settings.private) if visit.unknown else ""
         tokenizer = self.model.tokenizer
 
         def word(tokens: Sequence[int]) -> str:
             return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
 
-        return answers_html(visit, budget, instead, first_words(visit.result.answers, word))
+        answers = answers_html(visit, budget, instead, first_words(visit.result.answers, word))
+        return asked_html(visit, budget, answers)
 
     def curve(self, visit: Visit, budget: int) -> PageChanges:
         curves, methods = visit.exploration.curves, visit.result.methods
@@ -156,8 +159,13 @@ class Handlers:
         )
         figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
         note = inside_note({visit.titles[slot]: methods[slot] for slot in SLOTS}, error=True)
-        words = panels.words_html(f"{figure.sentence} {note}".strip())
-        return {"curve": figure.image, "curve_words": words}
+        rank, n = visit.exploration.view.picture.rank, visit.exploration.n
+        words = [figure.sentence, note, panels.rank_sentence(rank) if rank < n else ""]
+        return {
+            "curve": figure.image,
+            "curve_words": panels.words_html(" ".join(filter(None, words))),
+            "rank": panels.rank_html(rank, n, budget),
+        }
 
     # Events.
 
@@ -177,11 +185,14 @@ class Handlers:
         example: examples.Example | None = None,
         visit: Visit | None = None,
     ) -> Iterator[PageChanges]:
-        """Look, show the pictures, answer word by word.
+        """Look, show the pictures, answer word by word. Without a question nothing is run.
 
         The first ten are what the controls say; example: the new scene on the page; visit: what was
         looked at before.
         """
+        if not question.strip():
+            yield {"message": panels.message_html(NO_QUESTION)}
+            return
         k, start = read_budget(budget, self.tokens), read_seed(seed)
         request = Request(
             image=image,  # type: ignore[arg-type]  # None is refused with a sentence
@@ -196,12 +207,12 @@ class Handlers:
         )
         finished_visit = self._find_finished(request)
         now = finished_visit or self._look(request, example, visit)
+        now = dataclasses.replace(now, source=picture_name(image or ""))
         k = min(k, now.exploration.n)
         # From here on all of the page is about this picture and question.
-        mark = f'<i data-look="{next(_looks)}"></i>'
-        yield self.pictures(now, k) | {"looked": mark, "own_answer": ""}
+        yield self.pictures(now, k) | {"own_answer": ""}
         if finished_visit:
-            yield self.finished(finished_visit, k)
+            yield self.finished(now, k)
             return
         for values in self._answer(now, k):
             now = values.get("visit", now)
@@ -303,7 +314,7 @@ class Handlers:
         kept, text = len(selection), ""
         pieces = self.model.stream(view, selection, self.settings.max_new_tokens)
         while True:
-            yield {"own_answer": own_html(text, kept, None, whole, None)}
+            yield {"own_answer": own_html(text, kept, None, whole, None, visit.truth)}
             try:
                 text += next(pieces)
             except StopIteration as end:
@@ -311,7 +322,7 @@ class Handlers:
                 break
         moved = measure_change(self.model, view, selection, whole) if whole else None
         yield {
-            "own_answer": own_html(answer.text, kept, answer, whole, moved),
+            "own_answer": own_html(answer.text, kept, answer, whole, moved, visit.truth),
             "visit": dataclasses.replace(visit, own=(selection, answer)),
         }
 

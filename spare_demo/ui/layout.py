@@ -54,6 +54,7 @@ class Components:
     cite: gr.HTML
     budget: gr.Slider
     budget_message: gr.HTML
+    rank: gr.HTML
     marks: tuple[tuple[int | str, gr.Button], ...]
     notes: gr.HTML
     answers: gr.HTML
@@ -219,6 +220,7 @@ def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) 
         elem_id="budget",
     )
     parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
+    parts["rank"] = gr.HTML(shown["rank"], elem_id="rank")
     with gr.Row(elem_id="marks"):
         marks: list[int | str] = [mark for mark in settings.marks if mark <= tokens]
         if model.counts_vary:  # of the picture's own tokens, however many it has

@@ -18,7 +18,7 @@ from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
-from spare_demo.ui.gradio_compat import forget_session, with_event_data
+from spare_demo.ui.gradio_compat import cached_picture, forget_session, with_event_data
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
@@ -31,9 +31,8 @@ from spare_demo.ui.viewer import scripts
 
 _CSS = Path(__file__).with_name("style.css")
 
-# Results of another picture or question dim until these were looked at; no round trip for that.
-_STALE = "() => { document.body.classList.add('asked-anew') }"
-_FRESH = "() => { document.body.classList.remove('asked-anew') }"
+# Once the page shows what changed.
+_COMPARE = "() => { setTimeout(SPARE.compareInputs) }"
 
 # The thumbnails come without a name for those who do not see them.
 _ON_LOAD = """() => {
@@ -113,7 +112,7 @@ def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) ->
     aspect = handlers.model.aspect(None)
     shown: PageChanges = {}
     for values in handlers.ask(
-        image=first.path,
+        image=cached_picture(first.path),
         question=first.question,
         method_a=names[0],
         method_b=names[1],
@@ -178,9 +177,9 @@ def _wire(
     ask_on_load: whether the page opens without answers.
     """
     changed = (
-        *("visit", "message", "looked", "notes", "truth", "stage", "answers", "cost"),
+        *("visit", "message", "notes", "truth", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
-        *("enough", "kl", "kl_words", "second"),
+        *("enough", "kl", "kl_words", "second", "rank"),
     )
     outputs = [getattr(parts, name) for name in changed]
 
@@ -228,7 +227,7 @@ def _wire(
     p = parts
     redrawn = ["budget", "visit"]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
-    draw_curve = once(handlers.draw_curve)
+    draw_curve, drawn_curve = once(handlers.draw_curve), [p.curve, p.curve_words, p.rank]
 
     def answering(
         event: Any,
@@ -251,7 +250,7 @@ def _wire(
         run = begun.then(answer, of(names), outputs, **_ANSWERING, **(options | shown))
         running.append(run)
         if curve:
-            run.then(draw_curve, of(redrawn), [p.curve, p.curve_words], **moving)
+            run.then(draw_curve, of(redrawn), drawn_curve, **moving)
 
     controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
     controls += ["relevance_text", "together", "budget"]
@@ -312,14 +311,13 @@ def _wire(
 
     # Not `input`, which a Textbox leaves out for what is pasted or deleted.
     for event in (p.image.change, p.question.change):
-        event(None, None, None, js=_STALE, **_QUIET)
-    p.looked.change(None, None, None, js=_FRESH, **_QUIET)
+        event(None, None, None, js=_COMPARE, **_QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
     ended = p.stop.click(None, None, None, cancels=running, queue=False, **_QUIET)
     stopped = ended.then(
         once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET
     )
-    stopped.then(draw_curve, of(redrawn), [p.curve, p.curve_words], **moving)
+    stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
 

@@ -93,6 +93,21 @@ def truth_html(answer: str | None) -> str:
     return "" if answer is None else f'<p class="truth">True answer: <b>{escape(answer)}</b></p>'
 
 
+def rank_sentence(rank: int) -> str:
+    """What the rank of a picture's features means for picks beyond it."""
+    return (
+        f"This picture's features have rank {rank}: past {rank} picks nothing is left to choose by."
+    )
+
+
+def rank_html(rank: int, n: int, budget: int) -> str:
+    """The sentence under the slider; the page shows it while the budget is beyond the rank."""
+    if rank >= n:
+        return ""
+    hidden = "" if budget > rank else " hidden"
+    return f'<p class="note rank-note" data-rank="{rank}"{hidden}>{rank_sentence(rank)}</p>'
+
+
 GLOSSARY = """<dl class="glossary">
 <dt>Visual token</dt>
 <dd>One square patch of the picture as the language model receives it.</dd>

@@ -49,6 +49,7 @@ class Visit:
         example: its number among the shipped examples, None for any other picture.
         unknown: whether the model was not made for such a picture: the built-in one for photos.
         truth: the true answer, where an example or a drawn scene is asked its own question.
+        source: what the page knows the picture by, "" where no page shows it.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
     """
@@ -61,6 +62,7 @@ class Visit:
     unknown: bool = False
     example: int | None = None
     truth: str | None = None
+    source: str = ""
     stopped: bool = False
     own: tuple[Selection, Answer] | None = None
 

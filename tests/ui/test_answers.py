@@ -8,7 +8,7 @@ import re
 import pytest
 from visits import page_request, with_result
 
-from spare_demo.ui.answers import answers_html, own_html
+from spare_demo.ui.answers import answers_html, asked_html, own_html
 from spare_demo.ui.session import Guide, Visit
 
 EVIL = "<script>alert('x')</script>"
@@ -54,6 +54,43 @@ def test_each_pruned_answer_is_compared_with_the_whole(visit, text: str, verdict
     html = answers_html(said(visit, unpruned="two red stars", A=text), 5)
     assert verdict in cards(html)[1]
     assert "verdict" not in cards(html)[0]
+    assert "grade" not in html, "nobody knows the true answer"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Red.", "✓ right"),
+        ("blue", "✗ wrong: true answer is red"),
+        ("it may be red", "true answer: red"),
+    ],
+)
+def test_what_is_true_comes_before_what_agrees(visit, text: str, words: str) -> None:
+    known = dataclasses.replace(said(visit, unpruned=text, A=text, B="green"), truth="red")
+    whole, a, b = cards(answers_html(known, 5))
+    assert words in whole and words in a
+    assert a.index(words) < a.index("same as all tokens")
+    assert b.index("✗ wrong") < b.index("differs from word 1")
+    own = own_html(text, 3, known.result.answers["A"], None, None, "red")
+    assert words in own and "verdict" not in own
+
+
+def test_an_answer_that_is_not_finished_is_not_graded(visit) -> None:
+    writing = with_result(visit, answers={}, partial_text={"unpruned": "re", "A": "blue"})
+    assert "grade" not in answers_html(dataclasses.replace(writing, truth="red"), 5)
+
+
+def test_answers_stand_under_what_they_are_of(visit) -> None:
+    request = dataclasses.replace(visit.request, question=f' What is "{EVIL}"? ')
+    html = asked_html(dataclasses.replace(visit, request=request, source="f00d"), 7, "<p>here</p>")
+    assert "budget 5" in html, "it is the one that was asked, wherever the slider stands"
+    assert 'data-picture="f00d"' in html and html.count("data:image/png") == 1
+    assert "<script" not in html and html.count("&lt;script&gt;") == 3
+    assert html.endswith("<p>here</p></div>")
+    unasked = with_result(visit, answers={}, partial_text={})
+    assert "budget 7" in asked_html(unasked, 7, "")
+    request = dataclasses.replace(visit.request, question="")
+    assert "no question" in asked_html(dataclasses.replace(visit, request=request), 7, "")
 
 
 def test_an_answer_without_words_is_no_blank(visit) -> None:

@@ -59,12 +59,12 @@ def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
 def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file))
     assert set(shown) == {
-        "visit", "message", "looked", "notes", "truth", "stage", "answers", "cost", "own_answer",
-        "enough", "kl", "kl_words", "second",
+        "visit", "message", "notes", "truth", "stage", "answers", "cost", "own_answer",
+        "enough", "kl", "kl_words", "second", "rank",
     }  # fmt: skip
     # The curve of errors comes afterwards, in an event that does not hold the model.
     curve = merged(list(handlers.draw_curve(5, shown["visit"])))
-    assert set(curve) == {"curve", "curve_words"} and "tokens" in curve["curve_words"]
+    assert set(curve) == {"curve", "curve_words", "rank"} and "tokens" in curve["curve_words"]
     assert shown["message"] == ""
     assert shown["answers"].count("prefill") == 3
     assert shown["cost"].count("<th scope='col'") == 3
@@ -99,7 +99,6 @@ def test_old_costs_go_when_another_question_is_asked(handlers, photo_file) -> No
         ({"budget": 2.5}, "from 1 to 16"),
         ({"budget": float("nan")}, "from 1 to 16"),
         ({"method_b": "sparse"}, "cdpruner"),
-        ({"question": "", "method_a": "anti-relevance"}, "needs text"),
         ({"seed": -1}, "The seed must be a whole number"),
         ({"seed": 2**70}, "The seed must be a whole number"),
         ({"seed": float("inf")}, "The seed must be a whole number"),
@@ -153,11 +152,45 @@ def test_a_breakdown_while_answering_leaves_what_was_shown(
     assert "ask again" in shown["message"]
 
 
-def test_no_question_is_answered_and_said(handlers, photo_file) -> None:
-    shown = merged(ask(handlers, photo_file, ""))
-    assert shown["notes"].count("Without a question") == 2
-    assert shown["stage"]["cosine"] is None
-    assert shown["answers"].count("prefill") == 3
+@pytest.mark.parametrize("question", ["", " \n"])
+def test_an_empty_question_asks_for_one_and_runs_nothing(
+    handlers, passes, photo_file, question: str
+) -> None:
+    steps = ask(handlers, photo_file, question)
+    assert [set(step) for step in steps] == [{"message"}]
+    assert "Type a question, or choose an example." in steps[0]["message"]
+    assert passes == []
+
+
+def test_programs_may_ask_without_a_question(handlers, photo_file) -> None:
+    result = Api(handlers.model, handlers.settings).compare(photo_file, "", budget=5)
+    assert "Without a question" in str(result)
+
+
+def test_answers_keep_the_picture_and_question_that_were_asked(handlers, photo_file) -> None:
+    shown = merged(ask(handlers, photo_file))
+    name = f'data-picture="{Path(photo_file).parent.name}"'
+    assert name in shown["answers"] and f'data-question="{QUESTION}"' in shown["answers"]
+    for event in (
+        handlers.redraw(8, shown["visit"]),
+        handlers.settle(9, shown["visit"]),
+        handlers.stop(8, shown["visit"]),
+        handlers.change_methods("spare", "uniform", 0, 5, shown["visit"]),
+    ):
+        assert name in merged(list(event))["answers"]
+
+
+def test_past_the_rank_of_the_features_nothing_is_left_to_choose_by(handlers, photo_file) -> None:
+    visit = merged(ask(handlers, photo_file))["visit"]
+    picture = visit.exploration.view.picture
+    shown = merged(list(handlers.redraw(8, visit)))
+    assert picture.rank == 16 and shown["rank"] == "" and "rank" not in shown["curve_words"]
+    picture.__dict__["rank"] = 6  # as if some tokens were alike
+    words = "have rank 6: past 6 picks nothing is left to choose by."
+    for budget, hidden in ((6, True), (7, False)):
+        shown = merged(list(handlers.redraw(budget, visit)))
+        assert words in shown["rank"] and words in shown["curve_words"]
+        assert ("hidden" in shown["rank"]) == hidden
 
 
 @pytest.mark.parametrize("field", ["question", "method_b"])
@@ -219,7 +252,7 @@ def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_fil
     shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, visit)))
     assert passes == ["answer"]
     assert shown["visit"].titles["B"] in shown["stage"]["methods"]["B"]["label"]
-    assert "looked" not in shown, "a question that was typed but not asked is still not asked"
+    assert QUESTION in shown["answers"], "a question typed but not asked is still not asked"
 
 
 def test_a_menu_that_was_only_passed_changes_nothing(handlers, photo_file, passes) -> None:

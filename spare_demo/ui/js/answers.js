@@ -1,6 +1,8 @@
-// The answers say for which budget they are as soon as the slider leaves it.
+// The answers say for which budget, question and picture they are, as soon as the page shows others.
 'use strict';
 SPARE.on('budget', SPARE.throttle((k) => {
+  const rank = document.querySelector('.rank-note');
+  if (rank) rank.hidden = k <= Number(rank.dataset.rank);
   const answers = document.querySelector('#answers .answers');
   const note = document.querySelector('#answers .stale-note');
   if (!answers || !note) return;
@@ -10,7 +12,23 @@ SPARE.on('budget', SPARE.throttle((k) => {
   note.querySelector('b').textContent = k;
 }));
 
+// What is there dims while it is of another question or picture than the page shows.
+SPARE.compareInputs = () => {
+  const asked = document.querySelector('#answers .asked');
+  const question = document.querySelector('#question textarea');
+  if (!asked || !question) return;
+  // The picture's address ends in its name and its file, as ui/gradio_compat.py says.
+  const address = document.querySelector('#picture .image-frame img')?.src ?? '';
+  const same = question.value.trim() === asked.dataset.question.trim()
+    && address.split('/').at(-2) === asked.dataset.picture;
+  document.body.classList.toggle('asked-anew', !same);
+};
+document.addEventListener('input', ({target}) => {
+  if (target.closest?.('#question')) SPARE.compareInputs();
+});
+
 SPARE.answers = (element, trigger) => {
+  new MutationObserver(SPARE.compareInputs).observe(element, {childList: true, subtree: true});
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
     if (event.target.closest('.load-tiny')) trigger('load_tiny');
