@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -152,12 +154,103 @@ def test_an_example_is_loaded_and_asked(visitor) -> None:
     expect(visitor.find("#truth")).to_contain_text("True answer")
 
 
-def test_old_results_dim_until_the_new_question_is_looked_at(visitor) -> None:
-    body = visitor.find("body")
-    visitor.find("#question textarea").fill("What is new?")
-    expect(body).to_have_class(re.compile("asked-anew"))
+DIM = re.compile("asked-anew")
+OTHER_INPUTS = "These answers are for another question or picture."
+
+
+def test_old_results_dim_while_another_question_or_picture_is_on_the_page(
+    visitor, wide_picture: Path
+) -> None:
+    body, question = visitor.find("body"), visitor.find("#question textarea")
+    note, line = visitor.find("#answers .other-inputs"), visitor.find("#answers .asked-line")
+    visitor.expect_answers(576, 64, 64)
+    expect(body).not_to_have_class(DIM)
+    expect(note).not_to_be_visible()
+    asked = question.input_value()
+    question.fill("What is new?")
+    expect(body).to_have_class(DIM)
+    expect(note).to_have_text(f"{OTHER_INPUTS} Press Ask.", use_inner_text=True)
+    expect(line).to_contain_text(f"“{asked}”budget 64")
+    question.fill(asked)
+    expect(body).not_to_have_class(DIM)
+    visitor.upload(wide_picture)
+    expect(body).to_have_class(DIM)
+    thumbnail = line.locator("img")
+    before = thumbnail.get_attribute("src")
     visitor.find("#ask").click()
-    expect(body).not_to_have_class(re.compile("asked-anew"))
+    expect(body).not_to_have_class(DIM)
+    expect(thumbnail).not_to_have_attribute("src", before)
+    visitor.find("#examples button").first.click()
+    expect(body).not_to_have_class(DIM)
+    expect(thumbnail).to_have_attribute("src", before)
+
+
+def test_typing_while_an_answer_is_written_dims_it_until_asked(
+    visitor, served, monkeypatch
+) -> None:
+    real = served.model.stream_together
+    words = threading.Event()
+
+    def slow(view: object, selections: dict[str, object], *rest: object) -> Any:
+        yield dict.fromkeys(selections, "word ")
+        words.wait(60)
+        return (yield from real(view, selections, *rest))
+
+    monkeypatch.setattr(served.model, "stream_together", slow)
+    body, question = visitor.find("body"), visitor.find("#question textarea")
+    note = visitor.find("#answers .other-inputs")
+    visitor.ask("How many blue arrows are there?")
+    expect(visitor.find("#answers .answer-text").first).to_contain_text("word")
+    expect(body).not_to_have_class(DIM)
+    question.fill("How many red stars are there?")
+    expect(body).to_have_class(DIM)
+    expect(note).to_have_text(OTHER_INPUTS, use_inner_text=True)  # nothing to press yet
+    words.set()
+    visitor.expect_answers(576, 64, 64)
+    expect(body).to_have_class(DIM)
+    expect(note).to_have_text(f"{OTHER_INPUTS} Press Ask.", use_inner_text=True)
+    expect(visitor.find(".asked-question")).to_have_text("“How many blue arrows are there?”")
+    question.fill("How many blue arrows are there?")
+    expect(body).not_to_have_class(DIM)
+    visitor.ask("How many red stars are there?")
+    expect(visitor.find(".asked-question")).to_have_text("“How many red stars are there?”")
+    expect(body).not_to_have_class(DIM)
+
+
+def test_an_empty_question_asks_for_one(visitor) -> None:
+    before = visitor.find("#answers .answers").inner_html()
+    visitor.ask("  ")
+    expect(visitor.find("#message")).to_have_text("Type a question, or choose an example.")
+    expect(visitor.find("#ask")).to_be_visible()
+    expect(visitor.find("body")).to_have_class(DIM)
+    assert visitor.find("#answers .answers").inner_html() == before
+    visitor.find("#examples button").first.click()
+    expect(visitor.find("#message p")).to_have_count(0)
+
+
+def test_answers_are_held_against_the_true_one(visitor) -> None:
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#answers .grade")).to_have_text(["✓ right"] * 3)
+    expect(visitor.find("#answers .verdict")).to_have_text(["same as all tokens"] * 2)
+    visitor.find("#budget input[type=number]").fill("1")
+    visitor.find("#budget input[type=number]").press("Tab")
+    visitor.expect_answers(576, 1, 1)
+    expect(visitor.find("#answers .grade.wrong").first).to_contain_text(
+        "✗ wrong: true answer is green"
+    )
+    visitor.ask("What else is there?")
+    expect(visitor.find("#answers .verdict").last).to_be_visible()
+    expect(visitor.find("#answers .grade")).to_have_count(0)
+
+
+def test_past_the_rank_of_the_features_the_slider_says_so(visitor) -> None:
+    number, note = visitor.find("#budget input[type=number]"), visitor.find("#rank p")
+    expect(note).to_contain_text("This picture's features have rank 186")
+    expect(note).not_to_be_visible()
+    number.fill("192")
+    expect(note).to_be_visible()
+    number.fill("186")
+    expect(note).not_to_be_visible()
 
 
 def test_an_error_leaves_everything_but_says_what_to_do(visitor) -> None:
