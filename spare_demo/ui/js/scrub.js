@@ -17,8 +17,8 @@ SPARE.scrub = (element) => {
     const k = Number(value), most = Number(slider()?.max ?? state.data?.n ?? 1);
     const good = String(value).trim() !== '' && Number.isInteger(k) && k >= 1 && k <= most;
     const place = document.querySelector('#budget-message .prose, #budget-message');
-    place.innerHTML = good ? '' : `<p class="message" role="alert">A budget of ` +
-      `${SPARE.escape(value)} visual tokens is not possible. Choose a whole number from 1 to ${most}.</p>`;
+    place.innerHTML = good ? '' :
+      `<p class="message" role="alert">Type a whole number from 1 to ${most}.</p>`;
     if (good && k !== state.k) SPARE.emit('budget', k);
   }
 
@@ -58,6 +58,12 @@ SPARE.scrub = (element) => {
 
   document.addEventListener('input', (event) => {
     if (event.target.closest?.('#budget')) show(event.target.value);
+  });
+  // Enter does what leaving the box does: Gradio clamps the number, and the page asks at it.
+  document.addEventListener('keydown', ({key, target}) => {
+    if (key !== 'Enter' || !target.matches?.('#budget input[type=number]') || !target.value) return;
+    target.blur();
+    target.focus();
   });
   // A key that let go counts as a pointer that let go; Gradio hears only the latter.
   document.addEventListener('keyup', (event) => {
