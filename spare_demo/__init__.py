@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spare_demo.pruners import PRUNERS as PRUNERS
     from spare_demo.tokens import Selection as Selection
     from spare_demo.tokens import VisualTokens as VisualTokens
+    from spare_demo.ui.saved_page import saved_page as saved_page
 
 __version__ = "0.1.0"
 
@@ -30,6 +31,7 @@ _HOME = {
     "Result": "spare_demo.comparison.result",
     "compare": "spare_demo.comparison.pipeline",
     "run": "spare_demo.comparison.pipeline",
+    "saved_page": "spare_demo.ui.saved_page",
 }
 
 __all__ = list(_HOME)

@@ -66,6 +66,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         metavar="PANEL",
         help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
     )
+    add("--html", metavar="FILE", help="also one page with the viewer, which opens without the app")
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
     about = f"see the command models (default: {settings.model})"
     add_model_options(parser, settings, None, about)
@@ -123,6 +124,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         seed=arguments.seed,
         **question_options(arguments),
     )
+    _check_page(arguments.html, len(request.labelled))
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
     photo = open_picture(arguments.image, settings.max_pixels)
@@ -130,6 +132,19 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     bits = settings.bits if arguments.bits is None else arguments.bits
     model = _load(arguments.model or settings.model, bits, arguments)
     _write(finish(model, dataclasses.replace(request, image=photo)), arguments)
+
+
+def _check_page(name: str | None, methods: int) -> None:
+    """ValueError, with a sentence to show, where no page of so many methods can be written."""
+    if name is None:
+        return
+    if methods < 2:
+        raise ValueError("--html shows two methods side by side. Compare one more.")
+    path = Path(name)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder. Name a file for the page, such as page.html.")
+    if not path.parent.is_dir():
+        raise ValueError(f"There is no folder {path.parent}. Make it, or name another file.")
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -143,6 +158,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     for note in saved.notes:
         print(textwrap.fill(note, 96))
     first = saved.result
+    _check_page(arguments.html, len(first.methods))
     if not arguments.again:
         _write(first, arguments, text)
         return
@@ -200,12 +216,16 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
 
 def _write(result: Result, arguments: argparse.Namespace, text: str | None = None) -> None:
     folder = Path(arguments.out)
+    if arguments.html is not None:
+        result.html(arguments.html)
     files = write(result, folder, arguments.panels, text)
     if arguments.zip:
         (folder / "citation.zip").write_bytes(cite(result, arguments.panels))
         files.append("citation.zip")
     _report(result)
     print(f"\nWritten to {arguments.out}: {', '.join(files)}")
+    if arguments.html is not None:
+        print(f"The page is {arguments.html}")
 
 
 def _report(result: Result) -> None:

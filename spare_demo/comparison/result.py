@@ -9,10 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
+from os import PathLike
+from pathlib import Path
 from typing import Annotated, Any
 
 from PIL import Image
 
+import spare_demo
 from spare_demo import measures
 from spare_demo.comparison.request import UNPRUNED, Request, RequestOptions
 from spare_demo.comparison.selections import Curve, Curves, Exploration
@@ -196,6 +200,27 @@ class Result:
     def inside(self) -> tuple[str, ...]:
         """The labels that choose inside the language model."""
         return tuple(label for label, record in self.methods.items() if record.inside)
+
+    def html(self, path: str | PathLike[str]) -> None:
+        """Write the comparison as one HTML file that opens without a server or a network.
+
+        Raises ValueError, with a sentence to show, for a result that was read from a file, without
+        two methods or not finished; OSError if the file cannot be written.
+        """
+        page = spare_demo.saved_page(self)
+        Path(path).write_text(page, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """The same page in a notebook; a sentence where there is none."""
+        try:
+            page = spare_demo.saved_page(self)
+        except ValueError as error:
+            return f"<p>{escape(str(error))}</p>"
+        # Without its origin it reaches nothing of the notebook.
+        return (
+            f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts" title="SPARE demo" '
+            'style="width: 100%; height: 860px; border: 0"></iframe>'
+        )
 
     @property
     def request(self) -> Request:

@@ -15,7 +15,11 @@ from spare_demo.ui.session import Visit
 
 
 def answers_html(
-    visit: Visit, budget: int, instead: str = "", candidates: Sequence[Candidate] = ()
+    visit: Visit,
+    budget: int,
+    instead: str = "",
+    candidates: Sequence[Candidate] = (),
+    saved: bool = False,
 ) -> str:
     """Three answers side by side.
 
@@ -25,6 +29,7 @@ def answers_html(
         instead: HTML in their place, which folds them away: of a picture that the model was not
             made for.
         candidates: the likeliest first words, drawn once an answer is there.
+        saved: for a page without a model that could answer at another budget.
     """
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
     result = visit.result
@@ -40,10 +45,14 @@ def answers_html(
     cards = "".join(_card(label, name, visit) for label, name in names.items())
     old = bool(visit.result.answers) and visit.result.budget != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.
+    other = (
+        f"The picture shows <b>{budget}</b>."
+        if saved
+        else f'<button type="button" class="answer-now">Answer at <b>{budget}</b></button>'
+    )
     stale = (
         f'<p class="note stale-note"{"" if old else " hidden"}>'
-        f"Answers are for budget {k}. "
-        f'<button type="button" class="answer-now">Answer at <b>{budget}</b></button></p>'
+        f"Answers are for budget {k}. {other}</p>"
     )
     kind = "answers stale" if old else "answers"
     answers = (

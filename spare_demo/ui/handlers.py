@@ -31,15 +31,16 @@ from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat import picture_name
 from spare_demo.ui.link_controls import controls_of_link, link_of
 from spare_demo.ui.payload import (
+    file_reply,
     leftover_reply,
     payload,
     picks_reply,
     refusal_reply,
     why_reply,
-    zip_reply,
 )
 from spare_demo.ui.per_layer import per_layer_reply
 from spare_demo.ui.permalink import MOST_CHARACTERS
+from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.session import OWN, SLOTS, Guide, Visit, methods_by_slot
 from spare_demo.ui.studies import Studies
 
@@ -135,18 +136,24 @@ class Handlers:
             **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
         }
 
-    def answers(self, visit: Visit, budget: int) -> str:
-        """The answers so far, under the question and the picture that they are of."""
+    def answers(self, visit: Visit, budget: int, saved: bool = False) -> str:
+        """The answers so far, under the question and the picture that they are of.
+
+        saved: for a page of its own, which says so at its head.
+        """
         if not self.model.has_language_model:
-            return asked_html(visit, budget, panels.no_answers_html())
-        instead = panels.unknown_picture_html(self.settings.private) if visit.unknown else ""
+            answers = panels.no_answers_html()
+            return answers if saved else asked_html(visit, budget, answers)
+        private = self.settings.private and not saved
+        instead = panels.unknown_picture_html(private) if visit.unknown else ""
         tokenizer = self.model.tokenizer
 
         def word(tokens: Sequence[int]) -> str:
             return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
 
-        answers = answers_html(visit, budget, instead, first_words(visit.result.answers, word))
-        return asked_html(visit, budget, answers)
+        candidates = first_words(visit.result.answers, word)
+        answers = answers_html(visit, budget, instead, candidates, saved)
+        return answers if saved else asked_html(visit, budget, answers)
 
     def curve(self, visit: Visit, budget: int) -> PageChanges:
         curves, methods = visit.exploration.curves, visit.result.methods
@@ -330,12 +337,21 @@ class Handlers:
         """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
-        try:
-            data = cite(visit.result_to_cite(), chosen, link)
-        except Exception as error:  # beside its button, which waits for a word
-            yield {"reply": refusal_reply(sentence(error))}
-            return
-        yield {"reply": zip_reply(data)}
+        yield _file(
+            "spare-comparison.zip",
+            "application/zip",
+            lambda: cite(visit.result_to_cite(), chosen, link),
+        )
+
+    def save_page(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
+        """The comparison as one HTML file, sent in the same way."""
+        yield _file(
+            "spare-comparison.html",
+            "text/html",
+            lambda: save_visit(
+                visit, answers=self.answers(visit, visit.result.budget, True)
+            ).encode(),
+        )
 
     def stop(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The answers so far, when the visitor presses Stop."""
@@ -375,6 +391,14 @@ class Handlers:
     def tokens(self) -> int:
         """The most visual tokens a picture can have, the slider's end."""
         return self.model.most_tokens
+
+
+def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:
+    """A file for the browser; what goes wrong is said beside its button, which waits for a word."""
+    try:
+        return {"reply": file_reply(name, media_type, make())}
+    except Exception as error:
+        return {"reply": refusal_reply(sentence(error))}
 
 
 def _key(digest: str, request: Request) -> Hashable:

@@ -289,7 +289,10 @@ def _wire(
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = with_event_data(once(studies.words))
     p.stage.words(words, p.visit, [p.reply, p.message], **asking)
-    for part, name in ((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why"), (p.cite, "cite")):
+    for part, name in (
+        *((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why")),
+        *((p.cite, "cite"), (p.cite, "save_page")),
+    ):
         handler = with_event_data(once(getattr(handlers, name)))
         getattr(part, name)(handler, p.visit, [p.reply, p.message], **asking)
     linked = p.stage.reopen(

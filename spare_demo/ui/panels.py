@@ -49,9 +49,9 @@ def message_html(sentence: str = "") -> str:
     return f'<p class="message" role="alert">{escape(sentence)}</p>' if sentence else ""
 
 
-def notes_html(visit: Visit) -> str:
-    """What a visitor should know about this comparison before reading it."""
-    notes = list(visit.exploration.notes)
+def notes_html(visit: Visit, *more: str) -> str:
+    """What a visitor should know about this comparison before reading it; more: sentences."""
+    notes = [*visit.exploration.notes, *filter(None, more)]
     stretches = visit.exploration.view.text_stretches
     if stretches > 1:
         notes.append(

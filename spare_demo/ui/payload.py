@@ -99,9 +99,10 @@ def refusal_reply(sentence: str) -> str:
     return to_json("refused", sentence=sentence, number=next(_numbers))
 
 
-def zip_reply(data: bytes) -> str:
+def file_reply(name: str, media_type: str, content: bytes) -> str:
     """A file for the browser to hand over."""
-    return to_json("zip", number=next(_numbers), data=base64.b64encode(data).decode())
+    data = base64.b64encode(content).decode()
+    return to_json("file", number=next(_numbers), name=name, type=media_type, data=data)
 
 
 def why_reply(visit: Visit, patch: int, budget: int, when: str) -> str:

@@ -79,16 +79,20 @@ class Visit:
         """How long the finished answers took the model, all together."""
         return sum(a.prefill_seconds + a.decode_seconds for a in self.result.answers.values())
 
+    def check_finished(self) -> None:
+        """Raises ValueError, with a sentence to show, while an answer is missing."""
+        if self.result.refused:
+            raise ValueError(" ".join(self.result.refused.values()))
+        if not self.result.finished:
+            raise ValueError("Not every answer is there yet. Ask, and let all of them end.")
+
     def result_to_cite(self) -> Result:
         """The result with the methods under their own names, and the own set if it was asked with.
 
         Raises ValueError, with a sentence to show, while an answer is missing.
         """
+        self.check_finished()
         result, exploration = self.result, self.exploration
-        if result.refused:
-            raise ValueError(" ".join(result.refused.values()))
-        if not result.finished:
-            raise ValueError("Not every answer is there yet. Ask, and let all of them end.")
         if self.own is not None:
             picks, answer = self.own
             exploration = exploration.with_set(OWN, picks)

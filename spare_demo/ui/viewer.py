@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ _ON_LOAD = {
     "/* 'picks' 'leftover' 'reopen' 'words' */",
     "why": "SPARE.why(element, trigger); /* 'why' */",
     "edit": "SPARE.edit(element, props, trigger); /* 'ask_own' */",
-    "cite": "SPARE.cite(element, trigger); /* 'cite' */",
+    "cite": "SPARE.cite(element, trigger); /* 'cite' 'save_page' */",
     # The hidden part through which the server answers the page's own questions.
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
@@ -44,9 +45,13 @@ def scripts(changing: bool = False) -> str:
     changing: with what a page needs on which the model can be changed.
     """
     names = (*_SCRIPTS, "models") if changing else _SCRIPTS
-    code = "\n".join((_HERE / "js" / f"{name}.js").read_text("utf-8") for name in names)
-    code = code.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(TEMPLATES)}")
-    return f"<script>\n{code}\n</script>"
+    return f"<script>\n{code(names)}\n</script>"
+
+
+def code(names: Iterable[str]) -> str:
+    """Files of `js/` one after the other, with the sentences that they write."""
+    files = "\n".join((_HERE / "js" / f"{name}.js").read_text("utf-8") for name in names)
+    return files.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(TEMPLATES)}")
 
 
 def _panel_choices() -> str:
@@ -57,6 +62,17 @@ def _panel_choices() -> str:
     )
 
 
+def markup(part: str) -> str:
+    """A part's HTML; "" for one that has none."""
+    template = _HERE / "html" / f"{part}.html"
+    html = template.read_text("utf-8") if template.exists() else ""
+    if part == "viewer":
+        html = html.replace("PANES", (_HERE / "html" / "pane.html").read_text("utf-8") * 4)
+    if part == "cite":
+        html = html.replace("PANELS", _panel_choices())
+    return html
+
+
 def script_part(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
     """A part that the page's own JavaScript fills; Gradio only hands it its value.
 
@@ -65,14 +81,8 @@ def script_part(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
         name: its id on the page.
         kind: of HTML.
     """
-    template = _HERE / "html" / f"{part}.html"
-    markup = template.read_text("utf-8") if template.exists() else ""
-    if part == "viewer":
-        markup = markup.replace("PANES", (_HERE / "html" / "pane.html").read_text("utf-8") * 4)
-    if part == "cite":
-        markup = markup.replace("PANELS", _panel_choices())
     return kind(
-        html_template=markup,
+        html_template=markup(part),
         js_on_load=_ON_LOAD[part],
         apply_default_css=False,
         elem_id=name,
@@ -101,6 +111,6 @@ def viewer(comparison: dict[str, Any]) -> gr.HTML:
     return part
 
 
-def near(markup: str) -> gr.HTML:
+def near(html: str) -> gr.HTML:
     """HTML with an event, `near`: once it is in sight, or a little below. For what is large."""
-    return gr.HTML(markup, js_on_load=_NEAR)
+    return gr.HTML(html, js_on_load=_NEAR)

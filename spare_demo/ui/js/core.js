@@ -121,6 +121,8 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-  return {on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
+  const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
+
+  return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
           expectedJaccard, save, throttle, calm};
 })();

@@ -30,13 +30,18 @@ SPARE.layers = (() => {
   const near = (key) => (key >> 8) & 15;
 
   // `inside` the language model there is nothing to ask for: no one set holds in every layer.
-  function waiting(what, {label: title, inside, lowest, layers}, k) {
+  function waiting(what, {label: title, inside, lowest, layers, sets}, k) {
     if (inside) {
       const no = `${title} has no single token set: it chooses inside the language model, layer by layer`;
       return nothing(
         layers.has(k) ? `${no}. Look at its tokens in each layer instead: Difference, A or B.`
           : k < lowest ? `${no}. A budget of ${k} is out of its reach: choose ${lowest} or more.`
-            : `${no}. They are shown once it has answered at ${k}.`);
+            : SPARE.saved ? `${no}. This page has them at a budget of ${[...layers.keys()]} only.`
+              : `${no}. They are shown once it has answered at ${k}.`);
+    }
+    if (SPARE.saved) {
+      return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
+        `This page has those at ${[...sets.keys()]} only.`);
     }
     return {...nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
       'Asking the server for them.'), asks: what};

@@ -87,6 +87,9 @@
     }
     const residual = data.residual(slot, k), shares = data.leftovers.get(`${slot} ${k}`);
     const values = residual ? residual.share(k) : shares;
+    if (!values && SPARE.saved) {
+      return nothing('This needs more than a saved page holds of so many tokens.');
+    }
     if (!values) {
       return {...nothing('This needs more than was sent for so many tokens. Asking the server.'), wants: slot};
     }

@@ -34,7 +34,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     if (!sent?.key) return;
     const data = new SPARE.Comparison(sent);
     if (sent.picture && !grounds.has(sent.key)) {
-      const photo = await createImageBitmap(new Blob([sent.picture], {type: 'image/png'}));
+      const photo = await createImageBitmap(new Blob([sent.picture]));
       const ground = new SPARE.Ground(photo, data.grid);
       grounds.set(sent.key, ground);
       setTimeout(() => ground.grey, 1000);  // before somebody looks at a map
@@ -199,7 +199,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     if (side) side.checked = true;
     SPARE.emit('layer', linked.show ?? 'difference');
     trigger('reopen', {query: linked});
-  } else {
+  } else if (!SPARE.saved) {
     setTimeout(SPARE.tour.begin, 1200);
   }
 

@@ -98,7 +98,8 @@ SPARE.why = (element, trigger) => {
     const {data, k, cursor} = state, layers = data.perLayer(slot, k);
     if (!layers) {
       return k < data.slots[slot].lowest ? `<p>A budget of ${k} is out of its reach.</p>`
-        : '<p>Known once it has answered at this budget.</p>';
+        : SPARE.saved ? '<p>Known at the budget of its answer only.</p>'
+          : '<p>Known once it has answered at this budget.</p>';
     }
     const out = layers.sets.find((set) => !set.kept[cursor]);
     if (!out) return `<p class="rank"><b>kept</b> in all ${data.depth} layers</p>`;
@@ -122,7 +123,8 @@ SPARE.why = (element, trigger) => {
     if (method.inside) {
       inside = way(slot);
     } else if (!reason) {
-      inside = '<p>Asking the server …</p>';
+      inside = SPARE.saved ? '<p>A saved page does not hold the reasons for so many tokens.</p>'
+        : '<p>Asking the server …</p>';
     } else {
       const rank = reason.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
         : `<b>rank ${reason.rank}</b> of ${data.picks(slot, k).count}`;

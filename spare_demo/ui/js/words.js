@@ -25,7 +25,7 @@ SPARE.words = (row, trigger) => {
   SPARE.on('data', draw);
 
   return {
-    show: (wanted) => { row.hidden = !wanted || (state.data && !state.data.relevance); },
+    show: (wanted) => { row.hidden = !wanted || SPARE.saved || (state.data && !state.data.relevance); },
     add(reply) {
       const values = SPARE.unpack(reply.values);
       let low = Infinity, high = -Infinity;

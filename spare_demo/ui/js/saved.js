@@ -1,0 +1,20 @@
+// A saved page: the viewer without a server. What it shows is all in the document.
+'use strict';
+(() => {
+  SPARE.saved = true;
+  const part = (name) => document.getElementById(name), nobody = () => {};
+
+  // Only a model can answer from a set made by hand.
+  document.querySelector('.layers input[value=own]').closest('label').remove();
+  SPARE.why(part('reason'), nobody);
+  SPARE.answers(part('answers'), nobody);
+  SPARE.viewer(part('stage'), {}, nobody, nobody);
+
+  const fields = document.querySelectorAll('#budget input');
+  SPARE.on('budget', (k) => {
+    for (const field of fields) if (Number(field.value) !== k) field.value = k;
+  });
+
+  const file = atob(part('comparison').textContent);
+  SPARE.show(SPARE.unbundle(Uint8Array.from(file, (letter) => letter.charCodeAt(0)).buffer));
+})();
