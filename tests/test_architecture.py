@@ -118,6 +118,18 @@ def test_every_file_stands_on_a_floor_and_imports_from_those_below(path: Path) -
     assert not level, f"{path} must not import {level}: imports point down the floors."
 
 
+def test_one_call_goes_up_by_a_public_name() -> None:
+    """The package imports a public name on first use, which `imports` does not see."""
+    calls = {
+        (path.name, node.attr)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in _HOME
+        if isinstance(node.value, ast.Name) and node.value.id == "spare_demo"
+    }
+    assert calls == {("result.py", "saved_page")}
+
+
 def test_the_house_stays_small() -> None:
     flat = [path for path in (ROOT / "spare_demo").glob("*.py")]
     rooms = {part(path) for path in SOURCES} | {"benchmarks"}

@@ -157,6 +157,48 @@ def test_the_curve_page_needs_no_network(run: Run) -> None:
     assert "SVD bound" in page
 
 
+def test_the_page_is_written_beside_the_folder(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "page.html"
+    status, _ = run("--html", str(page))
+    assert status == 0 and QUESTION in page.read_text("utf-8")
+    assert f"The page is {page}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "flags", "sentence"),
+    [
+        ("nowhere/page.html", (), "There is no folder"),
+        (".", (), "is a folder. Name a file"),
+        ("page.html", ("--methods", "spare"), "two methods side by side"),
+    ],
+)
+def test_a_page_that_cannot_be_is_refused_before_the_model_is_loaded(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    flags: tuple[str, ...],
+    sentence: str,
+) -> None:
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", None)
+    status, out = run("--html", str(tmp_path / name), *flags)
+    assert status == 1 and not out.exists()
+    assert sentence in capsys.readouterr().err
+
+
+def test_an_earlier_result_makes_a_page_only_when_asked_again(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out = run()
+    page, again = tmp_path / "page.html", tmp_path / "again"
+    argv = ["compare", "--from", str(out / "result.json"), "--out", str(again)]
+    assert main([*argv, "--html", str(page)]) == 1
+    assert "--from FILE --again" in capsys.readouterr().err and not page.exists()
+
+
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
     status, out = run(
         *("--methods", "random", "random", "--seed", "4", "--aspect", "crop"),

@@ -140,7 +140,7 @@ SPARE.why = (element, trigger) => {
         inside += '<p>Kept, so nothing of it is left over.</p>';
       }
     }
-    return `<section class="reason ${slot.toLowerCase()}"><h4>${escape(method.label)}</h4>${inside}</section>`;
+    return `<section class="reason ${slot.toLowerCase()}"><h3>${escape(method.label)}</h3>${inside}</section>`;
   }
 
   const MOST_LINES = 5;  // per method; more hide the picture

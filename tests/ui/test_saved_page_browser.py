@@ -1,0 +1,158 @@
+"""A saved page in headless Chromium, from the disk and without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spare_demo import compare
+from spare_demo.ui import examples
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def saved(served, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the app opens on, saved from Python."""
+    first = examples.load_examples(served.model.name)[0]
+    result = compare(served.model, first.path, first.question, max_new_tokens=12)
+    path = tmp_path_factory.mktemp("saved") / "page.html"
+    result.html(path)
+    return path
+
+
+@pytest.fixture
+def open_page(browser) -> Iterator[Open]:
+    """Opens a file. Of every test: nothing broke, nothing but the file was asked for."""
+    contexts, errors, requests = [], [], []
+
+    def open_file(path: Path, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | options)
+        contexts.append(context)
+        context.route(lambda url: not url.startswith("file:"), lambda route: route.abort())
+        page = context.new_page()
+        page.set_default_timeout(browsing.PATIENCE)
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda line: errors.append(line.text))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_function("SPARE.state.painted")
+        assert requests == [path.as_uri()]
+        return browsing.Visitor(page)
+
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert errors == [] and len(requests) == len(contexts)
+
+
+def test_every_patch_is_that_of_the_app(visitor, saved: Path, open_page: Open) -> None:
+    page = open_page(saved)
+    for budget in (64, 7, 200):
+        for each in (visitor, page):
+            each.page.evaluate("k => SPARE.setBudget(k)", budget)
+            each.page.wait_for_function("k => SPARE.state.k === k", arg=budget)
+        for layer in ("difference", "A", "B", "order", "relevance", "leftover"):
+            visitor.layer(layer)
+            page.layer(layer)
+            assert page.sentence() == visitor.sentence()
+            assert np.array_equal(page.picture(), visitor.picture()), (budget, layer)
+
+
+def test_the_button_saves_what_the_app_shows(
+    visitor, open_page: Open, tmp_path: Path
+) -> None:  # fmt: skip
+    with visitor.page.expect_download() as download:
+        visitor.find(".cite .page").click()
+    assert download.value.suggested_filename == "spare-comparison.html"
+    download.value.save_as(tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size < 1_000_000
+    expect(visitor.find(".cite .page")).to_have_text("Save as page")
+    page = open_page(tmp_path / "page.html")
+    assert np.array_equal(page.picture(), visitor.picture())
+    for part in (".answer-text", "h3", ".first-words .words"):
+        texts = visitor.find(f"#answers {part}").all_inner_texts()
+        assert texts and page.find(f"#answers {part}").all_inner_texts() == texts
+
+
+def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> None:
+    page = open_page(saved)
+    slider, number = page.find("#tokens"), page.find("#budget input[type=number]")
+    slider.focus()
+    page.page.keyboard.press("ArrowRight")
+    expect(number).to_have_value("65")
+    expect(page.find("#stage figcaption").first).to_contain_text("kept 65 of 576")
+    expect(page.find(".stale-note")).to_have_text(
+        "Answers are for budget 64. The picture shows 65."
+    )
+    page.find(".back").click()
+    expect(page.find(".stale-note")).to_be_hidden()
+    number.fill("100")
+    expect(slider).to_have_value("100")
+    number.fill("0")
+    expect(page.find("#budget-message")).to_contain_text("from 1 to 576")
+    number.fill("570")
+    page.find(".play").click()
+    page.page.wait_for_function("SPARE.state.k === 576")
+    number.fill("64")
+    page.point(300)
+    expect(page.find("#reason .where")).to_contain_text("index 300")
+    expect(page.find("#reason .factors")).to_have_count(2)
+    assert page.find(".layers input[value=own]").count() == 0
+    page.layer("relevance")
+    expect(page.find(".words-of")).to_be_hidden()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_on_a_saved_page(
+    saved: Path, open_page: Open, theme: str, width: int
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is missing")
+    size = {"width": width, "height": 844}
+    page = open_page(saved, viewport=size, color_scheme=theme, reduced_motion="reduce")
+    page.page.evaluate(files(axe.__name__).joinpath("axe.min.js").read_text())
+    page.point(100)
+    expect(page.find("#reason .factors")).to_have_count(2)
+    page.find("#budget input[type=number]").fill("100")  # the answers are of another budget
+    expect(page.find(".stale-note")).to_be_visible()
+    for layer in ("difference", "order", "relevance", "all"):
+        page.layer(layer)
+        violations = page.page.evaluate("axe.run(document)")["violations"]
+        assert [(rule["id"], rule["nodes"][0]["html"]) for rule in violations] == []
+        assert page.wide() == (width, width)
+
+
+def test_a_method_that_is_not_nested_says_what_the_page_has(
+    served, open_page: Open, tmp_path: Path
+) -> None:
+    first = examples.load_examples(served.model.name)[0]
+    names = ("uniform", "fastv")
+    result = compare(served.model, first.path, first.question, names, 300, max_new_tokens=3)
+    result.html(tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    assert "A Uniform grid kept" in page.sentence() and "In layer" in page.sentence()
+    page.page.evaluate("SPARE.setBudget(301)")
+    for layer, words in (("A", "This page has those at 300 only."), ("B", "of 300 only.")):
+        page.layer(layer)
+        assert page.sentence().endswith(words)
+
+
+def test_a_notebook_frame_shows_it(saved: Path, served, browser) -> None:
+    first = examples.load_examples(served.model.name)[0]
+    result = compare(served.model, first.path, first.question, max_new_tokens=3)
+    page = browser.new_page()
+    page.set_content(f"<main>{result._repr_html_()}</main>")
+    frame = page.frame_locator("iframe")
+    expect(frame.locator("#stage figcaption").first).to_contain_text("kept 64 of 576 tokens")
+    page.close()
