@@ -24,11 +24,11 @@ from spare_demo.cli.options import (
     print_table,
     question_options,
 )
-from spare_demo.comparison.pipeline import finish
-from spare_demo.comparison.request import UNPRUNED, Request, choose
+from spare_demo.comparison.pipeline import encode, finish
+from spare_demo.comparison.request import UNPRUNED, Request, able_methods, choose
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import open_picture
-from spare_demo.models import Answer, Model, bits_of, load_model
+from spare_demo.models import Answer, Model, View, bits_of, load_model
 from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
@@ -82,7 +82,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         nargs="*",
         default=list(settings.methods),
         metavar="METHOD",
-        help=f"see the command methods (default: {' '.join(settings.methods)})",
+        help="see the command methods; all: every one that this model can run at the budget "
+        f"(default: {' '.join(settings.methods)})",
     )
     add(
         "--set",
@@ -110,8 +111,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     question = settings.check_question(arguments.question)
     changes = read_options(arguments.options, PRUNERS)
     methods: dict[str, Method | Selection | LayerPlan] = {}
+    every = arguments.methods == ["all"]
     if arguments.methods:
-        methods |= choose(arguments.methods, arguments.seed, changes)
+        names = list(PRUNERS) if every else arguments.methods
+        methods |= choose(names, arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
         for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
@@ -131,7 +134,21 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
 
     bits = settings.bits if arguments.bits is None else arguments.bits
     model = _load(arguments.model or settings.model, bits, arguments)
-    _write(finish(model, dataclasses.replace(request, image=photo)), arguments)
+    request = dataclasses.replace(request, image=photo)
+    view = encode(model, request)
+    if every:
+        request = _leave_out(request, model, view)
+    _write(finish(model, request, view), arguments)
+
+
+def _leave_out(request: Request, model: Model, view: View) -> Request:
+    """The request without the methods that cannot run here; prints a line for each."""
+    n = view.tokens.n
+    _, reasons = able_methods(model, n, request.budget_of(n), view.tokens.has_text)
+    for name, reason in reasons.items():
+        print(textwrap.fill(f"{PRUNERS[name].title} is left out: {reason}.", 96))
+    methods = {label: method for label, method in request.labelled.items() if label not in reasons}
+    return dataclasses.replace(request, methods=methods)
 
 
 def _check_page(name: str | None, methods: int) -> None:

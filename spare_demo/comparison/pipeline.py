@@ -11,14 +11,27 @@ from spare_demo.comparison.result import Result, add_measures, start_result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
-from spare_demo.models import Answer, Model
+from spare_demo.models import Answer, Model, View
 from spare_demo.pruners import LayerPlan
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 
-def run(model: Model, request: Request) -> Iterator[Result]:
+def encode(model: Model, request: Request) -> View:
+    """A request's picture and question as the model gets them.
+
+    Raises PictureError where the picture cannot be used.
+    """
+    aspect = model.aspect(request.aspect)
+    return model.encode(
+        request.image, request.question, aspect, request.relevance, request.together
+    )
+
+
+def run(model: Model, request: Request, view: View | None = None) -> Iterator[Result]:
     """Answer a request with all visual tokens, and with what each method keeps.
+
+    view: what `encode` gives, where that was asked before.
 
     Yields:
         the result so far: first what each method keeps, then after every word and every answer.
@@ -28,10 +41,8 @@ def run(model: Model, request: Request) -> Iterator[Result]:
         ValueError: a budget that the picture or a schedule cannot meet; the message may be shown.
         PictureError: the picture cannot be used.
     """
+    view = view or encode(model, request)
     aspect = model.aspect(request.aspect)
-    view = model.encode(
-        request.image, request.question, aspect, request.relevance, request.together
-    )
     settings = request.options(budget=request.budget_of(view.tokens.n), aspect=aspect)
     exploration = explore(view, request.labelled, settings.budget_of(view.tokens.n))
     start = start_result(exploration, settings, model.name, model.revision)
@@ -76,9 +87,9 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
         yield dataclasses.replace(result, answers=in_order, partial_text=dict(partial_text))
 
 
-def finish(model: Model, request: Request) -> Result:
-    """The finished result of a request; raises as `run`."""
-    (result,) = deque(run(model, request), maxlen=1)
+def finish(model: Model, request: Request, view: View | None = None) -> Result:
+    """The finished result of a request; arguments and what it raises as of `run`."""
+    (result,) = deque(run(model, request, view), maxlen=1)
     return result
 
 

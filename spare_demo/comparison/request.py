@@ -10,6 +10,7 @@ from typing import Any
 
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
+from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
@@ -137,6 +138,31 @@ def choose(
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1
         chosen[name if turn == 1 else f"{name} ({turn})"] = method
     return chosen
+
+
+def able_methods(
+    model: Model, n: int, budget: int, with_text: bool
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """All methods of the table that a model can run at a budget, and why it cannot run the others.
+
+    Without a question a method that needs one would run as another of the table, so it is left out.
+
+    n: visual tokens of the picture. budget: from 1 to n. with_text: whether there is a question.
+
+    Returns the names in the table's order, and a reason in words that follow "…: " by name.
+    """
+    names, reasons = [], {}
+    for name, method in PRUNERS.items():
+        reason = model.reason_against(method)
+        if reason is None and method.needs_text and not with_text:
+            reason = "it needs a question"
+        if reason is None and budget < (least := method.lowest(n, model.layers)):
+            reason = f"its schedule needs a budget of at least {least} of {n} tokens"
+        if reason is None:
+            names.append(name)
+        else:
+            reasons[name] = reason
+    return tuple(names), reasons
 
 
 def _method_of(label: str, entry: object) -> Method:

@@ -533,3 +533,17 @@ def test_a_setting_of_the_page_out_of_range_is_wrong_use(
     with pytest.raises(SystemExit) as stopped:
         main(["serve", "--budget", "0"])
     assert stopped.value.code == 2 and "budget" in capsys.readouterr().err
+
+
+def test_all_methods_are_those_that_can_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out = run("--methods", "all")
+    assert status == 0
+    methods = json.loads((out / "result.json").read_text())["methods"]
+    assert {"spare", "spare-reconstruction", "cdpruner", "visionzip"} <= set(methods)
+    assert "fastv" not in methods  # of 3 layers the first ones get all 16 tokens
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "FastV is left out: its schedule needs a budget of at least 6 of 16 tokens." in printed
+    status, out = run("--methods", "all", question="")
+    methods = json.loads((out / "result.json").read_text())["methods"]
+    assert status == 0 and "spare" not in methods and "spare-reconstruction" in methods
+    assert "SPARE is left out: it needs a question." in capsys.readouterr().out

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from spare_demo.comparison.request import Request, choose, read_budget
+from spare_demo.comparison.request import Request, able_methods, choose, read_budget
+from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.random import Random
@@ -101,3 +102,25 @@ def test_a_request_is_checked_once_and_knows_its_methods_by_label() -> None:
 def test_a_request_that_cannot_be_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Request("photo.png", "What?", **fields)
+
+
+def test_able_methods_say_why_the_others_are_left_out(tiny_model: LlavaModel) -> None:
+    names, reasons = able_methods(tiny_model, N, N, with_text=True)
+    assert set(names) | set(reasons) == set(PRUNERS) and not set(names) & set(reasons)
+    assert list(names) == [name for name in PRUNERS if name in names]
+    assert {"spare", "cdpruner", "trim", "fastv"} <= set(names)
+    assert all(tiny_model.reason_against(PRUNERS[name]) is None for name in names)
+
+
+def test_without_a_question_no_method_runs_twice(tiny_model: LlavaModel) -> None:
+    names, reasons = able_methods(tiny_model, N, N, with_text=False)
+    assert reasons["spare"] == reasons["cdpruner"] == "it needs a question"
+    assert {"spare-reconstruction", "cdpruner-diversity"} <= set(names)
+    assert not any(PRUNERS[name].needs_text for name in names)
+
+
+def test_a_schedule_that_cannot_meet_the_budget_is_left_out(tiny_model: LlavaModel) -> None:
+    least = PRUNERS["fastv"].lowest(N, tiny_model.layers)
+    assert "fastv" in able_methods(tiny_model, N, least, with_text=True)[0]
+    _, reasons = able_methods(tiny_model, N, least - 1, with_text=True)
+    assert reasons["fastv"] == f"its schedule needs a budget of at least {least} of 16 tokens"
