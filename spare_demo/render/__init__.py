@@ -2,9 +2,11 @@
 
 from spare_demo.render.base import BLUE, VERMILION, Rendered
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.consensus import consensus_map
 from spare_demo.render.curves import kl_figure, reconstruction_figure
 from spare_demo.render.difference import difference
 from spare_demo.render.display import Display
+from spare_demo.render.grid import methods_grid
 from spare_demo.render.heatmap import heatmap
 from spare_demo.render.layers import layer_overlay
 from spare_demo.render.maps import (
@@ -24,6 +26,7 @@ __all__ = [
     "Canvas",
     "Display",
     "Rendered",
+    "consensus_map",
     "difference",
     "heatmap",
     "kept_overlay",
@@ -31,6 +34,7 @@ __all__ = [
     "layer_overlay",
     "leftover_map",
     "merged_overlay",
+    "methods_grid",
     "pick_order",
     "question_difference",
     "reconstruction_figure",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ def heatmap(
     label: str,
     meaning: str,
     value_range: tuple[float, float] | None = None,
+    whole: bool = False,
 ) -> Display:
     """Raw values per token, never smoothed or rescaled, with a bar that says what they are.
 
@@ -38,6 +40,7 @@ def heatmap(
         meaning: a sentence that says what high means ("High means similar.").
         value_range: lowest and highest value of the bar; pass one range to all maps that are
             compared. None: this map's own.
+        whole: whether the values are counts, whose ends are written without decimals.
 
     Raises:
         ValueError: another number of values, a value that is not finite, or one off the range.
@@ -59,13 +62,13 @@ def heatmap(
     ]
 
     signed, scale = low < 0, max(abs(low), abs(high))
-    texts = [number(value, signed, scale) for value in (least, most, mean)]
+    end = _count if whole else partial(number, signed=signed, scale=scale)
+    texts = [end(least), end(most), number(mean, signed, scale)]
     ends = {"least": texts[0], "most": texts[1], "mean": texts[2]}
     sentence = say("map", label=label, meaning=meaning, **ends)
     if value_range is not None:
-        low_text, high_text = number(low, signed, scale), number(high, signed, scale)
-        sentence += say("range", low=low_text, high=high_text)
-    strip = _strip(canvas, low, high, mean, f"{label}. {meaning}")
+        sentence += say("range", low=end(low), high=end(high))
+    strip = _strip(canvas, low, high, mean, f"{label}. {meaning}", end)
     return on_canvas(canvas, items, strip, sentence)
 
 
@@ -75,10 +78,22 @@ def as_numbers(values: Values) -> NDArray[np.float64]:
     return np.asarray(plain, np.float64)
 
 
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
 def _strip(
-    canvas: Canvas, low: float, high: float, mean: float, title: str
+    canvas: Canvas,
+    low: float,
+    high: float,
+    mean: float,
+    title: str,
+    end: Callable[[float], str],
 ) -> tuple[list[Item], int]:
-    """Title, colours, and the values of their ends, of zero and of the mean."""
+    """Title, colours, and the values of their ends, of zero and of the mean.
+
+    end: writes the value of an end.
+    """
     width, size, y = strip_width(canvas), text_size(canvas), canvas.size[1]
     pad = round(size * 0.6)
     lines = wrap(title, width - 2 * pad, size)
@@ -93,9 +108,9 @@ def _strip(
     items.append(ColourBar(left, top, right, bottom, cividis))
 
     signed, scale = low < 0, max(abs(low), abs(high))
-    ticks = [(low, number(low, signed, scale)), (mean, f"mean {number(mean, signed, scale)}")]
+    ticks = [(low, end(low)), (mean, f"mean {number(mean, signed, scale)}")]
     if high > low:
-        ticks.append((high, number(high, signed, scale)))
+        ticks.append((high, end(high)))
     if low < 0 < high:
         ticks.append((0.0, "0"))
     ticks.sort(key=lambda tick: tick[0])
@@ -108,8 +123,8 @@ def _strip(
         if value in (0.0, mean):  # a mark across the colours that shows on dark and light
             across = ((point, top), (point, bottom))
             items += [Line(across, (0, 0, 0), line + 4), Line(across, (255, 255, 255), line)]
-        end = point if abs(point - centre) < wide / 2 else centre
-        items.append(Line(((point, bottom), (end, bottom + drop)), FAINT, line))
+        foot = point if abs(point - centre) < wide / 2 else centre
+        items.append(Line(((point, bottom), (foot, bottom + drop)), FAINT, line))
         items.append(Text(centre, bottom + drop + size * 0.65, words, size, INK, "mm"))
     return items, strip_height(canvas) + extra
 
