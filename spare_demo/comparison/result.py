@@ -145,6 +145,8 @@ class Result:
         leftover: (n,) share of each patch that the kept ones cannot reconstruct; None for merged
             rows. Made with the last answer, as is `reconstruction`.
         kl: how far the first word moved at every budget, where that was measured.
+        errors: relative reconstruction error of each of `selections`. Made with the last answer.
+        first_kl: KL of the first token to the unpruned model, in nats, of each answer. Likewise.
         partial_text: the text so far of each answer that is under way.
         language_model: whether the model had one; without it there are no answers.
         system: the system sentence of the prompt, by name.
@@ -173,6 +175,8 @@ class Result:
     leftover: dict[str, FloatArray | None] = field(default_factory=dict)
     reconstruction: Curves | None = None
     kl: KlCurves | None = None
+    errors: dict[str, float] = field(default_factory=dict)
+    first_kl: dict[str, float] = field(default_factory=dict)
     partial_text: dict[str, str] = field(default_factory=dict)
     language_model: bool = True
     system: str = "none"
@@ -244,7 +248,8 @@ class Result:
         if kl is not None:
             kl = dataclasses.replace(kl, series=rename(kl.series), points=rename(kl.points))
         names = (
-            "methods selections weights select_seconds plans refused answers leftover partial_text"
+            "methods selections weights select_seconds plans refused answers leftover errors "
+            "first_kl partial_text"
         )
         by_label: dict[str, Any] = {name: rename(getattr(self, name)) for name in names.split()}
         return dataclasses.replace(self, reconstruction=curves, kl=kl, **by_label)
@@ -287,13 +292,30 @@ def start_result(
 
 
 def add_measures(result: Result, exploration: Exploration) -> Result:
-    """The result with the reconstruction errors and the leftover shares of what was kept."""
+    """The result with its reconstruction errors, leftover shares and KL."""
     x = exploration.view.picture.compact_features
     leftover = {
         label: None if kept.merged else measures.leftover_share(x, kept.order).cpu()
         for label, kept in result.selections.items()
     }
-    return dataclasses.replace(result, leftover=leftover, reconstruction=exploration.curves)
+    errors = exploration.errors(result.budget)
+    result = dataclasses.replace(
+        result, leftover=leftover, reconstruction=exploration.curves, errors=errors
+    )
+    return add_first_kl(result)
+
+
+def add_first_kl(result: Result) -> Result:
+    """The result with the KL of the answers that are there, once the unpruned one is."""
+    whole = result.answers.get(UNPRUNED)
+    if whole is None:
+        return result
+    kl = {
+        label: float(measures.kl_divergence(whole.first_logits, answer.first_logits))
+        for label, answer in result.answers.items()
+        if label != UNPRUNED
+    }
+    return dataclasses.replace(result, first_kl=kl)
 
 
 def add_gaps(

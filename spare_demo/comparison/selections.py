@@ -132,6 +132,11 @@ class Exploration:
         weights = {label: m.weight(self.view.tokens) for label, m in self.methods.items()}
         return {label: None if w is None else w.cpu() for label, w in weights.items()}
 
+    def errors(self, budget: int) -> dict[str, float]:
+        """Relative reconstruction error of what each label keeps at a budget; see `selections`."""
+        x = self.view.picture.compact_features
+        return {label: self._error(x, kept) for label, kept in self.selections(budget).items()}
+
     @cached_property
     def curves(self) -> Curves:
         """Reconstruction error of every label, of chance and of the best subspace; made once."""

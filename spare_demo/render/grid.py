@@ -37,7 +37,6 @@ class Cell(NamedTuple):
         kl: of the first token to the unpruned model in nats, None while it is not known.
         answer: its words, None while there are none.
         same: whether they are those of the unpruned model.
-        inside: whether it chooses inside the language model.
     """
 
     title: str
@@ -46,7 +45,6 @@ class Cell(NamedTuple):
     kl: float | None = None
     answer: str | None = None
     same: bool = False
-    inside: bool = False
 
     @property
     def figures(self) -> str:

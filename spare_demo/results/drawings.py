@@ -29,11 +29,14 @@ from spare_demo.render import (
 from spare_demo.render.base import PALETTE, Colour
 from spare_demo.render.card import Panel, card
 from spare_demo.render.curve_files import curves_display
+from spare_demo.results import many
 
 PANELS = {
     "comparison": "all answers side by side",
     "kept": "what each method kept",
     "difference": "what the first two kept together and apart",
+    "grid": "what each of many methods kept, side by side",
+    "consensus": "how many methods keep each patch",
     "order": "in which order each picked",
     "relevance": "raw cosine with the question",
     "weight": "text weight as each method used it",
@@ -43,7 +46,10 @@ PANELS = {
 }
 """What can be exported, by name, in words."""
 
-USUAL = ("kept", "relevance", "difference", "comparison", "reconstruction")
+OF_MANY = ("grid", "consensus")
+"""Those that only a comparison of many methods has."""
+
+USUAL = ("kept", *OF_MANY, "relevance", "difference", "comparison", "reconstruction")
 
 
 class Drawing(NamedTuple):
@@ -85,6 +91,11 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
         for layer_set in comparison.answers[label].layer_sets[1:]:
             name = f"kept-{slugs[label]}-from-layer-{layer_set.layer + 1}"
             yield Drawing(name, _layer_picture(comparison, canvas, label, layer_set))
+    if many.is_of_many(comparison):
+        if "grid" in panels:
+            yield Drawing("grid", many.grid(comparison, canvas))
+        if "consensus" in panels and (agreement := many.consensus(comparison, canvas)):
+            yield Drawing("consensus", agreement)
     if "relevance" in panels and comparison.relevance is not None:
         yield Drawing("relevance", relevance_map(canvas, comparison.relevance))
     if "difference" in panels and len(comparison.selections) >= 2:

@@ -16,7 +16,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.render.sentences import TEMPLATES
-from spare_demo.results.drawings import PANELS, USUAL
+from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
 from spare_demo.ui.gradio_compat import keep_in_cache, kind_of, write_to_cache
 from spare_demo.ui.wire import to_bytes
 
@@ -59,6 +59,7 @@ def _panel_choices() -> str:
         f'<label><input type="checkbox" value="{name}"{" checked" if name in USUAL else ""}>'
         f"<span>{escape(words)}</span></label>\n"
         for name, words in PANELS.items()
+        if name not in OF_MANY  # the page compares two
     )
 
 

@@ -536,14 +536,18 @@ def test_a_setting_of_the_page_out_of_range_is_wrong_use(
 
 
 def test_all_methods_are_those_that_can_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out = run("--methods", "all")
+    status, out = run("--methods", "all", "--panels", "grid", "consensus", "--zip")
     assert status == 0
+    written = {path.name for path in out.iterdir()}
+    assert written == {"grid.png", "consensus.png", "result.json", "citation.zip"}
+    with zipfile.ZipFile(out / "citation.zip") as archive:
+        assert {"grid.svg", "consensus.svg"} <= set(archive.namelist())
     methods = json.loads((out / "result.json").read_text())["methods"]
     assert {"spare", "spare-reconstruction", "cdpruner", "visionzip"} <= set(methods)
     assert "fastv" not in methods  # of 3 layers the first ones get all 16 tokens
     printed = " ".join(capsys.readouterr().out.split())
     assert "FastV is left out: its schedule needs a budget of at least 6 of 16 tokens." in printed
-    status, out = run("--methods", "all", question="")
+    status, out = run("--methods", "all", "--panels", "grid", question="")
     methods = json.loads((out / "result.json").read_text())["methods"]
     assert status == 0 and "spare" not in methods and "spare-reconstruction" in methods
     assert "SPARE is left out: it needs a question." in capsys.readouterr().out

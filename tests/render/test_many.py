@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 CELLS = [
     Cell("Unknown", [0], error=0.1),
     Cell("Worst", [1, 2], error=0.5, kl=2.5, answer="3"),
-    Cell("Inside", None, kl=0.25, answer="seven", same=True, inside=True),
+    Cell("Inside", None, kl=0.25, answer="seven", same=True),
     Cell("Best", [3, 4], error=0.31, kl=0.0214, answer="seven", same=True),
     Cell("Less known", [0, 5]),
 ]

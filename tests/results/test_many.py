@@ -1,0 +1,67 @@
+"""The grid and the consensus of a comparison, from its own answers and sets."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo import measures
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import Result
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.render.consensus import consensus_sentence
+from spare_demo.results.drawings import OF_MANY, drawings
+from spare_demo.results.many import cells
+from spare_demo.tokens import Selection
+
+
+@pytest.fixture(scope="module")
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
+    names = ("spare", "cdpruner", "visionzip", "fastv")
+    methods = {name: PRUNERS[name] for name in names} | {"by hand": Selection(order=[7, 2, 11])}
+    return compare(tiny_model, photo, "Which number?", methods, budget=8, max_new_tokens=3)
+
+
+def test_cells_carry_the_figures_of_the_budget(result: Result) -> None:
+    by_title = {cell.title: cell for cell in cells(result)}
+    assert list(by_title) == ["SPARE", "CDPruner", "VisionZip", "FastV", "by hand"]
+    assert result.view is not None
+    order = result.selections["spare"].order
+    x = result.view.tokens.features
+    error = measures.reconstruction_error(x, order, relative=True)
+    assert by_title["SPARE"].error == pytest.approx(error)
+    whole, pruned = (result.answers[label] for label in (UNPRUNED, "spare"))
+    kl = float(measures.kl_divergence(whole.first_logits, pruned.first_logits))
+    assert by_title["SPARE"].kl == kl
+    assert by_title["SPARE"].answer == pruned.text
+    assert by_title["SPARE"].same == (pruned.text == whole.text)
+
+
+def test_a_method_inside_shows_what_its_last_layer_got(result: Result) -> None:
+    (cell,) = (cell for cell in cells(result) if cell.title == "FastV")
+    last = result.answers["fastv"].layer_sets[-1].kept
+    assert torch.equal(torch.as_tensor(cell.kept), last) and cell.error is None
+    asked = dataclasses.replace(result, answers={}, first_kl={})
+    (cell,) = (cell for cell in cells(asked) if cell.title == "FastV")
+    assert cell.kept is None and cell.kl is None and cell.answer is None
+
+
+def test_only_many_methods_have_them_and_sets_by_hand_do_not_vote(
+    result: Result, tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    grid, consensus = drawings(result, OF_MANY)
+    assert (grid.name, consensus.name) == OF_MANY
+    counts = sum(
+        torch.bincount(result.selections[name].kept, minlength=16)
+        for name in ("spare", "cdpruner", "visionzip")
+    )
+    assert isinstance(counts, torch.Tensor)
+    assert consensus.display.sentence == consensus_sentence(counts.numpy(), 3)
+    methods = {"spare": PRUNERS["spare"], "uniform": PRUNERS["uniform"], "mine": Selection([1])}
+    two = compare(tiny_model, photo, "", methods, budget=4, max_new_tokens=1)
+    assert not [*drawings(two, OF_MANY)]
