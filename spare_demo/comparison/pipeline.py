@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 
 from spare_demo.comparison.request import UNPRUNED, MethodsArgument, Request
 from spare_demo.comparison.result import Result, add_measures, start_result
@@ -15,6 +16,9 @@ from spare_demo.models import Answer, Model, View
 from spare_demo.pruners import LayerPlan
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
+
+_TOGETHER = 8
+"""The most answers that are made together: the caches of all methods at once may be too large."""
 
 
 def encode(model: Model, request: Request) -> View:
@@ -70,13 +74,15 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
     labels = [label for label in (UNPRUNED, *result.methods) if label in kept]
     answers = dict(result.answers)
     partial_text = {label: "" for label in labels if label not in answers}
-    steps = model.stream_together(
-        exploration.view,
-        {label: kept[label] for label in partial_text},
-        result.settings.max_new_tokens,
-    )
+    missing, longest = list(partial_text), result.settings.max_new_tokens
+    groups = [missing[i : i + _TOGETHER] for i in range(0, len(missing), _TOGETHER)]
+    # Its arguments are checked before the first step.
+    steps = [
+        model.stream_together(exploration.view, {label: kept[label] for label in group}, longest)
+        for group in groups
+    ]
     yield dataclasses.replace(result, partial_text=dict(partial_text))
-    for step in steps:
+    for step in chain.from_iterable(steps):
         for label, piece in step.items():
             if isinstance(piece, Answer):
                 answers[label] = piece

@@ -42,5 +42,5 @@ def consensus_map(canvas: Canvas, kept: Sequence[Tokens]) -> Display:
 def consensus_sentence(counts: NDArray[np.int64], methods: int) -> str:
     """How many patches all methods keep, and how many none."""
     everyone, nobody = int((counts == methods).sum()), int((counts == 0).sum())
-    patches = "1 patch is" if everyone == 1 else f"{everyone} patches are"
+    patches = {0: "No patch is", 1: "1 patch is"}.get(everyone, f"{everyone} patches are")
     return f"{patches} kept by all {methods} methods; {nobody} by none."

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import BLUE, Colour, Tokens, number, token_flags
+from spare_demo.render.base import BLUE, Colour, Tokens, token_flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.display import Box, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK
@@ -50,8 +50,13 @@ class Cell(NamedTuple):
     def figures(self) -> str:
         """Error and KL in words, as far as they are known."""
         error = [] if self.error is None else [f"error {self.error:.2f}"]
-        kl = [] if self.kl is None else [f"KL {number(self.kl)}"]
+        kl = [] if self.kl is None else [f"KL {kl_text(self.kl)}"]
         return " · ".join(error + kl)
+
+
+def kl_text(kl: float) -> str:
+    """A KL in nats with as many decimals as any other, so that a column of them can be read."""
+    return "0" if kl == 0 else "<0.001" if kl < 0.0005 else f"{kl:.3f}"
 
 
 def by_kl(cells: Sequence[Cell]) -> list[Cell]:
@@ -106,8 +111,8 @@ def grid_sentence(cells: Sequence[Cell]) -> str:
     measured = [cell for cell in in_order if cell.kl is not None]
     if measured:
         best, worst = measured[0], measured[-1]
-        sentence += f" The least KL is {number(best.kl or 0.0)} ({best.title})"
-        sentence += f", the largest {number(worst.kl or 0.0)} ({worst.title})."
+        sentence += f" The least KL is {kl_text(best.kl or 0.0)} ({best.title})"
+        sentence += f", the largest {kl_text(worst.kl or 0.0)} ({worst.title})."
     answered = [cell for cell in cells if cell.answer is not None]
     if answered:
         same = sum(cell.same for cell in answered)

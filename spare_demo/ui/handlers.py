@@ -126,6 +126,7 @@ class Handlers:
             "kl_words": panels.KL_WORDS,
             "second": "",
             "rank": "",
+            "many": "",
         }
 
     def finished(self, visit: Visit, budget: int) -> PageChanges:

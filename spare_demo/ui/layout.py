@@ -71,6 +71,8 @@ class Components:
     other: gr.Textbox
     compare_questions: gr.Button
     second: gr.HTML
+    compare_all: gr.Button
+    many: gr.HTML
 
 
 def lay_out(
@@ -129,6 +131,9 @@ def lay_out(
                 "Compare", scale=1, min_width=100, elem_id="compare-questions"
             )
         parts["second"] = gr.HTML(elem_id="second")
+    with gr.Accordion("All methods at this budget", open=False, elem_id="all-methods"):
+        parts["compare_all"] = gr.Button("Compare all methods", size="sm", elem_id="compare-all")
+        parts["many"] = gr.HTML(elem_id="many")
     with gr.Row(elem_id="price"):
         with gr.Column(scale=3, min_width=320):
             gr.HTML("<h2>What it costs: measured in this run</h2>")

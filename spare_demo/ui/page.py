@@ -179,7 +179,7 @@ def _wire(
     changed = (
         *("visit", "message", "notes", "truth", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
-        *("enough", "kl", "kl_words", "second", "rank"),
+        *("enough", "kl", "kl_words", "second", "rank", "many"),
     )
     outputs = [getattr(parts, name) for name in changed]
 
@@ -282,6 +282,7 @@ def _wire(
     studies = handlers.studies
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
+    answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
     for event in (p.compare_questions.click, p.other.submit):
         inputs = ["other", "budget", "visit"]
         answering(event, studies.second, inputs, place="second", curve=False)

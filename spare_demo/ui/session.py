@@ -155,6 +155,18 @@ def methods_by_slot(method_a: str, method_b: str, seed: int) -> LabelledMethods:
     return dict(zip(SLOTS, choose((method_a, method_b), seed).values(), strict=True))
 
 
+def explore_on(
+    model: Model, view: View, methods: LabelledMethods, budget: int | None = None
+) -> Exploration:
+    """What the methods keep, chosen on the model's GPU; what stays open lies on the CPU.
+
+    budget: the largest that will be asked for; None for all tokens.
+    """
+    device = model.device
+    exploration = explore(view.to(device) if device.type == "cuda" else view, methods, budget)
+    return dataclasses.replace(exploration, view=view.to(_CPU))
+
+
 class Guide:
     """Leads a visitor through the steps, with the model and the limits of this server."""
 
@@ -198,15 +210,9 @@ class Guide:
         request = dataclasses.replace(
             request, image=view.photo, question=question, aspect=key[1], budget=budget
         )
-        exploration = self._explore(view, request.labelled)
+        exploration = explore_on(self.model, view, request.labelled)
         result = start_result(exploration, request.options(), model.name, model.revision)
         return Visit(key, canvas, exploration, request, result)
-
-    def _explore(self, view: View, methods: LabelledMethods) -> Exploration:
-        """What the methods keep, chosen on the model's GPU; what stays open lies on the CPU."""
-        device = self.model.device
-        exploration = explore(view.to(device) if device.type == "cuda" else view, methods)
-        return dataclasses.replace(exploration, view=view.to(_CPU))
 
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""
@@ -221,7 +227,7 @@ class Guide:
     def change_methods(self, visit: Visit, methods: LabelledMethods, seed: int) -> Visit:
         """The same picture and question with other methods; answers of what stays are kept."""
         request = dataclasses.replace(visit.request, methods=methods, seed=seed)
-        before, exploration = visit.result, self._explore(visit.exploration.view, methods)
+        before, exploration = visit.result, explore_on(self.model, visit.exploration.view, methods)
         settings = request.options(budget=before.budget)
         answers = {
             label: answer

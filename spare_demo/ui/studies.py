@@ -6,6 +6,7 @@ Generators of what changes on the page, by the name of the part, as the handlers
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,19 +14,25 @@ import gradio as gr
 
 from spare_demo.analysis.answer_shift import compare_questions, kl_curves, word_maps
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
-from spare_demo.comparison.request import UNPRUNED, read_budget
-from spare_demo.comparison.result import KlCurves, inside_note
+from spare_demo.comparison.pipeline import answer_steps
+from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_budget
+from spare_demo.comparison.result import KlCurves, add_first_kl, inside_note, start_result
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.pruners import Method
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.many import ManyHtml
+from spare_demo.ui.session import SLOTS, Visit, explore_on
 from spare_demo.ui.wire import array, to_json
 
 PageChanges = dict[str, Any]
+
+_REDRAW_SECONDS = 1.0
+"""Least time between two drawings of all methods: each sends all of its pictures."""
 
 
 class Studies:
@@ -112,6 +119,46 @@ class Studies:
         correlation = shift.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
         yield {"second": panels.figures_html(figures, words)}
+
+    def all_methods(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
+        """Every method that can run at the budget: first what it keeps, then its answer."""
+        view, model = visit.exploration.view, self.model
+        k = read_budget(budget, view.tokens.n)
+        names, reasons = able_methods(model, view.tokens.n, k, view.tokens.has_text)
+        exploration = explore_on(model, view, choose(names, visit.request.seed), k)
+        settings = visit.request.options(budget=k)
+        result = start_result(exploration, settings, model.name, model.revision)
+        answers = _answers(visit, exploration.methods, k)
+        result = dataclasses.replace(result, answers=answers, errors=exploration.errors(k))
+        html = ManyHtml(visit.canvas, reasons)
+        total, drawn = len(names) + 1, time.monotonic()
+        yield {"many": html(result, "The answers follow." if _answers_here(visit) else "")}
+        if not _answers_here(visit):
+            return
+        for now in answer_steps(model, exploration, result):
+            count = len(now.answers)
+            waited = time.monotonic() - drawn > _REDRAW_SECONDS
+            if count > len(result.answers) and count < total and waited:
+                drawn = time.monotonic()
+                result = add_first_kl(now)
+                yield {"many": html(result, f"{count - 1} of {total - 1} answers are there.")}
+        yield {"many": html(add_first_kl(now))}
+
+
+def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[str, Answer]:
+    """The answers of a visit that need not be asked for again, by the labels of `methods`."""
+    result = visit.result
+    answers = {UNPRUNED: result.answers[UNPRUNED]} if UNPRUNED in result.answers else {}
+    for slot in SLOTS:
+        if slot in result.answers and result.budget == budget:
+            same = (x for x, method in methods.items() if method == visit.exploration.methods[slot])
+            answers |= {label: result.answers[slot] for label in same}
+    return answers
+
+
+def _answers_here(visit: Visit) -> bool:
+    """Whether the model can say anything about the picture."""
+    return visit.result.language_model and not visit.unknown
 
 
 def _is_nested(visit: Visit, slot: str) -> bool:

@@ -11,8 +11,8 @@ from PIL import Image
 from spare_demo.images.preprocess import fit
 from spare_demo.render import Canvas, consensus_map, methods_grid
 from spare_demo.render.colours import cividis
-from spare_demo.render.consensus import consensus_counts
-from spare_demo.render.grid import INSIDE, Cell, by_kl
+from spare_demo.render.consensus import consensus_counts, consensus_sentence
+from spare_demo.render.grid import INSIDE, Cell, by_kl, kl_text
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,18 +40,22 @@ def test_cells_are_in_the_order_of_kl_and_those_without_one_last() -> None:
     assert titles == ["Best", "Inside", "Worst", "Unknown", "Less known"]
 
 
+def test_a_small_kl_is_no_zero() -> None:
+    assert [kl_text(value) for value in (0.0, 7e-5, 0.0214)] == ["0", "<0.001", "0.021"]
+
+
 def test_the_grid_writes_what_it_knows_under_each_picture(canvas: Canvas) -> None:
     drawn = methods_grid(canvas, CELLS)
     assert words(drawn.svg) == [
-        *("Best", "error 0.31 · KL 0.0214", "seven"),
+        *("Best", "error 0.31 · KL 0.021", "seven"),
         *("Inside", INSIDE, "KL 0.250", "seven"),
-        *("Worst", "error 0.50 · KL 2.50", "3"),
+        *("Worst", "error 0.50 · KL 2.500", "3"),
         *("Unknown", "error 0.10", "Less known"),
     ]
     assert drawn.image.size == (drawn.width, drawn.height)
     assert drawn.sentence == (
-        "What 5 methods kept, in the order of KL to the unpruned model. The least KL is 0.0214 "
-        "(Best), the largest 2.50 (Worst). 2 of 3 answers are the same as with all tokens."
+        "What 5 methods kept, in the order of KL to the unpruned model. The least KL is 0.021 "
+        "(Best), the largest 2.500 (Worst). 2 of 3 answers are the same as with all tokens."
     )
     bare = methods_grid(canvas, [Cell("One", [1])])
     assert bare.sentence == "What 1 method kept, in the order of KL to the unpruned model."
@@ -85,8 +89,10 @@ def test_consensus_counts_methods_and_is_drawn_from_none_to_all(canvas: Canvas) 
     np.testing.assert_array_equal(consensus_counts(kept, 16), counted)
     drawn = consensus_map(canvas, kept)
     everyone, nobody = (counted == 5).sum(), (counted == 0).sum()
-    patches = "1 patch is" if everyone == 1 else f"{everyone} patches are"
-    assert drawn.sentence == f"{patches} kept by all 5 methods; {nobody} by none."
+    assert everyone == 0
+    assert drawn.sentence == f"No patch is kept by all 5 methods; {nobody} by none."
+    counts = np.array([3, 3, 1, 0])
+    assert consensus_sentence(counts, 3) == "2 patches are kept by all 3 methods; 1 by none."
     pixels = canvas.cells(np.array(drawn.image.crop((0, 0, *canvas.size))))
     middles = pixels[:, :, canvas.patch // 2, canvas.patch // 2].reshape(16, 3).astype(float)
     grey = canvas.cells(np.array(canvas.grey))[0, 0, 5, 5].astype(float)

@@ -1,0 +1,96 @@
+"""All methods at one budget as HTML: a figure for each, and how many of them keep each patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+import numpy as np
+from PIL import Image
+
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import Result
+from spare_demo.pruners import PRUNERS
+from spare_demo.render import Canvas
+from spare_demo.render.base import tokens_word
+from spare_demo.render.colours import cividis
+from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
+from spare_demo.render.png import data_address
+from spare_demo.results.many import cells, consensus
+from spare_demo.ui.panels import words_html
+
+_LONGEST = 320
+"""Longest side of a picture in pixels: a row of six is shown smaller on most screens."""
+
+
+class ManyHtml:
+    """Writes the same comparison again and again as its answers come; draws each picture once."""
+
+    def __init__(self, canvas: Canvas, reasons: Mapping[str, str]) -> None:
+        """reasons: why a method is left out, by name, in words that follow "…: "."""
+        self._canvas, self._reasons = canvas, reasons
+        self._pictures: dict[str, str] = {}
+        self._consensus: str | None = None
+
+    def __call__(self, result: Result, note: str = "") -> str:
+        """The comparison so far; note: a sentence about what is missing."""
+        known = cells(result)
+        figures = "".join(self._figure(cell, result.visual_tokens) for cell in by_kl(known))
+        if self._consensus is None:
+            self._consensus = self._consensus_html(result)
+        left_out = "".join(
+            f"<li>{escape(PRUNERS[name].title)}: {escape(reason)}</li>"
+            for name, reason in self._reasons.items()
+        )
+        return (
+            f'<div class="many">{_head(result, note)}<div class="multiples">{figures}</div>'
+            f"{words_html(grid_sentence(known))}{self._consensus}"
+            + (f'<div class="note">Left out:<ul>{left_out}</ul></div>' if left_out else "")
+            + "</div>"
+        )
+
+    def _figure(self, cell: Cell, n: int) -> str:
+        picture, words = f'<p class="unseen">{INSIDE}</p>', ""
+        if cell.kept is not None:
+            if cell.title not in self._pictures:
+                self._pictures[cell.title] = _address(kept_picture(self._canvas, cell.kept))
+            in_last = " in the last layer" if cell.error is None else ""
+            words = f"{cell.title} keeps {len(cell.kept)} of {tokens_word(n)}{in_last}."
+            picture = f'<img src="{self._pictures[cell.title]}" alt="{escape(words)}">'
+        lines = [f"<b>{escape(cell.title)}</b>"]
+        if cell.figures:
+            lines.append(f"<span>{escape(cell.figures)}</span>")
+        if cell.answer is not None:
+            verdict = "" if cell.same else " <i>another answer</i>"
+            lines.append(f"<q>{escape(cell.answer) or '(no words)'}</q>{verdict}")
+        return f"<figure>{picture}<figcaption>{'<br>'.join(lines)}</figcaption></figure>"
+
+    def _consensus_html(self, result: Result) -> str:
+        display = consensus(result, self._canvas)
+        if display is None:
+            return ""
+        # Its own legend, made for paper, would be too small to read here.
+        bare = display.image.crop((0, 0, *self._canvas.size))
+        words, methods = escape(display.sentence), len(result.selections)
+        colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
+        return (
+            "<h3>How many methods keep each patch</h3>"
+            f'<div class="figures-row"><figure class="consensus">'
+            f'<img src="{data_address(bare, compress_level=3)}" alt="{words}">'
+            f'<span class="bar"><b>kept by none</b>'
+            f'<span style="background:linear-gradient(to right,{colours})"></span>'
+            f"<b>by all {methods}</b></span><figcaption>{words}</figcaption></figure></div>"
+        )
+
+
+def _head(result: Result, note: str) -> str:
+    whole = result.answers.get(UNPRUNED)
+    words = f"{len(result.methods)} methods at a budget of {result.budget}."
+    if whole is not None:
+        words += f" With all {result.visual_tokens} tokens the answer is “{whole.text}”."
+    return words_html(f"{words} {note}".strip())
+
+
+def _address(picture: Image.Image) -> str:
+    picture.thumbnail((_LONGEST, _LONGEST), Image.Resampling.LANCZOS)
+    return data_address(picture, compress_level=6)

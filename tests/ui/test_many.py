@@ -1,0 +1,86 @@
+"""All methods at one budget on the page: the sets first, then the answers, sorted by KL."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+from visits import page_request
+
+from spare_demo.comparison.request import able_methods
+from spare_demo.pruners import PRUNERS
+from spare_demo.ui import studies
+from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.session import Visit
+
+
+@pytest.fixture
+def visit(handlers: Handlers, photo_file: str) -> Visit:
+    """A finished comparison at budget 8."""
+    request = page_request(photo_file, "What is it?", budget=8)
+    *_, visit = handlers.guide.answer(handlers.guide.look(request), 8)
+    return visit
+
+
+def titles(html: str) -> list[str]:
+    return re.findall(r"<figcaption><b>([^<]+)</b>", html)
+
+
+def figures(html: str, name: str) -> list[float]:
+    return [float(value) for value in re.findall(rf"{name} ([\d.e-]+)", html)]
+
+
+def test_sets_come_first_and_answers_in_the_order_of_kl(handlers, visit, monkeypatch) -> None:
+    monkeypatch.setattr(studies, "_REDRAW_SECONDS", 0.0)
+    steps = [step["many"] for step in handlers.studies.all_methods(8, visit)]
+    names, _ = able_methods(handlers.model, 16, 8, with_text=True)
+    assert len(steps) > 3
+    expected = {PRUNERS[name].title for name in names}
+    for html in steps:
+        assert len(titles(html)) == len(names) and set(titles(html)) == expected
+    first, last = steps[0], steps[-1]
+    assert first.count("<q>") == 2, "the page has the answers of two methods"
+    assert "The answers follow." in first and "inside the language model</p>" in first
+    assert last.count("<q>") == len(names)
+    order = figures(last[: last.index("What ")].replace("&lt;", ""), "KL")
+    assert order == sorted(order) and len(order) == len(names)
+    assert first.count("<img") < last.count("<img") == len(names) + 1
+    assert "kept by all" in first and "by none" in first
+    counts = [int(n) for html in steps for n in re.findall(r"(\d+) of \d+ answers are there", html)]
+    assert counts == sorted(counts) and counts
+
+
+def test_what_is_there_is_not_asked_again(handlers, visit, passes) -> None:
+    passes.clear()
+    names, _ = able_methods(handlers.model, 16, 8, with_text=True)
+    list(handlers.studies.all_methods(8, visit))
+    before = [name for name in names if not PRUNERS[name].inside]  # the others are not counted
+    assert passes.answers() == len(before) - 2 and passes.looks() == 0
+    passes.clear()
+    names, reasons = able_methods(handlers.model, 16, 4, with_text=True)
+    *_, last = handlers.studies.all_methods(4, visit)
+    assert passes.answers() == len(names)
+    assert "FastV" not in titles(last["many"]) and f"FastV: {reasons['fastv']}" in last["many"]
+
+
+def test_without_answers_there_are_sets_and_errors(handlers, visit, passes) -> None:
+    passes.clear()
+    unknown = dataclasses.replace(visit, unknown=True)
+    (step,) = handlers.studies.all_methods(8, unknown)
+    assert passes == [] and "error 0." in step["many"] and "answers follow" not in step["many"]
+
+
+def test_words_of_the_model_are_no_markup(handlers, visit) -> None:
+    answers = {
+        label: dataclasses.replace(answer, text="<b>7</b>")
+        for label, answer in visit.result.answers.items()
+    }
+    result = dataclasses.replace(visit.result, answers=answers)
+    step = next(handlers.studies.all_methods(8, dataclasses.replace(visit, result=result)))
+    assert "&lt;b&gt;7&lt;/b&gt;" in step["many"] and "<b>7" not in step["many"]
+
+
+def test_a_budget_that_is_none_is_a_sentence(handlers, visit) -> None:
+    (step,) = with_refusals(handlers.studies.all_methods, "many")(99, visit)
+    assert "from 1 to 16" in step["many"]
