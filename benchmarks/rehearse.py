@@ -200,10 +200,11 @@ def machine() -> str:
     words = {key.strip(): value.strip() for key, _, value in (x.partition(":") for x in lines)}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
     slowness = bfloat16_slowness()
+    digits = 0 if slowness >= 10 else 1
     return (
         f"{words.get('model name', 'unknown processor')} (family {words.get('cpu family')}, model "
         f"{words.get('model')}), {os.cpu_count()} cores, {memory:.0f} GB; a product in bfloat16 "
-        f"takes {slowness:.2g} times as long as in float32; {platform.platform()}, torch "
+        f"takes {slowness:.{digits}f} times as long as in float32; {platform.platform()}, torch "
         f"{version('torch')}, transformers {version('transformers')}"
     )
 
@@ -253,7 +254,7 @@ def section(file: Path) -> Iterator[str]:
         ("most memory, of it not of files", f"{again['peak_gb']:.1f} GB, "
          f"{again['peak_own_gb']:.1f} GB"),
         ("page: from the start until it is served", f"{shown['served_seconds']:.0f} s"),
-        ("page: until its first visitor sees it finished", _range(
+        ("page: until its first visitor sees the pictures", _range(
             [shown["first_visitor_seconds"]])),
         ("page: Ask to the pictures, three new ones", _range(shown["pictures_seconds"])),
         ("page: Ask to the end, three new pictures", _range(shown["answers_seconds"])),
