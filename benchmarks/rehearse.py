@@ -44,6 +44,8 @@ from spare_demo.pruners import PRUNERS  # noqa: E402
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "REHEARSAL.md"
 BUDGET = 64
+PAUSE = 5.0
+"""Seconds for the page to draw its curve before the next question, as a person leaves them."""
 CUTS = (3, 200_000_000)
 """How many connections of the first download are cut, and after how many bytes each."""
 
@@ -136,7 +138,10 @@ def page(name: str, vision_only: bool, patience: float) -> dict[str, Any]:
         figures: dict[str, Any] = {"served_seconds": waited}
         with browsing(url, patience) as driver:
             figures["first_visitor_seconds"] = driver.open()
-            asked = [driver.ask(answers=not vision_only) for _ in range(3)]
+            asked = []
+            for _ in range(3):
+                time.sleep(PAUSE)
+                asked.append(driver.ask(answers=not vision_only))
         figures["pictures_seconds"] = [pictures for pictures, _ in asked]
         figures["answers_seconds"] = [answers for _, answers in asked]
         figures["peak_gb"] = peak_bytes(program.pid) / 1e9
