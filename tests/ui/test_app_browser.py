@@ -169,6 +169,14 @@ def test_an_example_is_loaded_and_asked(visitor) -> None:
     expect(visitor.find("#question textarea")).to_have_value(question)
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#truth")).to_contain_text("True answer")
+    # Its answers come at once the second time, before its picture is shown.
+    for number in (0, 1):
+        example = visitor.find("#examples button").nth(number)
+        example.click()
+        question = example.get_attribute("title")
+        expect(visitor.find("#answers .asked")).to_have_attribute("data-question", question)
+        visitor.expect_answers(576, 64, 64)
+        expect(visitor.find("body")).not_to_have_class(DIM)
 
 
 DIM = re.compile("asked-anew")

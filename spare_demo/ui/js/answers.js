@@ -28,7 +28,11 @@ document.addEventListener('input', ({target}) => {
 });
 
 SPARE.answers = (element, trigger) => {
-  new MutationObserver(SPARE.compareInputs).observe(element, {childList: true, subtree: true});
+  const observer = new MutationObserver(SPARE.compareInputs);
+  observer.observe(element, {childList: true, subtree: true});
+  // A picture is shown some time after the event that it changed. A saved page has none.
+  const inputs = document.querySelector('#asked');
+  if (inputs) observer.observe(inputs, {childList: true, subtree: true, attributeFilter: ['src']});
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
     if (event.target.closest('.load-tiny')) trigger('load_tiny');
