@@ -64,39 +64,27 @@ def test_the_old_model_is_gone_and_the_new_one_follows(
         model_switch.change("built-in", 16, said.append)
 
 
-def test_the_old_model_stays_until_the_new_one_stands(
-    model_switch: ModelSwitch, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("one_fits", [False, True])
+def test_the_old_model_goes_first_only_where_one_fits(
+    model_switch: ModelSwitch,
+    tiny_next_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+    one_fits: bool,
 ) -> None:
-    old = model_switch.model
+    if one_fits:
+        request.getfixturevalue("crowded")
+    old, kind = model_switch.model, transformers.LlavaNextForConditionalGeneration
     closed: list[bool] = []
-    read = transformers.LlavaNextForConditionalGeneration.from_pretrained
+    read = kind.from_pretrained
 
     def reading(*given: Any, **options: Any) -> Any:
         closed.append(old.closed)
         return read(*given, **options)
 
-    kind = transformers.LlavaNextForConditionalGeneration
     monkeypatch.setattr(kind, "from_pretrained", reading)
     model_switch.change(str(tiny_next_folder), 16, print)
-    assert closed == [False] and old.closed
-
-
-@pytest.mark.usefixtures("crowded")
-def test_where_only_one_fits_the_old_model_goes_first(
-    model_switch: ModelSwitch, tiny_next_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = model_switch.model
-    closed: list[bool] = []
-    read = transformers.LlavaNextForConditionalGeneration.from_pretrained
-
-    def reading(*given: Any, **options: Any) -> Any:
-        closed.append(old.closed)
-        return read(*given, **options)
-
-    kind = transformers.LlavaNextForConditionalGeneration
-    monkeypatch.setattr(kind, "from_pretrained", reading)
-    model_switch.change(str(tiny_next_folder), 16, print)
-    assert closed == [True]
+    assert closed == [one_fits] and old.closed
 
 
 def test_the_vision_side_alone(model_switch: ModelSwitch) -> None:
