@@ -84,7 +84,7 @@ def unknown_picture_html(private: bool) -> str:
         f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
         f"<p>Or start the app with it: <code>python app.py --model {tiny.name}</code>. For the "
         f"tokens of {escape(seven.title)} without answers, on any computer: <code>python app.py "
-        f"--model {seven.name} --without-language-model</code>, 1.1 GB to download.</p></section>"
+        f"--model {seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
     )
 
 
