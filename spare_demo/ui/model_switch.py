@@ -63,7 +63,7 @@ class ModelSwitch:
         name: str | None,
         bits: int,
         report: Report,
-        language_model: bool | None = None,
+        language_model: bool = True,
         progress: Progress = no_progress,
     ) -> str:
         """Load another model in this one's place, which answers until the other one stands.
@@ -74,7 +74,7 @@ class ModelSwitch:
             name: what `load_model` takes, "auto" excepted.
             bits: 16, 8 or 4.
             report: gets sentences about the memory, the first before this model is given up.
-            language_model: whether to load it too; None for as at the start.
+            language_model: whether to load it too.
             progress: gets bytes so far and in all of a download.
 
         Returns:
@@ -85,8 +85,6 @@ class ModelSwitch:
             ModelError: it is not to be had, or `cancel` was called; this model is as it was.
             ValueError: other bits; likewise.
         """
-        if language_model is None:
-            language_model = not self.settings.without_language_model
         name_wanted = (name or "").strip()
         if not name_wanted or name_wanted == AUTO:
             raise ModelError("Choose a model from the list, or type a folder or a repository.")
