@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-LAYERS = {"576": ("difference", "order", "relevance", "leftover", "all"),
-          "2,880": ("difference", "order", "relevance")}  # fmt: skip
+LAYERS = {"576": ("kept", "difference", "order", "relevance", "leftover"),
+          "2,880": ("kept", "difference", "order", "relevance")}  # fmt: skip
 """What is scrubbed, by the number of tokens; leftovers of 2,880 are asked of the server."""
 
 _FINISHED = """() => window.SPARE?.state.painted &&
@@ -19,7 +19,7 @@ _SINCE_FIRST_PAINT = """() => (performance.now() -
     performance.getEntriesByName('first-contentful-paint')[0].startTime) / 1000"""
 _ANSWERED = """() => {
   const lines = [...document.querySelectorAll('#answers .figures')];
-  return lines.length === 3 && lines.every(line => line.innerText.startsWith('prefill'));
+  return lines.length === 3 && lines.every(line => line.innerText.includes('prefill'));
 }"""
 
 # Scrubs through the budgets, one per frame, without a pause. Seconds from each frame to the next,

@@ -29,6 +29,7 @@ def difference(
     label_b: str,
     jaccard: float,
     random_jaccard: float,
+    colours: tuple[Colour, Colour] = (BLUE, VERMILION),
 ) -> Display:
     """Both, only A, only B, neither: each told by its outline, and without colour as well.
 
@@ -38,11 +39,12 @@ def difference(
         label_a, label_b: the methods' names.
         jaccard: shared share of the two sets, |A and B| / |A or B|, 0..1.
         random_jaccard: what two random sets of these sizes share on average, 0..1.
+        colours: of what only A and what only B has.
 
     Raises:
         ValueError: indices out of range or repeated.
     """
-    n = canvas.grid.n
+    n, (colour_a, colour_b) = canvas.grid.n, colours
     a, b = token_flags(kept_a, n), token_flags(kept_b, n)
     width = line_width(canvas.patch)
     # White on black, which is seen on any photo.
@@ -50,16 +52,16 @@ def difference(
     items: list[Item] = [
         Photo(0, 0, canvas.keep(a | b)),
         *(Outline(canvas, a & b, *line) for line in shared_lines),
-        Outline(canvas, a & ~b, BLUE, width),
-        Hatch(canvas, b & ~a, VERMILION),
-        Outline(canvas, b & ~a, VERMILION, width),
+        Outline(canvas, a & ~b, colour_a, width),
+        Hatch(canvas, b & ~a, colour_b),
+        Outline(canvas, b & ~a, colour_b, width),
     ]
 
     both, only_a, only_b = (int(x.sum()) for x in (a & b, a & ~b, b & ~a))
     entries = [
         Entry(f"both {both}", PHOTO, shared_lines),
-        outline_entry(canvas, f"only {label_a} {only_a}", BLUE),
-        hatch_entry(canvas, f"only {label_b} {only_b}", VERMILION),
+        outline_entry(canvas, f"only {label_a} {only_a}", colour_a),
+        hatch_entry(canvas, f"only {label_b} {only_b}", colour_b),
         Entry(f"neither {n - both - only_a - only_b}"),
         *ground_entries(canvas),
     ]

@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from spare_demo.render.base import Tokens, number, token_list, tokens_word
+from spare_demo.render.base import PALETTE, Colour, Tokens, number, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.difference import difference
 from spare_demo.render.display import Display
 from spare_demo.render.heatmap import Values, as_numbers, heatmap
 from spare_demo.render.sentences import say
+
+QUESTION_COLOURS: tuple[Colour, Colour] = (PALETTE[3], PALETTE[4])
+"""Of two questions; the first two colours of the palette are those of two methods."""
 
 
 def relevance_map(canvas: Canvas, values: Values) -> Display:
@@ -93,7 +96,8 @@ def question_difference(
         jaccard: share of all picks that both questions have in common.
         chance: what two random sets of these sizes share on average.
     """
-    display = difference(canvas, first, second, "1st question", "2nd question", jaccard, chance)
+    names = ("1st question", "2nd question")
+    display = difference(canvas, first, second, *names, jaccard, chance, QUESTION_COLOURS)
     n = canvas.grid.n
     a, b = set(token_list(first, n).tolist()), set(token_list(second, n).tolist())
     were = "was" if len(a & b) == 1 else "were"

@@ -42,7 +42,8 @@ def answers_html(
         else:
             count = f"{k} {'as its paper counts' if record.counting_note else 'on average'}"
         names[slot] = f"{visit.titles[slot]} · {count}"
-    cards = "".join(_card(label, name, visit) for label, name in names.items())
+    first = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0), default=None)
+    cards = "".join(_card(label, name, visit, first) for label, name in names.items())
     old = bool(visit.result.answers) and visit.result.budget != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.
     other = (
@@ -106,11 +107,11 @@ def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
         for label, share in best.probabilities.items()
     )
     return (
-        "<div class='first-words'><h3>Probability of the first word</h3>"
+        "<details class='first-words'><summary>Probability of the first word</summary>"
         f"<table><tbody>{rows}</tbody></table>"
         '<p class="axis" aria-hidden="true"><span>0</span><span>½</span><span>1</span></p>'
         f"<p class='words'>“{escape(best.text)}” as the first word: {escape(shares)}; bars from "
-        "top to bottom in this order, all on one axis from 0 to 1.</p></div>"
+        "top to bottom in this order, all on one axis from 0 to 1.</p></details>"
     )
 
 
@@ -122,7 +123,8 @@ def _share_text(share: float) -> str:
     return f"{share:.2f}" if share >= 0.005 else "<.01" if share > 0 else "0"
 
 
-def _card(label: str, name: str, visit: Visit) -> str:
+def _card(label: str, name: str, visit: Visit, first: Candidate | None) -> str:
+    """One answer. first: the unpruned model's first word, whose probability every answer gives."""
     result, kind = visit.result, _kind(label)
     answer = result.answers.get(label)
     if label in result.refused:
@@ -130,6 +132,8 @@ def _card(label: str, name: str, visit: Visit) -> str:
         return f'<section class="card {kind}"><h3>{escape(name)}</h3>{body}</section>'
     if answer is not None:
         words, figures = answer.text, _figures(answer)
+        if first is not None and label in first.probabilities:
+            figures = f"“{first.text}” {_share_text(first.probabilities[label])} · {figures}"
     elif label in result.partial_text:
         words = result.partial_text[label]
         figures = "stopped" if visit.stopped else "answering …"

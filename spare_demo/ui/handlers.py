@@ -28,6 +28,7 @@ from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, asked_html, own_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
+from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.gradio_compat import picture_name
 from spare_demo.ui.link_controls import controls_of_link, link_of
 from spare_demo.ui.payload import (
@@ -119,11 +120,12 @@ class Handlers:
             "truth": panels.truth_html(visit.truth),
             "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
             "answers": self.answers(visit, budget),
-            "cost": cost_html(visit, self.model.prefill_floor),
+            **self.cost(visit),
             # These were of other picks.
             "enough": "",
             "kl": gr.update(value=None, visible=False),
             "kl_words": panels.KL_WORDS,
+            "kl_fold": gr.update(label=CHANGES),
             "second": "",
             "rank": "",
             "many": "",
@@ -133,9 +135,13 @@ class Handlers:
         return {
             "visit": visit,
             "answers": self.answers(visit, budget),
-            "cost": cost_html(visit, self.model.prefill_floor),
+            **self.cost(visit),
             **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
         }
+
+    def cost(self, visit: Visit) -> PageChanges:
+        html = cost_html(visit, self.model.prefill_floor)
+        return {"cost": html, "cost_fold": gr.update(label=cost_title(visit))}
 
     def answers(self, visit: Visit, budget: int, saved: bool = False) -> str:
         """The answers so far, under the question and the picture that they are of.
@@ -171,6 +177,7 @@ class Handlers:
         words = [figure.sentence, note, panels.rank_sentence(rank) if rank < n else ""]
         return {
             "curve": figure.image,
+            "lost_fold": gr.update(label=lost_title(visit, budget)),
             "curve_words": panels.words_html(" ".join(filter(None, words))),
             "rank": panels.rank_html(rank, n, budget),
         }

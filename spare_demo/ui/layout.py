@@ -11,6 +11,7 @@ from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example, knows_only_scenes
+from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
@@ -58,13 +59,16 @@ class Components:
     marks: tuple[tuple[int | str, gr.Button], ...]
     notes: gr.HTML
     answers: gr.HTML
+    lost_fold: gr.Accordion
     lost: gr.HTML
     curve: gr.Plot
     curve_words: gr.HTML
+    cost_fold: gr.Accordion
     cost: gr.HTML
     find_enough: gr.Button
     by_hand: gr.Button
     enough: gr.HTML
+    kl_fold: gr.Accordion
     measure: gr.Button
     kl: gr.Plot
     kl_words: gr.HTML
@@ -97,32 +101,30 @@ def lay_out(
     parts["visit"] = gr.State(shown["visit"])
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
-        with gr.Column(scale=3, min_width=280, elem_id="asked"):
+        with gr.Column(min_width=280, elem_id="asked"):
             parts |= _asked(demo, model, settings, names, offered)
-        with gr.Column(scale=6, min_width=320, elem_id="kept"):
-            parts |= _kept(model, settings, tokens, shown)
-        with gr.Column(scale=4, min_width=300, elem_id="answered"):
-            parts["own_answer"] = gr.HTML(elem_id="own-answer")
-            parts["answers"] = gr.HTML(
-                shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers"
-            )
-            parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
+        with gr.Column(min_width=320, elem_id="kept"):
+            parts |= _budget(model, settings, tokens, shown)
+            parts["own"] = script_part("edit", "edit")  # above the picture, while it is changed
+            parts["stage"] = viewer(shown["stage"])
+            parts["reply"] = script_part("reply", "reply")
+            parts |= _answers(shown)
             parts["why"] = script_part("why", "reason")
-    parts["cite"] = script_part("cite", "cite")
-    with gr.Row(elem_id="why"):
-        with gr.Column(min_width=300):
-            parts["lost"] = near("<h2>What is lost: reconstruction error against k</h2>")
-            parts["curve"] = gr.Plot(
-                shown["curve"], show_label=False, visible=False, elem_id="curve"
-            )
-            parts["curve_words"] = gr.HTML(shown["curve_words"])
-        with gr.Column(min_width=300):
-            gr.HTML("<h2>What changes: KL to the unpruned model against k</h2>")
-            parts["measure"] = gr.Button("Measure it", size="sm", elem_id="measure")
-            parts["kl"] = gr.Plot(show_label=False, visible=False, elem_id="kl")
-            parts["kl_words"] = gr.HTML(panels.KL_WORDS)
-    with gr.Row(elem_id="against"), gr.Column():
-        gr.HTML("<h2>Question against question</h2>")
+    parts["lost_fold"] = fold(shown["lost_fold"]["label"], "lost")
+    with parts["lost_fold"]:
+        parts["lost"] = near("")
+        parts["curve"] = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
+        parts["curve_words"] = gr.HTML(shown["curve_words"])
+    parts["kl_fold"] = fold(CHANGES, "changes")
+    with parts["kl_fold"]:
+        parts["measure"] = gr.Button("Measure it", size="sm", elem_id="measure")
+        parts["kl"] = gr.Plot(show_label=False, visible=False, elem_id="kl")
+        parts["kl_words"] = gr.HTML(panels.KL_WORDS)
+    parts["cost_fold"] = fold(shown["cost_fold"]["label"], "price")
+    with parts["cost_fold"]:
+        parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
+        gr.HTML(panels.GLOSSARY)
+    with fold("Question against question", "against"):
         with gr.Row():
             parts["other"] = gr.Textbox(
                 label="A second question on the same picture", scale=4, elem_id="other"
@@ -131,15 +133,11 @@ def lay_out(
                 "Compare", scale=1, min_width=100, elem_id="compare-questions"
             )
         parts["second"] = gr.HTML(elem_id="second")
-    with gr.Accordion("All methods at this budget", open=False, elem_id="all-methods"):
+    with fold("All methods at this budget", "all-methods"):
         parts["compare_all"] = gr.Button("Compare all methods", size="sm", elem_id="compare-all")
         parts["many"] = gr.HTML(elem_id="many")
-    with gr.Row(elem_id="price"):
-        with gr.Column(scale=3, min_width=320):
-            gr.HTML("<h2>What it costs: measured in this run</h2>")
-            parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
-        with gr.Column(scale=2, min_width=320):
-            gr.HTML(panels.GLOSSARY)
+    with fold("Keep it, cite it", "keep"):
+        parts["cite"] = script_part("cite", "cite")
     return Components(**parts)
 
 
@@ -157,7 +155,7 @@ def _asked(
         sources=["upload", "clipboard", "webcam"],
         label="Picture",
         buttons=[],
-        height=280,
+        height=220,
         elem_id="picture",
     )
     parts["question"] = gr.Textbox(
@@ -182,17 +180,17 @@ def _asked(
         elem_id="examples",
     )
     for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
-        menu_of = gr.Dropdown(
+        parts[f"method_{slot}"] = gr.Dropdown(
             tuning.menu(model.reason_against, name),
             value=name,
             label=label,
             elem_id=f"method-{slot}",
         )
-        parts[f"method_{slot}"] = menu_of
-        parts[f"tuned_{slot}"] = tuning.settings_panel(
-            menu_of, model.reason_against, slot.upper(), demo
-        )
     with gr.Accordion("Settings", open=False, elem_id="settings"):
+        for slot in "ab":
+            parts[f"tuned_{slot}"] = tuning.settings_panel(
+                parts[f"method_{slot}"], model.reason_against, slot.upper(), demo
+            )
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
         parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
         parts["relevance_layer"] = gr.Radio(
@@ -210,30 +208,38 @@ def _asked(
     return parts
 
 
-def _kept(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
+def _budget(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    parts["stage"] = viewer(shown["stage"])
-    parts["own"] = script_part("edit", "edit")  # in the budget's place, while "Yours" is looked at
-    parts["reply"] = script_part("reply", "reply")
-    parts["budget"] = SliderAsSent(
-        1,
-        tokens,
-        min(settings.budget, tokens),
-        step=1,
-        label="Budget: visual tokens kept",
-        buttons=[],
-        elem_id="budget",
-    )
-    parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
-    parts["rank"] = gr.HTML(shown["rank"], elem_id="rank")
-    with gr.Row(elem_id="marks"):
+    with gr.Row(elem_id="budget-row"):
+        parts["budget"] = SliderAsSent(
+            1,
+            tokens,
+            min(settings.budget, tokens),
+            step=1,
+            label="Budget: visual tokens kept",
+            buttons=[],
+            elem_id="budget",
+        )
         marks: list[int | str] = [mark for mark in settings.marks if mark <= tokens]
         if model.counts_vary:  # of the picture's own tokens, however many it has
             marks += [f"{percent}%" for percent in PERCENTS]
-        parts["marks"] = tuple(
-            (mark, gr.Button(str(mark).replace("%", " %"), size="sm", min_width=48))
-            for mark in marks
-        )
+        with gr.Row(elem_id="marks"):
+            parts["marks"] = tuple(
+                (mark, gr.Button(str(mark).replace("%", " %"), size="sm", min_width=44))
+                for mark in marks
+            )
+    parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
+    parts["rank"] = gr.HTML(shown["rank"], elem_id="rank")
+    return parts
+
+
+def _answers(shown: dict[str, Any]) -> dict[str, Any]:
+    """The answers below their pictures, and what can be asked further about them."""
+    parts: dict[str, Any] = {}
+    parts["own_answer"] = gr.HTML(elem_id="own-answer")
+    parts["answers"] = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
+    parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
+    with gr.Row(elem_id="further"):
         parts["find_enough"] = gr.Button(
             "How few are enough?", size="sm", min_width=150, elem_id="find-enough"
         )

@@ -41,8 +41,10 @@ _ON_LOAD = """() => {
     button.setAttribute('aria-label', 'Example: ' + questions[i]);
     button.title = questions[i];
   });
+  SPARE.roveAll();
 }"""
 
+FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
 # In the page itself: the server's word would be a journey more before the handler is asked.
@@ -180,6 +182,7 @@ def _wire(
         *("visit", "message", "notes", "truth", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
         *("enough", "kl", "kl_words", "second", "rank", "many"),
+        *FOLDS,
     )
     outputs = [getattr(parts, name) for name in changed]
 
@@ -202,7 +205,7 @@ def _wire(
             steps = with_refusals(with_visits(handler, find), place)(
                 **dict(zip(names, values, strict=True))
             )
-            yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl")))
+            yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl", *FOLDS)))
 
         return run
 
@@ -227,7 +230,10 @@ def _wire(
     p = parts
     redrawn = ["budget", "visit"]
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
-    draw_curve, drawn_curve = once(handlers.draw_curve), [p.curve, p.curve_words, p.rank]
+    draw_curve, drawn_curve = (
+        once(handlers.draw_curve),
+        [p.curve, p.curve_words, p.rank, p.lost_fold],
+    )
 
     def answering(
         event: Any,

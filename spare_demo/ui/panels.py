@@ -9,6 +9,8 @@ from html import escape
 import numpy as np
 
 from spare_demo.analysis.min_budget import Sufficiency
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.render.base import number
@@ -168,9 +170,29 @@ def figures_html(figures: Sequence[tuple[str, str, str]], words: str = "") -> st
 
 def questions_key_html(padding: bool) -> str:
     """What the marks mean in a picture of two questions' picks; the sentence has the counts."""
-    keys = {"both": "kept for both", "a": "only for the first", "b": "only for the second"}
+    keys = {"both": "kept for both", "first": "only for the first", "second": "only for the second"}
     keys |= {"none": "for neither"} | ({"padding": "padding"} if padding else {})
     return "".join(f'<span class="key {kind}">{words}</span>' for kind, words in keys.items())
+
+
+def two_questions_html(visit: Visit, question: str, second: Result) -> str:
+    """What is answered to both questions, with all tokens and with each method's.
+
+    visit: of the first question, finished. second: the result of the second one, `question`.
+    """
+    names = {UNPRUNED: "All tokens", **visit.titles}
+    rows = [
+        (asked, *(answers[label].text if label in answers else "–" for label in names))
+        for asked, answers in (
+            (visit.request.question, visit.result.answers),
+            (question, second.answers),
+        )
+    ]
+    table = html_table(("Question", *names.values()), rows)
+    return (
+        "<div class='scroll two-questions' tabindex='0' role='region' "
+        f"aria-label='Answers to both questions'>{table}</div>"
+    )
 
 
 def change_key_html(size: float) -> str:

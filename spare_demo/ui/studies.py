@@ -25,6 +25,7 @@ from spare_demo.render import kl_figure, question_difference, relevance_change_m
 from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
+from spare_demo.ui.folds import kl_title
 from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.session import SLOTS, Visit, explore_on
 from spare_demo.ui.wire import array, to_json
@@ -73,7 +74,11 @@ class Studies:
         methods = {visit.titles[slot]: visit.result.methods[slot] for slot in SLOTS}
         note = inside_note(methods, error=False)
         plot = gr.update(value=figure.image, visible=True)
-        return {"kl": plot, "kl_words": panels.words_html(f"{figure.sentence} {note}".strip())}
+        return {
+            "kl": plot,
+            "kl_words": panels.words_html(f"{figure.sentence} {note}".strip()),
+            "kl_fold": gr.update(label=kl_title(visit, curves, budget)),
+        }
 
     def words(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """Each word of the question with a relevance map of its own."""
@@ -118,7 +123,14 @@ class Studies:
             figures.append((address, display.sentence, key))
         correlation = shift.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
-        yield {"second": panels.figures_html(figures, words)}
+        html = panels.figures_html(figures, words)
+        yield {"second": html}
+        if not _answers_here(visit) or not visit.result.finished or visit.result.budget != k:
+            return
+        settings = dataclasses.replace(visit.request, question=question).options(budget=k)
+        start = start_result(second, settings, self.model.name, self.model.revision)
+        *_, last = answer_steps(self.model, second, start)
+        yield {"second": html + panels.two_questions_html(visit, question, last)}
 
     def all_methods(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Every method that can run at the budget: first what it keeps, then its answer."""

@@ -25,6 +25,8 @@ _HERE = Path(__file__).parent
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "words", "viewer", "scrub"),
     *("depth", "menus", "messages", "near", "why", "edit", "answers", "link", "tour", "cite"),
+    "phone",
+    "rove",
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"
@@ -68,7 +70,7 @@ def markup(part: str) -> str:
     template = _HERE / "html" / f"{part}.html"
     html = template.read_text("utf-8") if template.exists() else ""
     if part == "viewer":
-        html = html.replace("PANES", (_HERE / "html" / "pane.html").read_text("utf-8") * 4)
+        html = html.replace("PANES", (_HERE / "html" / "pane.html").read_text("utf-8") * 3)
     if part == "cite":
         html = html.replace("PANELS", _panel_choices())
     return html

@@ -42,7 +42,7 @@ class Visitor:
         if toured:
             self.page.add_init_script("localStorage.setItem('spare-tour', 'done')")
         self.page.goto(url)
-        expect(self.find("#stage figcaption").first).to_contain_text("tokens")
+        expect(self.caption).to_contain_text("tokens")
         # The last thing to come; from then on the page listens.
         expect(self.find("#examples button").first).to_have_attribute("aria-label", re.compile("."))
         return self
@@ -58,26 +58,55 @@ class Visitor:
         self.find("#question textarea").fill(question)
         self.find("#ask").click()
 
-    def layer(self, name: str) -> None:
-        """Shows a layer of the viewer and waits until it is painted."""
-        self.find(f".layers input[value={name}]").check(force=True)
+    @property
+    def caption(self) -> sync_api.Locator:
+        """The words below what the viewer shows."""
+        return self.find("#stage :is(figcaption, .caption):visible").first
+
+    def layer(self, name: str, of: str = "A") -> None:
+        """Shows one picture of the viewer large and waits until it is painted.
+
+        name: a layer; "A" or "B" for what that method kept; "all" for all three pictures.
+        of: whose picture, of layers that have one for each method.
+        """
+        pane = {"A": "1", "B": "2"}[of] if name in ("order", "weight", "leftover") else "0"
+        if name in ("A", "B", "all"):
+            name, pane = "kept", {"A": "1", "B": "2", "all": ""}[name]
+        self.choose("pane", pane)
+        self.choose("layer", name)
         self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => "
                            "requestAnimationFrame(done)))")  # fmt: skip
 
+    def choose(self, name: str, value: str) -> None:
+        """One of the viewer's choices, wherever it is folded away."""
+        self.find(f"#stage input[name={name}][value='{value}']").evaluate(
+            "input => { input.checked = true;"
+            " input.dispatchEvent(new Event('change', {bubbles: true})); }"
+        )
+
     def picture(self, pane: int = 0) -> Image.Image:
-        """What a pane of the viewer shows, pixel by pixel."""
-        data = self.find("#stage canvas[role=img]").nth(pane).evaluate("c => c.toDataURL()")
+        """What one of the pictures in sight shows, pixel by pixel."""
+        canvas = self.find("#stage figure:not([hidden]) canvas[role=img]").nth(pane)
+        data = canvas.evaluate("c => c.toDataURL()")
         return Image.open(io.BytesIO(base64.b64decode(data.split(",", 1)[1]))).convert("RGB")
+
+    def unfold(self, name: str) -> sync_api.Locator:
+        """Opens a part of the page that is folded away, by its id."""
+        fold = self.find(f"#{name}")
+        if not fold.locator("> .label-wrap.open").count():
+            fold.locator("> .label-wrap").click()
+        expect(fold.locator("> .label-wrap.open")).to_be_visible()
+        return fold
 
     def curve(self) -> sync_api.Locator:
         """The plot of what is lost, drawn: it is loaded when it comes near."""
-        self.find("#why h2").first.scroll_into_view_if_needed()
+        self.unfold("lost").scroll_into_view_if_needed()
         expect(self.find("#curve .js-plotly-plot .main-svg").first).to_be_visible()
         return self.find("#curve")
 
-    def sentence(self, pane: int = 0) -> str:
+    def sentence(self) -> str:
         self.page.wait_for_timeout(120)  # the words change at most ten times a second
-        return self.find("#stage figcaption").nth(pane).inner_text()
+        return self.caption.inner_text()
 
     def point(self, token: int) -> None:
         """Moves the pointer onto a patch."""
@@ -98,7 +127,7 @@ class Visitor:
         expect(self.find("#answers .card h3")).to_have_text(
             [re.compile(rf"\b{k}\b") for k in budgets]
         )
-        expect(self.find("#answers .figures")).to_have_text([re.compile("^prefill")] * 3)
+        expect(self.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
         expect(heads.first).to_be_visible()
         expect(self.find("#ask")).to_be_visible()
 

@@ -43,7 +43,7 @@ def apart(shown, reference) -> float:
 
 def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     choose(visitor, "a", "SparseVLM")
-    caption, slider = visitor.find("#stage figcaption").first, visitor.find(".depth input")
+    caption, slider = visitor.caption, visitor.find(".depth input")
     expect(caption).to_contain_text("In layer 5 of 5: A SparseVLM kept")
     visitor.page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
     visitor.expect_answers(576, BUDGET, BUDGET)
@@ -101,7 +101,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     assert sentence.startswith(f"In layer {plan.stops[0].layer + 1} of 5")
     second = browsing.Visitor(visitor.page.context.new_page()).open(address)
     second.expect_answers(576, BUDGET, BUDGET)
-    expect(second.find("#stage figcaption").first).to_have_text(sentence)
+    expect(second.caption).to_have_text(sentence)
     second.page.close()
 
     # Against a method before the language model, which has the same set in every layer.
@@ -128,12 +128,12 @@ def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
     reach = visitor.find("#answers .reach")
     expect(reach).to_have_text("Set the budget to 116")
     expect(visitor.find("#answers .card.b")).to_contain_text("Choose a budget from 116 to 576")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("choose 116 or more")
+    expect(visitor.caption).to_contain_text("choose 116 or more")
     visitor.point(100)
     expect(visitor.find(".reason.b")).to_contain_text("out of its reach")
     expect(visitor.find(".depth")).to_be_hidden()
     reach.click()
     visitor.expect_answers(576, 116, 116)
     visitor.layer("B")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("In layer 5 of 5 B FastV")
+    expect(visitor.caption).to_contain_text("In layer 5 of 5 B FastV")
     expect(visitor.find(".depth")).to_be_visible()

@@ -105,7 +105,7 @@ def test_leftovers_come_from_the_server(page, visit: Visit) -> None:
         features = visit.exploration.view.tokens.features
         left = measures.leftover_share(features, visit.exploration.full["A"].order[:k])
         drawn = leftover_map(visit.canvas, left, "A SPARE", k)
-        expect(page.find("#stage figcaption").first).to_have_text(drawn.sentence)
+        expect(page.caption).to_have_text(drawn.sentence)
 
 
 def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit) -> None:

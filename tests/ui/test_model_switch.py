@@ -334,7 +334,7 @@ def test_the_model_is_changed_from_the_page(
     choose(str(tiny_next_folder))
     expect(header).to_contain_text("tiny-llava-next on CPU")
     expect(one.find("#model-changed")).to_contain_text("Results of the model before it were")
-    expect(one.find("#stage figcaption").first).to_contain_text("of 80 tokens")
+    expect(one.caption).to_contain_text("of 80 tokens")
     one.ask("Is it red?")
     expect(one.find("#answers .card .figures").last).to_contain_text("prefill")
     expect(one.find("#answers")).to_contain_text("All 80 tokens")

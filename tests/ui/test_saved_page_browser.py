@@ -48,7 +48,7 @@ def open_page(browser) -> Iterator[Open]:
         page.goto(path.as_uri())
         visitor = browsing.Visitor(page)
         # Nothing here may wait by `wait_for_function`: the page forbids the `eval` in it.
-        expect(visitor.find("#stage figcaption").first).not_to_be_empty()
+        expect(visitor.caption).not_to_be_empty()
         return visitor
 
     yield open_file
@@ -71,7 +71,7 @@ def test_every_patch_is_that_of_the_app(visitor, saved: Path, open_page: Open) -
     for budget in (64, 7, 200):
         for each in (visitor, page):
             each.page.evaluate("k => SPARE.setBudget(k)", budget)
-            expect(each.find("#stage figcaption").first).to_contain_text(f"kept {budget} of")
+            expect(each.caption).to_contain_text(f"kept {budget} of")
         for layer in ("order", "relevance", "leftover", "A", "B", "difference"):
             visitor.layer(layer)
             page.layer(layer)
@@ -101,7 +101,7 @@ def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> Non
     slider.focus()
     page.page.keyboard.press("ArrowRight")
     expect(number).to_have_value("65")
-    expect(page.find("#stage figcaption").first).to_contain_text("kept 65 of 576")
+    expect(page.caption).to_contain_text("kept 65 of 576")
     expect(page.find(".stale-note")).to_have_text(
         "Answers are for budget 64. The picture shows 65."
     )

@@ -37,7 +37,7 @@ def test_the_first_visitor_asks_and_the_next_finds_it_finished(
         page.set_default_timeout(browsing.PATIENCE)
         visitor = browsing.Visitor(page).open(address)
         expect(page.locator("#answers .figures").last).to_contain_text("prefill")
-        expect(visitor.find("#stage figcaption").first).to_contain_text("of 16 tokens")
+        expect(visitor.caption).to_contain_text("of 16 tokens")
         expect(page.locator("#ask")).to_be_visible()
         assert passes.count("answer") == 3
         page.close()

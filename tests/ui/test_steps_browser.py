@@ -20,7 +20,7 @@ _BUSY = """() => setInterval(() => {
 
 def test_every_step_reaches_a_busy_page(visitor) -> None:
     menu, page = visitor.find("#method-b input"), visitor.page
-    curve, caption = visitor.curve(), visitor.find("#stage figcaption").first
+    curve, caption = visitor.curve(), visitor.caption
     stalled = page.evaluate(_BUSY)
     for name in ("divprune", "random", "uniform", "cdpruner"):
         title = PRUNERS[name].title

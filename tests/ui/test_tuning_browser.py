@@ -16,6 +16,7 @@ def test_a_setting_changes_the_menu_and_the_answers(browser, served) -> None:
     page.goto(served.url)
     page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
     menu, panel = page.locator("#method-a input"), page.locator("#tune-a")
+    page.locator("#settings > .label-wrap").click()
     heading = page.locator("#answers h3").nth(1)
     menu.click()
     page.get_by_role("option", name="DivPrune", exact=True).click()

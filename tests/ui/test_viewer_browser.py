@@ -88,7 +88,7 @@ def test_the_browser_draws_what_python_draws(visitor, opened: Visit, budget: int
 def test_a_wide_photo_lies_where_python_puts_it(visitor, wide_picture: Path, served) -> None:
     visitor.upload(wide_picture)
     visitor.ask("Where is the square?")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("lie in padding")
+    expect(visitor.caption).to_contain_text("lie in padding")
     visit = Guide(served.model, served.settings).look(
         page_request(str(wide_picture), "Where is the square?", "spare", "cdpruner")
     )
@@ -115,10 +115,9 @@ def test_weights_and_leftovers_have_their_layers(visitor, opened: Visit) -> None
         visitor.layer(layer)
         assert words in visitor.sentence() and "A SPARE" in visitor.sentence()
         seen = visitor.picture().tobytes()
-        visitor.find(".of input[value=B]").check(force=True)
-        expect(visitor.find("#stage figcaption").first).to_contain_text("B CDPruner")
+        visitor.layer(layer, of="B")
+        expect(visitor.caption).to_contain_text("B CDPruner")
         assert visitor.picture().tobytes() != seen
-        visitor.find(".of input[value=A]").check(force=True)
     explored, canvas = opened.exploration, opened.canvas
     left = measures.leftover_share(explored.view.tokens.features, explored.full["A"].order[:64])
     visitor.layer("leftover")
@@ -132,10 +131,10 @@ def test_weights_and_leftovers_have_their_layers(visitor, opened: Visit) -> None
 def test_a_method_that_is_not_nested_asks_the_server(visitor, opened: Visit) -> None:
     visitor.find("#method-b input").click()
     visitor.page.get_by_role("option", name="Uniform grid", exact=True).click()
-    expect(visitor.find("#stage figcaption").first).to_contain_text("Uniform grid kept too")
+    expect(visitor.caption).to_contain_text("Uniform grid kept too")
     slider = visitor.find("#budget input[type=range]")
     visitor.page.evaluate("k => SPARE.setBudget(k)", 36)
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 36 of 576")
+    expect(visitor.caption).to_contain_text("kept 36 of 576")
     slider.focus()
     asked = visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]")
     from spare_demo.pruners import PRUNERS
@@ -147,7 +146,7 @@ def test_a_method_that_is_not_nested_asks_the_server(visitor, opened: Visit) -> 
 def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.find("#method-b input").click()
     visitor.page.get_by_role("option", name="VisionZip", exact=True).click()
-    expect(visitor.find("#stage figcaption").first).to_contain_text("VisionZip (picks)")
+    expect(visitor.caption).to_contain_text("VisionZip (picks)")
     visitor.expect_answers(576, 64, 64)
     first = examples.load_examples(served.model.name)[0]
     visit = Guide(served.model, served.settings).look(
@@ -163,7 +162,8 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     row = int(counts.argmax())  # the row with the most in it
     own = next(t for t in order if sources[row, t] == 1)
     # The curve comes after the answers, by a call of its own.
-    expect(visitor.find("#why .words").first).to_contain_text("B VisionZip")
+    visitor.unfold("lost")
+    expect(visitor.find("#lost .words").first).to_contain_text("B VisionZip")
     calls = []  # but the stream of replies to calls before, which may open late
     visitor.page.on("request", lambda r: None if "/queue/data" in r.url else calls.append(r.url))
     visitor.point(own)
@@ -183,9 +183,8 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     expect(visitor.find(".reason.b")).to_contain_text("Mixed into the tokens of")
     assert own in visitor.page.evaluate("SPARE.state.lines.map(line => line.to)")
     assert calls == []  # the browser knew all of it
-    visitor.layer("leftover")
-    visitor.find(".of input[value=B]").check(force=True)
-    expect(visitor.find("#stage figcaption").first).to_contain_text("its rows are not patches")
+    visitor.layer("leftover", of="B")
+    expect(visitor.caption).to_contain_text("its rows are not patches")
 
 
 def test_pointer_and_arrows_move_one_cursor(visitor) -> None:
@@ -234,13 +233,13 @@ def test_play_walks_through_the_picks(visitor) -> None:
     visitor.find(".play").click()
     visitor.page.wait_for_function("SPARE.state.k === 576")
     expect(visitor.find(".play")).to_have_text("▶ Play")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 576 of 576")
+    expect(visitor.caption).to_contain_text("kept 576 of 576")
 
 
 def test_words_change_ten_times_a_second_and_end_with_the_last_budget(visitor) -> None:
-    visitor.layer("difference")
+    visitor.layer("all")
     said = visitor.page.evaluate("""async () => {
-        const words = document.querySelector('#stage figcaption'), said = [];
+        const words = document.querySelector('#stage .caption'), said = [];
         new MutationObserver(() => said.push(words.textContent)).observe(
             words, {childList: true, characterData: true, subtree: true});
         const frame = () => new Promise(requestAnimationFrame), begin = performance.now();
@@ -395,25 +394,32 @@ def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
     for i in (1, 2, 3):
         words.nth(i).click()
         name = words.nth(i).inner_text()
-        expect(visitor.find("#stage figcaption").first).to_contain_text(f"patch and “{name}”")
+        expect(visitor.caption).to_contain_text(f"patch and “{name}”")
         scales.add(visitor.sentence().split("The colours run")[1])
     assert len(scales) == 1
     words.nth(0).click()
-    expect(visitor.find("#stage figcaption").first).to_have_text(drawn(opened, "relevance", 64)[1])
+    expect(visitor.caption).to_have_text(drawn(opened, "relevance", 64)[1])
 
 
 def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
+    visitor.unfold("against")
     visitor.find("#other textarea").fill("How many arrows are there?")
     visitor.find("#compare-questions").click()
     expect(visitor.find("#second img")).to_have_count(3)
     captions = visitor.find("#second figcaption").all_inner_texts()
     assert captions == visitor.find("#second img").evaluate_all("all => all.map(i => i.alt)")
     assert "for the second too" in captions[1] and "Jaccard" in captions[1]
+    answers = visitor.find("#second .two-questions tbody tr")
+    expect(answers).to_have_count(2)
+    expect(answers.last).to_contain_text("How many arrows are there?")
+    asked = visitor.find("#answers .answer-text").all_inner_texts()
+    assert answers.first.locator("td").all_inner_texts() == asked
 
 
 def test_kl_is_measured_beside_the_error(visitor) -> None:
+    visitor.unfold("changes")
     visitor.find("#measure").click()
-    expect(visitor.find("#why")).to_contain_text("KL of the first word")
+    expect(visitor.find("#changes")).to_contain_text("KL of the first word")
     expect(visitor.find("#kl .main-svg").first).to_be_visible()
     expect(visitor.find("#ask")).to_be_visible()
 
@@ -427,7 +433,7 @@ def test_a_link_opens_the_same_settings(visitor, served) -> None:
     address, sentence = visitor.page.evaluate("SPARE.link.make()"), visitor.sentence()
     second = browsing.Visitor(visitor.page.context.new_page()).open(address)
     second.expect_answers(576, 40, 40)
-    expect(second.find("#stage figcaption").first).to_have_text(sentence)
+    expect(second.caption).to_have_text(sentence)
 
 
 def test_a_stale_link_says_what_differs_and_opens_the_rest(visitor, served) -> None:
@@ -450,7 +456,7 @@ def test_the_tour_has_five_stops_and_comes_once(visitor, served) -> None:
     tour.locator(".skip").click()
     expect(tour).to_have_count(0)
     page.page.reload()
-    expect(page.find("#stage figcaption").first).to_contain_text("kept")
+    expect(page.caption).to_contain_text("kept")
     page.page.wait_for_timeout(2000)
     expect(tour).to_have_count(0)
     context.close()

@@ -191,6 +191,10 @@ SPARE.edit = (element, props, trigger) => {
     event.target.value = '';
   });
 
+  // A's picks are what there is to change; an empty set would be nothing to start from.
+  SPARE.on('chosen', (layer) => {
+    if (layer === 'own' && state.data && !count() && !past.length) start('a');
+  });
   SPARE.editByHand = () => {
     SPARE.emit('layer', 'own');
     $('[data-start]').focus();  // the button that was pressed is gone

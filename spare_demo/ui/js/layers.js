@@ -34,7 +34,7 @@ SPARE.layers = (() => {
     if (inside) {
       const no = `${title} has no single token set: it chooses inside the language model, layer by layer`;
       return nothing(
-        layers.has(k) ? `${no}. Look at its tokens in each layer instead: Difference, A or B.`
+        layers.has(k) ? `${no}. Look at its tokens in each layer instead: Kept or Difference.`
           : k < lowest ? `${no}. A budget of ${k} is out of its reach: choose ${lowest} or more.`
             : SPARE.saved ? `${no}. This page has them at a budget of ${[...layers.keys()]} only.`
               : `${no}. They are shown once it has answered at ${k}.`);
@@ -233,7 +233,22 @@ SPARE.layers = (() => {
     };
   }
 
-  const drawn = {difference, order,
-    A: (data, k) => kept(data, k, 'A'), B: (data, k) => kept(data, k, 'B')};
-  return {drawn, set, kept, nothing, waiting, depthOf};
+  // The picture as all visual tokens show it.
+  function photo(data) {
+    return {name: 'photo', base: 'photo', keys: (into) => into.fill(0), legend: ground(data),
+      sentence: `All ${tokensWord(data.n)}, as the language model gets them.`};
+  }
+
+  // What the three pictures show in each layer: beside what both methods share, each one's own.
+  const trios = {
+    kept: ['photo', 'kept', 'kept'], order: ['photo', 'order', 'order'],
+    relevance: ['relevance', 'kept', 'kept'], difference: ['difference', 'kept', 'kept'],
+    weight: ['relevance', 'weight', 'weight'], leftover: ['photo', 'leftover', 'leftover'],
+    own: ['own', 'kept', 'kept'],
+  };
+  const titles = {photo: 'All visual tokens', relevance: 'Relevance', difference: 'Difference',
+                  own: 'Yours'};
+
+  const drawn = {photo, difference, order, kept};
+  return {drawn, trios, titles, set, nothing, waiting, depthOf};
 })();

@@ -2,8 +2,9 @@
 'use strict';
 SPARE.link = {
   make() {
-    const {data, k, layer, slot, depth} = SPARE.state, query = new URLSearchParams(data.link);
-    for (const [name, value] of Object.entries({k, show: layer, of: slot})) query.set(name, value);
+    const {data, k, layer, pane, depth} = SPARE.state, query = new URLSearchParams(data.link);
+    for (const [name, value] of Object.entries({k, show: layer})) query.set(name, value);
+    if (pane !== null) query.set('of', ['first', 'A', 'B'][pane]);
     if (data.inside.length && depth !== null) query.set('depth', depth + 1);
     return `${location.origin}${location.pathname}?${query}`;
   },
@@ -12,6 +13,14 @@ SPARE.link = {
   read() {
     const query = Object.fromEntries(new URLSearchParams(location.search));
     return ['a', 'b', 'k', 'q', 'scene'].some((name) => name in query) ? query : null;
+  },
+
+  // The layer that a link shows, and which picture of it large: "" for all three. The first links
+  // named one picture only.
+  view({show = 'kept', of = ''}) {
+    if (show === 'all') return {layer: 'kept', pane: ''};
+    if (show === 'A' || show === 'B') return {layer: 'kept', pane: show === 'A' ? '1' : '2'};
+    return {layer: show, pane: {first: '0', A: '1', B: '2'}[of] ?? ''};
   },
 
   async copy(button) {

@@ -14,8 +14,9 @@
   }
 
   // A map of raw values over the grey photo. range: shared ends, or null for the map's own;
-  // label and more: functions that say what it is and what else there is to say.
-  function map(data, name, values, label, meaning, range = null, more = null) {
+  // label and more: functions that say what it is and what else there is to say; named: what the ends
+  // of the scale mean.
+  function map(data, name, values, label, meaning, range = null, more = null, named = ['', '']) {
     const {least, most, mean} = ends(values), [low, high] = range ?? [least, most];
     const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
     const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
@@ -33,9 +34,9 @@
         paint.fill(i, colours.levels[key - 1], 0.55);
       },
       get legend() {
-        return `<span class="bar"><b>${text(low)}</b><span style="background:` +
+        return `<span class="bar"><b>${text(low)}${named[0]}</b><span style="background:` +
           `${colours.bars.map}">${tick(mean, `mean ${text(mean)}`)}` +
-          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${text(high)}</b></span>`;
+          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${text(high)}${named[1]}</b></span>`;
       },
       get sentence() {
         const ends = {least: text(least), most: text(most), mean: text(mean)};
@@ -100,7 +101,7 @@
     };
     return map(data, `leftover ${slot}`, values,
       () => say('leftover', {label, tokens: tokensWord(count)}), say('leftover meaning', {}),
-      [0, 1], more);
+      [0, 1], more, [': nothing left over', ': all of it']);
   }
 
   Object.assign(SPARE.layers.drawn, {relevance, weight, leftover});

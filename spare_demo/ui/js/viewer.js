@@ -1,18 +1,21 @@
 // The patch viewer: draws the layers, follows pointer, keys and the budget slider. No round trip.
 'use strict';
-SPARE.state = {data: null, k: 1, cursor: null, depth: null, layer: 'difference',
-               slot: 'A'};
+// cursor: the patch that is explained; lit: whether it is marked on the pictures; pinned: whether it
+// stays when the pointer leaves; pane: which picture is shown large, null for all three.
+SPARE.state = {data: null, k: 1, cursor: null, lit: false, pinned: false, depth: null, layer: 'kept',
+               pane: null};
 
 SPARE.viewer = (element, props, trigger, watch) => {
   const {state} = SPARE;
   const $ = (selector) => element.querySelector(selector);
+  const slots = ['A', 'A', 'B'];  // whose picture each is; the first is of both, or of neither
   const panes = [...element.querySelectorAll('figure')].map((figure) => new SPARE.Pane(figure));
-  const overview = ['relevance', 'difference', 'A', 'B'];
-  const ofSlot = ['order', 'weight', 'leftover'];
+  const {trios, titles, drawn} = SPARE.layers;
   const grounds = new Map();  // the pictures of the last comparisons, by key
   const words = SPARE.words($('.words-of'), trigger);
   const RESTS = 100;  // milliseconds without a new picture, after which the slider rests
-  let frame = 0, lastRequest = '', layers = null, paintedAt = 0;
+  const lastRequests = new Map();
+  let frame = 0, layers = null, paintedAt = 0;
 
   // The server names a file (ui/viewer.py).
   async function read() {
@@ -44,11 +47,14 @@ SPARE.viewer = (element, props, trigger, watch) => {
     state.data = data;
     if (layers && layers.of === data.of) data.addLayers(layers.slots);  // they came before the photo was read
     state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
-    lastRequest = '';
+    if (!state.pinned) state.lit = false;
+    lastRequests.clear();
     state.k = Number(document.querySelector('#budget input[type=range]')?.value ?? sent.shown);
+    const aspect = data.grid.width / data.grid.height;
+    // Beside each other such pictures would be too low to point at their patches.
+    element.firstElementChild.classList.toggle('wide', aspect > 2);
     for (const pane of panes) {
       pane.painter.set(grounds.get(sent.key));
-      const aspect = data.grid.width / data.grid.height;
       pane.board.style.setProperty('--aspect', aspect);
       pane.board.classList.toggle('strip', aspect > 20);
       pane.badge.textContent = data.badge ?? '';
@@ -58,45 +64,66 @@ SPARE.viewer = (element, props, trigger, watch) => {
     ahead();
   }
 
+  const shownSlots = () => (state.pane === null ? ['A', 'B'] : [slots[state.pane]]);
+
   // Leftovers of later budgets, while nobody waits and nothing moves.
   function ahead() {
     const {data, k} = state;
     if (!data?.directions || state.layer !== 'leftover') return;
     if (performance.now() - paintedAt < RESTS) { setTimeout(ahead, RESTS); return; }
-    const residual = data.residual(state.slot, k);
-    if (residual && !residual.ahead(6)) setTimeout(ahead, 12);
+    const residuals = shownSlots().map((slot) => data.residual(slot, k)).filter(Boolean);
+    if (residuals.some((residual) => !residual.ahead(6))) setTimeout(ahead, 12);
   }
 
   function paint() {
     frame = 0;
-    const {data, k, layer, slot} = state;
+    const {data, k, layer} = state;
     if (!data) return;
-    if (layer === 'leftover' && !data.isReady(slot, k)) return soon();
-    const all = layer === 'all';
-    element.firstElementChild.classList.toggle('four', all);
-    panes.forEach((pane, i) => {
-      pane.figure.hidden = i > 0 && !all;
-      if (pane.figure.hidden) return;
-      const picture = SPARE.layers.drawn[all ? overview[i] : layer](data, k, slot);
-      pane.show(picture);
-      const wants = picture.asks ?? picture.wants;
-      if (wants && lastRequest !== `${wants} ${k} ${layer}`) {
-        lastRequest = `${wants} ${k} ${layer}`;
-        SPARE.ask(trigger, picture.asks ? 'picks' : 'leftover', {slot: wants, budget: k});
-      }
+    if (layer === 'leftover' && !shownSlots().every((slot) => data.isReady(slot, k))) return soon();
+    const wanted = panes.map((_, i) => trios[layer][i]);
+    const pictures = panes.map((pane, i) => {
+      pane.figure.hidden = state.pane !== null && state.pane !== i;
+      if (pane.figure.hidden) return null;
+      const picture = drawn[wanted[i]](data, k, slots[i]);
+      pane.show(picture, titles[wanted[i]] ?? data.slots[slots[i]].label);
+      request(picture, k);
+      return picture;
     });
+    if (state.pane === null) describe(pictures.filter((_, i) => wanted[i] === layer));
     mark();
     paintedAt = performance.now();
     state.painted = true;
     SPARE.emit('painted', k);
   }
 
+  // What a picture lacks, once for each budget.
+  function request({asks, wants}, k) {
+    const slot = asks ?? wants, kind = asks ? 'picks' : 'leftover';
+    if (!slot || lastRequests.get(`${kind} ${slot}`) === k) return;
+    lastRequests.set(`${kind} ${slot}`, k);
+    SPARE.ask(trigger, kind, {slot, budget: k});
+  }
+
+  // One caption below the three pictures; of a large one it is its own.
+  const caption = $('.caption');
+  const describe = SPARE.throttle((pictures) => {
+    const {data, k, layer} = state;
+    const of = layer === 'kept' ? [drawn.difference(data, k)] : pictures;
+    const sentence = [...new Set(of.map((picture) => picture.sentence))].join(' ');
+    if (caption.textContent !== sentence) caption.textContent = sentence;
+  });
+
   function soon() {
     frame ||= requestAnimationFrame(paint);
   }
 
   function mark() {
-    for (const pane of panes) if (!pane.figure.hidden) pane.mark(state);
+    const {layer} = state;
+    panes.forEach((pane, i) => {
+      if (pane.figure.hidden) return;
+      const of = i ? [slots[i]] : layer === 'difference' ? ['A', 'B'] : [];
+      pane.mark(state, of);
+    });
   }
 
   // From a cell some cells on, as far as there are any; cells without a token are stepped over.
@@ -113,30 +140,48 @@ SPARE.viewer = (element, props, trigger, watch) => {
   }
 
   function moveTo(token) {
-    if (token === state.cursor) return;
-    state.cursor = token;
+    if (token === state.cursor && state.lit) return;
+    Object.assign(state, {cursor: token, lit: true});
     SPARE.emit('cursor', token);
     mark();
   }
+
+  // The words on the patch stay, its marks on the pictures go.
+  function unlight() {
+    Object.assign(state, {lit: false, pinned: false});
+    if (state.data) mark();
+    SPARE.emit('unlit');
+  }
+  SPARE.on('unlight', unlight);
+  document.addEventListener('keydown', ({key}) => { if (key === 'Escape' && state.lit) unlight(); });
 
   for (const pane of panes) {
     const {over, board} = pane;
     const at = (event) => (state.data ? pane.token(event) : null);
     over.addEventListener('pointermove', (event) => {
       const token = at(event);
-      if (token !== null) moveTo(token);
-      if (token !== null) SPARE.emit('stroke', token, event);
+      if (token === null) return;
+      if (!state.pinned) moveTo(token);
+      SPARE.emit('stroke', token, event);
+    });
+    over.addEventListener('pointerleave', ({pointerType}) => {
+      // A finger that is lifted leaves as well, but what it tapped stays.
+      if (!state.pinned && pointerType === 'mouse') unlight();
     });
     over.addEventListener('pointerdown', (event) => {
       const token = at(event);
       if (token === null) return;
+      const editing = state.layer === 'own' && pane === panes[0];
+      const again = state.pinned && token === state.cursor;
       moveTo(token);
-      if (state.layer === 'own') {
+      state.pinned = !editing && !again;
+      if (editing) {
         over.setPointerCapture(event.pointerId);
         event.preventDefault();
-        board.focus({preventScroll: true});
+        SPARE.emit('press', token, event);
       }
-      SPARE.emit('press', token, event);
+      board.focus({preventScroll: true});
+      SPARE.emit('look', token);
     });
     for (const end of ['pointerup', 'pointercancel']) {
       over.addEventListener(end, (event) => SPARE.emit('lift', event));
@@ -152,29 +197,57 @@ SPARE.viewer = (element, props, trigger, watch) => {
       }[event.key] ?? [0, 0];
       if (down || right) {
         event.preventDefault();
+        state.pinned = false;
         moveTo(walk(from, down, right));
       } else if (event.key === 'Enter' || event.key === ' ') {
         event.preventDefault();
         SPARE.emit('toggle', state.cursor);
+        if (state.cursor !== null) SPARE.emit('look', state.cursor);
       }
     });
   }
 
+  const checked = (name) => $(`input[name=${name}]:checked`);
+
   function choose() {
-    state.layer = $('.layers input:checked').value;
-    state.slot = $('.of input:checked').value;
+    state.layer = checked('layer').value;
+    state.pane = checked('pane').value === '' ? null : Number(checked('pane').value);
+    const rare = checked('layer').closest('.more');
+    $('.more').classList.toggle('chosen', Boolean(rare));
+    $('.more').open = false;
+    $('.more summary').textContent = rare
+      ? `More: ${checked('layer').nextElementSibling.textContent}` : 'More';
+    const viewer = element.firstElementChild;
+    viewer.classList.toggle('large', state.pane !== null);
+    viewer.dataset.layer = state.layer;
     document.body.classList.toggle('editing', state.layer === 'own');
-    $('.of').hidden = !ofSlot.includes(state.layer);
+    // The cursor is one for all, so one stop for the Tab key is enough.
+    panes.forEach((pane, i) => { pane.board.tabIndex = i === (state.pane ?? 0) ? 0 : -1; });
     words.show(state.layer === 'relevance');
+    SPARE.emit('chosen', state.layer);
     soon();
     ahead();
   }
-  $('.layers').addEventListener('change', choose);
-  $('.of').addEventListener('change', choose);
-  SPARE.on('layer', (name) => {
-    const input = $(`.layers input[value="${CSS.escape(name)}"]`);
-    if (input) { input.checked = true; choose(); }
+  $('.tools').addEventListener('change', ({target}) => {
+    if (target.name === 'layer' || target.name === 'pane') choose();
   });
+  // A menu closes on what is pressed elsewhere.
+  document.addEventListener('pointerdown', ({target}) => {
+    if (!$('.more').contains(target)) $('.more').open = false;
+  });
+  $('.more').addEventListener('keydown', ({key}) => {
+    if (key !== 'Escape' || !$('.more').open) return;
+    $('.more').open = false;
+    $('.more summary').focus();
+  });
+
+  function press(name, value) {
+    const input = $(`input[name=${name}][value="${CSS.escape(value)}"]`);
+    if (input) { input.checked = true; choose(); }
+  }
+  panes.forEach((pane, i) => pane.title.addEventListener(
+    'click', () => press('pane', state.pane === null ? String(i) : '')));
+  SPARE.on('layer', (name) => press('layer', name));
   SPARE.on('repaint', soon);
   SPARE.on('remark', mark);
   SPARE.on('budget', (k) => { state.k = k; soon(); });
@@ -195,9 +268,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
 
   const linked = SPARE.link.read();
   if (linked) {
-    const side = $(`.of input[value="${CSS.escape(linked.of ?? 'A')}"]`);
-    if (side) side.checked = true;
-    SPARE.emit('layer', linked.show ?? 'difference');
+    const {layer, pane} = SPARE.link.view(linked);
+    press('pane', pane);
+    press('layer', layer);
     trigger('reopen', {query: linked});
   } else if (!SPARE.saved) {
     setTimeout(SPARE.tour.begin, 1200);
@@ -220,12 +293,14 @@ SPARE.Pane = class {
     this.legend = figure.querySelector('.legend');
     this.words = figure.querySelector('figcaption');
     this.badge = figure.querySelector('.badge');
+    this.title = figure.querySelector('.title');
     this.painter = new SPARE.Painter(this.canvas);
     this.writeSoon = SPARE.throttle(() => this.#write());
   }
 
-  show(layer) {
+  show(layer, title) {
     this.painter.paint(layer);
+    if (this.title.textContent !== title) this.title.textContent = title;
     const another = this.layer?.name !== layer.name;
     this.layer = layer;
     if (another) this.#write(); else this.writeSoon();
@@ -252,10 +327,11 @@ SPARE.Pane = class {
     return token < 0 ? null : token;
   }
 
-  // The cursor's frame and the lines to those who stand in for its patch.
-  mark({data, cursor}) {
-    const {grid} = data, ctx = this.over.getContext('2d');
-    const bare = cursor === null, {tints = [], lines = []} = bare ? {} : SPARE.state;
+  // The cursor's frame and the lines to those who stand in for its patch, of some slots.
+  mark({data, cursor, lit, tints: every = [], lines: all = []}, slots) {
+    const {grid} = data, ctx = this.over.getContext('2d'), bare = cursor === null || !lit;
+    const [tints, lines] = [every, all].map(
+      (marks) => (bare ? [] : marks.filter(({slot}) => slots.includes(slot))));
     if (this.over.width !== grid.width || this.over.height !== grid.height) {
       Object.assign(this.over, {width: grid.width, height: grid.height});
     }

@@ -92,6 +92,26 @@ SPARE.why = (element, trigger) => {
         : `Picked then: ${name(reason.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
   }
 
+  const WORDS = {novelty: 'novelty', magnitude: 'magnitude', text: 'text weight'};
+
+  // Why, in one sentence: of a patch that was not picked, the factor that was smallest beside that of
+  // the patch picked in its place; of one that was, the product that no other had.
+  function verdict(reason, count) {
+    const {rank, factors: own, winning: won, step: at, winner} = reason;
+    if (!own) return '';
+    if (winner === state.cursor) {
+      return `Kept: at pick ${at + 1} no patch that was left had a larger product.`;
+    }
+    if (!won || !(won.value > own.value)) return '';
+    if (own.novelty === 0 && rank !== null) return `At pick ${at + 1} it was kept already.`;
+    const [least] = Object.keys(WORDS).sort((a, b) => own[a] / won[a] - own[b] / won[b]);
+    const share = own[least] / won[least], fate = rank === null ? 'Not kept' : 'Not yet';
+    const than = `that of the patch picked ${at + 1 === count ? 'last' : 'then'}`;
+    if (!(share > 0)) return `${fate}: its ${WORDS[least]} is 0.`;
+    return share > 0.5 ? `${fate}: its ${WORDS[least]} is ${percent(share)} of ${than}.`
+      : `${fate}: its ${WORDS[least]} is ${number(1 / share)} times smaller than ${than}.`;
+  }
+
   // How far a patch got in a method that drops tokens between layers, and the merged row that it is
   // in at the layer looked at.
   function way(slot) {
@@ -128,7 +148,9 @@ SPARE.why = (element, trigger) => {
     } else {
       const rank = reason.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
         : `<b>rank ${reason.rank}</b> of ${data.picks(slot, k).count}`;
-      inside = `<p class="rank">${rank}</p>${factors(slot, reason)}`;
+      const sentence = verdict(reason, data.picks(slot, k).count);
+      inside = (sentence ? `<p class="verdict">${sentence}</p>` : '') +
+        `<p class="rank">${rank}</p>${factors(slot, reason)}`;
       if (method.merges) inside += mixed(slot);
       else if (reason.rank === null && reason.parts) {
         const [first] = reason.parts;
@@ -148,23 +170,22 @@ SPARE.why = (element, trigger) => {
   // To those that stand in for the patch, or whose tokens it was mixed into; and the patches that
   // were mixed into its own, or share its merged row in the layer looked at.
   function marks() {
-    const {data, k, cursor, layer, slot} = state, lines = [], tints = [];
-    const shown = {A: ['A'], B: ['B'], own: [], order: [slot], weight: [slot], leftover: [slot]}[layer] ?? ['A', 'B'];
-    for (const of of shown) {
-      const colour = SPARE.colours.mark[of];
-      const row = data.slots[of].inside && data.mergedRow(of, k, depthOf(data), cursor);
+    const {data, k, cursor} = state, lines = [], tints = [];
+    for (const slot of ['A', 'B']) {
+      const mine = {slot, colour: SPARE.colours.mark[slot]};
+      const row = data.slots[slot].inside && data.mergedRow(slot, k, depthOf(data), cursor);
       if (row) {
-        tints.push(...row.parts.map((part) => ({...part, colour})));
+        tints.push(...row.parts.map((part) => ({...part, ...mine})));
         continue;
       }
-      const merged = data.slots[of].merges && data.mergedParts(of, k, cursor);
+      const merged = data.slots[slot].merges && data.mergedParts(slot, k, cursor);
       if (merged && merged.kept) {
-        tints.push(...merged.parts.map((part) => ({...part, colour})));
+        tints.push(...merged.parts.map((part) => ({...part, ...mine})));
         continue;
       }
-      for (const {token, share} of (merged ? merged.parts : reasonFor(of)?.parts ?? []).slice(0, MOST_LINES)) {
+      for (const {token, share} of (merged ? merged.parts : reasonFor(slot)?.parts ?? []).slice(0, MOST_LINES)) {
         if (!merged && share < 0.05) continue;
-        lines.push({from: cursor, to: token, width: Math.min(9, 1 + 8 * share), colour});
+        lines.push({from: cursor, to: token, width: Math.min(9, 1 + 8 * share), ...mine});
       }
     }
     return {lines, tints};

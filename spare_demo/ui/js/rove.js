@@ -1,0 +1,34 @@
+// Rows of buttons that are one stop for the Tab key; the arrow keys go from button to button.
+'use strict';
+SPARE.rove = (row) => {
+  const buttons = () => [...row.querySelectorAll('button, summary')].filter(
+    (button) => !button.disabled && button.getClientRects().length);
+
+  function stopAt(chosen) {
+    for (const button of row.querySelectorAll('button, summary')) {
+      button.tabIndex = button === chosen ? 0 : -1;
+    }
+  }
+
+  row.addEventListener('keydown', (event) => {
+    const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
+    const all = buttons(), at = all.indexOf(event.target);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    const next = all[(at + step + all.length) % all.length];
+    stopAt(next);
+    next.focus();
+  });
+  row.addEventListener('focusin', ({target}) => {
+    if (buttons().includes(target)) stopAt(target);
+  });
+  const start = () => { if (!buttons().some((button) => button.tabIndex === 0)) stopAt(buttons()[0]); };
+  // Gradio makes its buttons anew when it shows others.
+  new MutationObserver(start).observe(row, {childList: true, subtree: true});
+  stopAt(buttons()[0]);
+};
+SPARE.roveAll = () => {
+  for (const row of document.querySelectorAll('#examples .gallery, #marks, #chips .row, .scrubber, #further')) {
+    SPARE.rove(row);
+  }
+};
