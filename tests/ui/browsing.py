@@ -111,13 +111,14 @@ class Visitor:
     def point(self, token: int) -> None:
         """Moves the pointer onto a patch."""
         where = """token => {
-            const grid = SPARE.state.data.grid, over = document.querySelector('#stage canvas.over');
+            const grid = SPARE.state.data.grid, over = document.querySelector(
+                '#stage figure:not([hidden]) canvas.over');
             const box = over.getBoundingClientRect(), scale = box.width / grid.width;
             const {row, col} = SPARE.state.data.place(token);
             return [box.x + (grid.x + (col + .5) * grid.patch) * scale,
                     box.y + (grid.y + (row + .5) * grid.patch) * scale];
         }"""
-        self.find("#stage canvas.over").first.scroll_into_view_if_needed()
+        self.find("#stage canvas.over:visible").first.scroll_into_view_if_needed()
         self.page.mouse.move(*self.page.evaluate(where, token))
         self.page.wait_for_function("token => SPARE.state.cursor === token", arg=token)
 

@@ -21,6 +21,7 @@ pytestmark = browsing.MARKS
 
 def test_it_opens_on_a_finished_comparison(visitor) -> None:
     visitor.expect_answers(576, 64, 64)
+    visitor.unfold("price")
     expect(visitor.find("#cost th[scope=col]")).to_have_count(3)
     visitor.curve()
     expect(visitor.find("#truth")).to_contain_text("True answer")
@@ -146,6 +147,7 @@ def test_another_method_in_b(visitor) -> None:
     expect(visitor.find("#answers h3").nth(2)).to_contain_text(PRUNERS["uniform"].title)
     expect(visitor.caption).to_contain_text(PRUNERS["uniform"].title)
     visitor.expect_answers(576, 64, 64)
+    visitor.unfold("price")
     expect(visitor.find("#cost th[scope=col]").nth(2)).to_contain_text(PRUNERS["uniform"].title)
 
 

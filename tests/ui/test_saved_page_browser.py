@@ -82,6 +82,7 @@ def test_every_patch_is_that_of_the_app(visitor, saved: Path, open_page: Open) -
 def test_the_button_saves_what_the_app_shows(
     visitor, open_page: Open, tmp_path: Path
 ) -> None:  # fmt: skip
+    visitor.unfold("keep")
     with visitor.page.expect_download() as download:
         visitor.find(".cite .page").click()
     assert download.value.suggested_filename == "spare-comparison.html"
@@ -91,8 +92,8 @@ def test_the_button_saves_what_the_app_shows(
     page = open_page(tmp_path / "page.html")
     assert np.array_equal(page.picture(), visitor.picture())
     for part in (".answer-text", "h3", ".first-words .words"):
-        texts = visitor.find(f"#answers {part}").all_inner_texts()
-        assert texts and page.find(f"#answers {part}").all_inner_texts() == texts
+        texts = visitor.find(f"#answers {part}").all_text_contents()
+        assert all(texts) and page.find(f"#answers {part}").all_text_contents() == texts
 
 
 def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> None:
@@ -148,6 +149,7 @@ def test_a_method_that_is_not_nested_says_what_the_page_has(
     result = compare(served.model, first.path, first.question, names, 300, max_new_tokens=3)
     result.html(tmp_path / "page.html")
     page = open_page(tmp_path / "page.html")
+    page.layer("difference")
     assert "A Uniform grid kept" in page.sentence() and "In layer" in page.sentence()
     page.page.evaluate("SPARE.setBudget(301)")
     for layer, words in (("A", "This page has those at 300 only."), ("B", "of 300 only.")):
@@ -161,5 +163,5 @@ def test_a_notebook_frame_shows_it(saved: Path, served, browser) -> None:
     page = browser.new_page()
     page.set_content(f"<main>{result._repr_html_()}</main>")
     frame = page.frame_locator("iframe")
-    expect(frame.locator("#stage figcaption").first).to_contain_text("kept 64 of 576 tokens")
+    expect(frame.locator("#stage .caption")).to_contain_text("kept 64 of 576 tokens")
     page.close()

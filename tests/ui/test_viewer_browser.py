@@ -303,11 +303,18 @@ def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, in
     expect(visitor.find("#edit")).not_to_be_visible()
     visitor.find("#by-hand").click()
     expect(visitor.find("#edit [data-start=a]")).to_be_focused()
-    assert "empty" in visitor.sentence()
+    expect(visitor.find("#edit .count")).to_have_text("64 tokens of 576 kept")  # A's
+    visitor.find("[data-start=none]").click()
     visitor.point(300)
     expect(visitor.find(".reasons")).to_contain_text("index 300")
-    assert visitor.page.evaluate("SPARE.state.lines") == []  # they would hide what is drawn
-    visitor.page.mouse.down()  # no set was started from: it begins with this patch
+    # Nothing but the frame: lines would hide what is drawn.
+    marked = visitor.find("#stage canvas.over").first.evaluate(
+        """over => over.getContext('2d').getImageData(0, 0, over.width, over.height)
+        .data.filter((_, i) => i % 4 === 3).reduce((sum, alpha) => sum + (alpha > 0), 0)"""
+    )
+    patch = visitor.page.evaluate("SPARE.state.data.grid.patch")
+    assert 0 < marked < (patch + 12) ** 2
+    visitor.page.mouse.down()
     visitor.page.mouse.up()
     expect(visitor.find("#edit .count")).to_have_text("1 token of 576 kept")
     again = visitor.find("#edit .again")
@@ -325,6 +332,7 @@ def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, in
 
 
 def test_what_a_study_refuses_is_said_beside_its_button(visitor) -> None:
+    visitor.unfold("against")
     button = visitor.find("#compare-questions")
     button.evaluate("button => button.scrollIntoView({block: 'end'})")  # what follows is below
     button.click()
@@ -486,6 +494,7 @@ def test_who_leaves_takes_their_tensors_along(visitor, served, wide_picture: Pat
 
 
 def test_the_zip_comes_by_one_button(visitor) -> None:
+    visitor.unfold("keep")
     with visitor.page.expect_download() as saved:
         visitor.find(".zip").click()
     with zipfile.ZipFile(saved.value.path()) as zipped:

@@ -38,6 +38,7 @@
           `${colours.bars.map}">${tick(mean, `mean ${text(mean)}`)}` +
           `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${text(high)}${named[1]}</b></span>`;
       },
+      get numbers() { return `from ${text(least)} to ${text(most)}, mean ${text(mean)}`; },
       get sentence() {
         const ends = {least: text(least), most: text(most), mean: text(mean)};
         return say('map', {label: label(), meaning, ...ends}) +

@@ -104,12 +104,20 @@ SPARE.viewer = (element, props, trigger, watch) => {
     SPARE.ask(trigger, kind, {slot, budget: k});
   }
 
+  // What two maps of one kind have in common; each one's numbers follow.
+  const pairs = {
+    weight: 'Text weight of each patch: the higher, the sooner it is picked, other things equal.',
+    leftover: 'Share of each patch that the kept ones cannot reconstruct, from 0 to 1.',
+  };
+
   // One caption below the three pictures; of a large one it is its own.
   const caption = $('.caption');
   const describe = SPARE.throttle((pictures) => {
     const {data, k, layer} = state;
     const of = layer === 'kept' ? [drawn.difference(data, k)] : pictures;
-    const sentence = [...new Set(of.map((picture) => picture.sentence))].join(' ');
+    const sentence = pairs[layer] && of.every((picture) => picture.numbers)
+      ? `${pairs[layer]} ${of.map(({numbers}, i) => `${data.slots['AB'[i]].label}: ${numbers}.`).join(' ')}`
+      : [...new Set(of.map((picture) => picture.sentence))].join(' ');
     if (caption.textContent !== sentence) caption.textContent = sentence;
   });
 
@@ -211,6 +219,8 @@ SPARE.viewer = (element, props, trigger, watch) => {
 
   function choose() {
     state.layer = checked('layer').value;
+    // The set that is changed is the first picture.
+    if (state.layer === 'own' && checked('pane').value > 0) $('input[name=pane]').checked = true;
     state.pane = checked('pane').value === '' ? null : Number(checked('pane').value);
     const rare = checked('layer').closest('.more');
     $('.more').classList.toggle('chosen', Boolean(rare));
