@@ -80,6 +80,7 @@ def asked_html(visit: Visit, budget: int, answers: str) -> str:
     return (
         f'<div class="asked" data-question="{escape(question)}" '
         f'data-picture="{escape(visit.source)}">'
+        '<h2 class="spoken">Answers</h2>'
         f'<p class="asked-line"><img src="{visit.canvas.thumbnail}" alt="The picture asked about">'
         f'<span class="asked-question" title="{escape(question)}">{escape(text)}</span>'
         f'<span class="asked-budget">budget {k}</span></p>'

@@ -2,7 +2,8 @@
 'use strict';
 SPARE.why = (element, trigger) => {
   const {state, number, percent, escape} = SPARE, {depthOf} = SPARE.layers;
-  const body = element.querySelector('.reasons'), choice = element.querySelector('.when');
+  const body = element.querySelector('.reasons'), said = element.querySelector('.spoken');
+  const choice = element.querySelector('.when');
   let serverReasons = new Map(), asked = 0, frame = 0;
 
   const step = () => choice.querySelector('input:checked').value;
@@ -191,6 +192,15 @@ SPARE.why = (element, trigger) => {
     return {lines, tints};
   }
 
+  // What is read aloud as the cursor moves: one short sentence.
+  function shortly() {
+    const {data, k, cursor} = state, fates = ['A', 'B'].map((slot) => {
+      const picks = data.picks(slot, k), rank = picks?.rank[cursor];
+      return picks ? `${slot} ${rank < 0 ? 'not kept' : `rank ${rank + 1}`}` : '';
+    });
+    return `${[name(cursor), ...fates.filter(Boolean)].join(', ')}.`;
+  }
+
   function draw() {
     frame = 0;
     const {data, cursor} = state;
@@ -206,6 +216,7 @@ SPARE.why = (element, trigger) => {
     body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
       `<div class="both">${column('A')}${column('B')}</div>`;
+    said.textContent = shortly();
     Object.assign(state, marks());
     SPARE.emit('remark');
   }
