@@ -9,21 +9,41 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, PngImagePlugin
 
 from spare_demo.images.load import photo_digest
 from spare_demo.scenes import draw
+from spare_demo.scenes.question import Question
+from spare_demo.scenes.questions import ask
 from spare_demo.scenes.sets import SETS
 from spare_demo.scenes.world import Scene, World, rng_of, sample_scene
 
 _KEY = "spare-scene"
-WORLDS = {"page": World(things=(3, 8)), **{name: World(pairs=SETS[name]) for name in SETS}}
-"""The world that each set's scenes are drawn from; "page" is that of new scenes on the page."""
+WORLDS = {
+    "page": World(things=(3, 8)),
+    "shipped": World(things=(4, 7)),
+    **{name: World(pairs=SETS[name]) for name in SETS},
+}
+"""The world that each set's scenes are drawn from; "page" is that of new scenes on the page,
+"shipped" that of its examples."""
+_STREAMS = {"shipped": "page"}  # whose random stream a set takes, where not its own
+_QUESTIONS = 50  # a scene's own questions come first, the rest are those that are likely typed
 
 
 def scene_of(which: str, seed: int) -> Scene:
     """The scene of a set with this seed."""
-    return sample_scene(WORLDS[which], rng_of(which, seed))
+    return _sample(which, seed)[0]
+
+
+def questions_of(which: str, seed: int) -> list[Question]:
+    """Questions about the scene of a set with this seed, those that it was made with first."""
+    return ask(*_sample(which, seed), _QUESTIONS)
+
+
+def _sample(which: str, seed: int) -> tuple[Scene, np.random.Generator]:
+    rng = rng_of(_STREAMS.get(which, which), seed)
+    return sample_scene(WORLDS[which], rng), rng
 
 
 def save(which: str, seed: int, path: Path) -> None:
@@ -33,8 +53,8 @@ def save(which: str, seed: int, path: Path) -> None:
     draw.draw(scene_of(which, seed)).save(path, pnginfo=text)
 
 
-def is_scene(path: str | Path, photo: Image.Image) -> bool:
-    """Whether the picture of a file is the drawn scene that the file says it is.
+def read_signature(path: str | Path, photo: Image.Image) -> tuple[str, int] | None:
+    """The set and the seed of the drawn scene that a file shows; None for any other picture.
 
     photo: the file's upright RGB pixels.
     """
@@ -42,7 +62,9 @@ def is_scene(path: str | Path, photo: Image.Image) -> bool:
         with Image.open(path, formats=["PNG"]) as image:
             match = re.fullmatch(r"([a-z-]+) ([0-9]{1,10})", str(image.info.get(_KEY)))
     except (OSError, ValueError, SyntaxError):
-        return False
+        return None
     if match is None or match[1] not in WORLDS:
-        return False
-    return photo_digest(draw.draw(scene_of(match[1], int(match[2])))) == photo_digest(photo)
+        return None
+    which, seed = match[1], int(match[2])
+    same = photo_digest(draw.draw(scene_of(which, seed))) == photo_digest(photo)
+    return (which, seed) if same else None

@@ -22,7 +22,8 @@ from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
 from spare_demo.results.io import read_pick_lists
-from spare_demo.scenes.signature import is_scene
+from spare_demo.scenes.asked import asked_in
+from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, asked_html, own_html
@@ -252,10 +253,16 @@ class Handlers:
         listed = [*self.offered, *([example] if example else [])]
         known, truth = examples.find(listed, visit.key[0], request.question)
         number = examples.number(self.offered, visit.key[0])
-        unknown = examples.knows_only_scenes(self.model.name) and not known
-        if unknown and isinstance(request.image, str):
-            unknown = not is_scene(request.image, visit.exploration.view.photo)
-        return dataclasses.replace(visit, unknown=unknown, truth=truth, example=number)
+        path, view = str(request.image), visit.exploration.view
+        asked = asked_in(path, view.photo, request.question, view.grid.boxes.numpy())
+        if truth is None and asked is not None:
+            truth = asked.answer
+        unknown = examples.knows_only_scenes(self.model.name) and not (known or asked)
+        if unknown:  # or a scene with a question that is not its own
+            unknown = read_signature(path, view.photo) is None
+        return dataclasses.replace(
+            visit, unknown=unknown, truth=truth, asked=asked, example=number
+        )
 
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit

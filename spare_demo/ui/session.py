@@ -23,6 +23,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Answer, Model, Picture, View
 from spare_demo.render import Canvas
+from spare_demo.scenes.asked import Asked
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
 from spare_demo.ui.cache import SharedCache
@@ -49,6 +50,7 @@ class Visit:
         example: its number among the shipped examples, None for any other picture.
         unknown: whether the model was not made for such a picture: the built-in one for photos.
         truth: the true answer, where an example or a drawn scene is asked its own question.
+        asked: what the question is about and which tokens show it, where that is known.
         source: what the page knows the picture by, "" where no page shows it.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
@@ -62,6 +64,7 @@ class Visit:
     unknown: bool = False
     example: int | None = None
     truth: str | None = None
+    asked: Asked | None = None
     source: str = ""
     stopped: bool = False
     own: tuple[Selection, Answer] | None = None

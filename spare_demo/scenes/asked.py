@@ -1,0 +1,89 @@
+"""What a question about a drawn scene is about, and which visual tokens show some of it.
+
+Known only where the picture is, pixel by pixel, the scene that its file says it is, and the
+question one that is asked of that scene.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from spare_demo.scenes import draw, signature
+from spare_demo.scenes.question import Question
+from spare_demo.scenes.world import Scene, Thing
+
+_YES_NO = ("yes", "no")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a question asks for.
+
+    Attributes:
+        answer: the true one.
+        kind: whether it is a word or a number that is printed there, else things.
+        tokens: (n,) bool, the visual tokens with a pixel of it: of the print's letters or digit
+            where that is what is asked for, else of the things. None for a question of yes or no,
+            which may be about what is not there.
+    """
+
+    answer: str
+    kind: Literal["word", "number", "things"]
+    tokens: NDArray[np.bool_] | None
+
+
+def asked_in(
+    path: str | Path, photo: Image.Image, text: str, boxes: NDArray[np.float64]
+) -> Asked | None:
+    """What a question asks of a picture file; None where that cannot be known.
+
+    Args:
+        path: the file; photo: its upright RGB pixels.
+        text: the question.
+        boxes: (n, 4) x0, y0, x1, y1 of each visual token in pixels of the photo.
+    """
+    signed = signature.read_signature(path, photo)
+    if signed is None:
+        return None
+    questions = signature.questions_of(*signed)
+    question = next((q for q in questions if q.text == text.strip()), None)
+    return None if question is None else _asked(signature.scene_of(*signed), question, boxes)
+
+
+def _asked(scene: Scene, question: Question, boxes: NDArray[np.float64]) -> Asked:
+    things = [scene.things[index] for index in question.things]
+    kind: Literal["word", "number", "things"] = "things"
+    if len(things) == 1 and question.answer == things[0].print:
+        kind = "word" if things[0].word else "number"
+    if question.answer in _YES_NO or not things:
+        return Asked(question.answer, kind, None)
+    # What changes where it is taken out is what shows it, whatever lies before or behind it.
+    take_out = _move_away if kind == "things" else _without_print
+    rest = [take_out(t) if i in question.things else t for i, t in enumerate(scene.things)]
+    whole, without = (
+        np.asarray(draw.draw(s)) for s in (scene, replace(scene, things=tuple(rest)))
+    )
+    return Asked(question.answer, kind, _any_inside((whole != without).any(axis=2), boxes))
+
+
+def _move_away(thing: Thing) -> Thing:
+    """The thing far outside the canvas: without it those after it would get other shades."""
+    return replace(thing, x=-10_000.0)
+
+
+def _without_print(thing: Thing) -> Thing:
+    return replace(thing, number=None, word=None)
+
+
+def _any_inside(pixels: NDArray[np.bool_], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """(n,) bool: whether any pixel of (height, width) that is set lies in, or partly in, a box."""
+    low, high = np.floor(boxes[:, :2]).astype(int), np.ceil(boxes[:, 2:]).astype(int)
+    low, high = low.clip(min=0), high.clip(min=0)
+    corners = zip(low.tolist(), high.tolist(), strict=True)
+    return np.array([pixels[y0:y1, x0:x1].any() for (x0, y0), (x1, y1) in corners])
