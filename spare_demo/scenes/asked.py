@@ -66,9 +66,7 @@ def _asked(scene: Scene, question: Question, boxes: NDArray[np.float64]) -> Aske
     # What changes where it is taken out is what shows it, whatever lies before or behind it.
     take_out = _move_away if kind == "things" else _without_print
     rest = [take_out(t) if i in question.things else t for i, t in enumerate(scene.things)]
-    whole, without = (
-        np.asarray(draw.draw(s)) for s in (scene, replace(scene, things=tuple(rest)))
-    )
+    whole, without = (np.asarray(draw.draw(s)) for s in (scene, replace(scene, things=tuple(rest))))
     return Asked(question.answer, kind, _any_inside((whole != without).any(axis=2), boxes))
 
 

@@ -260,9 +260,7 @@ class Handlers:
         unknown = examples.knows_only_scenes(self.model.name) and not (known or asked)
         if unknown:  # or a scene with a question that is not its own
             unknown = read_signature(path, view.photo) is None
-        return dataclasses.replace(
-            visit, unknown=unknown, truth=truth, asked=asked, example=number
-        )
+        return dataclasses.replace(visit, unknown=unknown, truth=truth, asked=asked, example=number)
 
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit

@@ -1,0 +1,231 @@
+"""The headline of a comparison: what is remarkable in it, in one or two sentences.
+
+Made of what the result holds, and of this picture, question and budget alone.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from spare_demo import measures
+from spare_demo.analysis.answer_shift import first_difference
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.models import Answer
+from spare_demo.scenes.asked import Asked
+from spare_demo.tokens import Selection
+
+_MOST_NAMES = 3
+_LONGEST_QUOTE = 40  # characters
+_RIGHT_WORD = "the right first word"
+_ASKED_WORDS = {
+    "word": "a letter of {answer}",
+    "number": "any of the digit {answer}",
+    "things": "any of what is asked about",
+}
+
+
+def headline(
+    result: Result,
+    truth: str | None = None,
+    grades: Mapping[str, bool | None] | None = None,
+    asked: Asked | None = None,
+) -> str:
+    """What a comparison came to; while answers are missing, what is kept. "" without a method.
+
+    Args:
+        truth: the true answer, None where it is not known.
+        grades: whether each answer, by label, is the true one; None of one that needs a judge.
+        asked: which tokens show what is asked about, None where that is not known.
+    """
+    names, answers = _names_of(result.methods), result.answers
+    if len(names) == 2 and len({repr(record) for record in result.methods.values()}) == 1:
+        both, title = _list([*names]), next(iter(result.methods.values())).title
+        return f"{both} are the same method, {title}. Choose another for one of them."
+    k, n = result.budget, result.visual_tokens
+    if set(answers) | set(result.refused) != {UNPRUNED, *names}:
+        return kept_sentence(result.methods, result.selections, n, not result.language_model)
+    if len(answers) == 1:
+        return " ".join(result.refused.values())
+    # Methods inside the language model keep that many on average.
+    at = f"At {'a budget of ' if result.inside else ''}{k} of {n} tokens"
+    grades = grades or {}
+    if truth is not None and all(grades.get(label) is not None for label in answers):
+        right = [label for label in answers if grades[label]]
+        said = _against_truth(answers, names, truth, right)
+        lost = len(right) < len(answers)
+    else:
+        said, lost = _against_unpruned(answers, names), False
+    missing = "".join(f" {names[label]} cannot meet this budget." for label in result.refused)
+    places = _place_counts(result, asked)
+    if asked is None or not places:
+        return f"{at} {said}{missing}"
+    if not any(places.values()):
+        return f"{at} no kept patch shows {_asked_words(asked)}. {said}{missing}"
+    shown = f" {_places_sentence(places, asked, names)}" if lost else ""
+    return f"{at} {said}{missing}{shown}"
+
+
+def kept_sentence(
+    methods: Mapping[str, MethodRecord],
+    selections: Mapping[str, Selection],
+    n: int,
+    jaccard: bool = False,
+) -> str:
+    """What methods keep of n visual tokens, and how much of it two or more keep in common.
+
+    selections: of the methods that choose before the language model.
+    jaccard: whether to add the Jaccard index of two, beside that of two random picks.
+    """
+    names = _names_of(methods)
+    plain = {label: kept for label, kept in selections.items() if not kept.merged}
+    if len(plain) < 2 or len(plain) < len(names):
+        parts = [_kept_part(name, selections.get(label), n) for label, name in names.items()]
+        return f"{'; '.join(parts)}." if parts else ""
+    sets = [set(kept.order.tolist()) for kept in plain.values()]
+    common, sizes = len(set.intersection(*sets)), [len(one) for one in sets]
+    if len(set(sizes)) == 1:
+        sentence = f"{_list([*names.values()])} keep {common} of their {sizes[0]} tokens in common."
+    else:
+        counts = [f"{name} {size}" for name, size in zip(names.values(), sizes, strict=True)]
+        sentence = f"{common} tokens are kept in common: of {_list(counts)}."
+    if jaccard and len(sets) == 2:
+        one, other = (kept.order for kept in plain.values())
+        index = measures.jaccard(one, other, n)
+        chance = measures.expected_jaccard(n, *sizes)
+        sentence += f" Jaccard {index:.2f}; two random picks of these sizes: {chance:.2f}."
+    return sentence
+
+
+def share_text(share: float) -> str:
+    """A probability from 0 to 1 with two digits."""
+    return f"{share:.2f}" if share >= 0.005 else "<0.01" if share > 0 else "0"
+
+
+def _names_of(methods: Mapping[str, MethodRecord]) -> dict[str, str]:
+    """What to call each label: the method's title, or with its label where two have the same."""
+    titles = [record.title for record in methods.values()]
+    return {
+        label: f"{label} {record.title}" if titles.count(record.title) > 1 else record.title
+        for label, record in methods.items()
+    }
+
+
+def _kept_part(name: str, kept: Selection | None, n: int) -> str:
+    if kept is None:
+        return f"{name} chooses inside the language model"
+    if kept.merged:
+        return f"{name} merges {n} tokens into {kept.size}"
+    return f"{name} keeps {kept.size} of {n} tokens"
+
+
+def _against_truth(
+    answers: Mapping[str, Answer], names: Mapping[str, str], truth: str, right: Sequence[str]
+) -> str:
+    """What became of the true answer, with its first word's probabilities."""
+    whole = answers[UNPRUNED]
+    kept = [label for label in names if label in right]
+    lost = [label for label in names if label in answers and label not in right]
+    true, unpruned = _quote(truth), _quote(whole.text)
+    if UNPRUNED in right:
+        if not lost:
+            said = f"{_do(kept, names, 'still answer')} {true}, as all tokens do"
+        elif kept:
+            said = f"{_do(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
+        else:
+            said = f"{_answers(lost, answers, names)}; all tokens answer {true}, which is right"
+        return f"{said}{_shares(whole, [*kept, *lost], answers, _RIGHT_WORD)}."
+    if kept:
+        said = f"{_do(kept, names, 'answer')} {true}, which is right; all tokens answer {unpruned}"
+        said += f", {_answers(lost, answers, names)}" if lost else ""
+        in_order = [*kept, UNPRUNED, *lost]
+        return f"{said}{_shares(answers[kept[0]], in_order, answers, _RIGHT_WORD)}."
+    share = _shares(whole, [UNPRUNED], answers, "its first word")
+    said = f"{_answers(lost, answers, names)}; all tokens answer {unpruned}{share}"
+    return f"{said}. Right is {true}."
+
+
+def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -> str:
+    """Which answers are those of the unpruned model, and where others part from it."""
+    whole, same = answers[UNPRUNED], []
+    others: dict[str, str] = {}
+    for label in (label for label in names if label in answers):
+        apart = first_difference(answers[label].text, whole.text)
+        if apart is None:
+            same.append(label)
+        else:
+            others[label] = f"{names[label]} differs from word {apart.word + 1} on"
+    parts = [f"{_do(same, names, 'answer')} as all tokens do"] if same else []
+    said = "; ".join([*parts, *others.values()][: _MOST_NAMES + 1])
+    if not same:
+        said += " from the answer with all tokens"
+    return f"{said}{_shares(whole, [*same, *others], answers, 'its first word')}."
+
+
+def _shares(
+    reference: Answer, labels: Sequence[str], answers: Mapping[str, Answer], of: str
+) -> str:
+    """Probabilities of the first token of `reference` under each label's answer; "" if unknown."""
+    scores = [answers[label].first_logits for label in labels]
+    if not reference.token_ids or len(labels) > _MOST_NAMES or not all(map(len, scores)):
+        return ""
+    token = reference.token_ids[0]
+    texts = [share_text(float(score.double().softmax(dim=-1)[token])) for score in scores]
+    return f" (probability of {of} {_list(texts)})"
+
+
+def _answers(labels: Sequence[str], answers: Mapping[str, Answer], names: Mapping[str, str]) -> str:
+    """Who answers what, those that say the same together."""
+    groups: dict[str, list[str]] = {}
+    for label in labels:
+        groups.setdefault(_quote(answers[label].text), []).append(label)
+    parts = [f"{_do(group, names, 'answer')} {text}" for text, group in groups.items()]
+    return ", ".join(parts[:_MOST_NAMES]) + (" …" if len(parts) > _MOST_NAMES else "")
+
+
+def _do(labels: Sequence[str], names: Mapping[str, str], verb: str) -> str:
+    """ "SPARE still answers", "SPARE and CDPruner both still answer"."""
+    subject = _list([names[label] for label in labels])
+    if len(labels) == 1:
+        return f"{subject} {verb}s"
+    both = "both " if len(labels) == 2 else ""
+    return f"{subject} {both}{verb}"
+
+
+def _list(words: Sequence[str]) -> str:
+    if len(words) > _MOST_NAMES:
+        return f"{len(words)} methods"
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def _quote(text: str) -> str:
+    """An answer's words in a sentence: one word as it is, more in quotes, shortened."""
+    text = textwrap.shorten(text.strip().rstrip("."), _LONGEST_QUOTE, placeholder=" …")
+    if not text:
+        return "nothing"
+    return f"“{text}”" if " " in text else text
+
+
+def _place_counts(result: Result, asked: Asked | None) -> dict[str, int]:
+    """How many kept tokens show what is asked about, by label; empty unless known of each."""
+    selections = result.selections
+    if asked is None or asked.tokens is None or set(selections) != set(result.methods):
+        return {}
+    if any(kept.merged for kept in selections.values()) or len(selections) > _MOST_NAMES:
+        return {}
+    return {
+        label: int(asked.tokens[kept.order.numpy()].sum()) for label, kept in selections.items()
+    }
+
+
+def _asked_words(asked: Asked) -> str:
+    return _ASKED_WORDS[asked.kind].format(answer=asked.answer)
+
+
+def _places_sentence(places: Mapping[str, int], asked: Asked, names: Mapping[str, str]) -> str:
+    assert asked.tokens is not None
+    of = f"of the {int(asked.tokens.sum())} patches that show {_asked_words(asked)}"
+    (first, count), *others = places.items()
+    rest = "".join(f", {names[label]} {other or 'none'}" for label, other in others)
+    return f"{names[first]} keeps {count or 'none'} {of}{rest}."

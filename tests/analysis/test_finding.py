@@ -1,0 +1,252 @@
+"""The headline of every kind of comparison, on results made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from spare_demo.analysis.finding import headline, kept_sentence
+from spare_demo.comparison.request import RequestOptions
+from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.evaluation.grading import grade
+from spare_demo.images.geometry import Grid
+from spare_demo.models import Answer
+from spare_demo.scenes.asked import Asked
+from spare_demo.tokens import Selection
+
+WORDS = ["FOX", "TEA", "CUP", "BED"]
+N = 16
+A, B = Selection([0, 1, 2, 3]), Selection([2, 3, 4, 5])
+SPARE, CDPRUNER = MethodRecord("spare", "SPARE"), MethodRecord("cdpruner", "CDPruner")
+FASTV = MethodRecord("fastv", "FastV", inside=True)
+
+
+def answer(text: str, share: float) -> Answer:
+    """An answer whose first word is the first of `WORDS` with probability `share`."""
+    token = WORDS.index(text) if text in WORDS else 0
+    chances = [share, *[(1 - share) / 3] * 3]
+    logits = torch.tensor(chances, dtype=torch.float64).log().float()
+    return Answer(text, (token, 9), 5, 4, 0.1, 0.1, 100, (4,), "end", first_logits=logits)
+
+
+def result(
+    whole: tuple[str, float], a: tuple[str, float], b: tuple[str, float], **changes: Any
+) -> Result:
+    grid = Grid((56, 56), 4, 4, 14, (1.0, 1.0), (0.0, 0.0))
+    return dataclasses.replace(
+        Result(
+            model="made-up", revision="0", photo=Image.new("RGB", (56, 56)), grid=grid,
+            question="What word is written?", prompt="", settings=RequestOptions(budget=4),
+            visual_tokens=N, encode_seconds=0.1, relevance_seconds=0.1, relevance=None, notes=(),
+            methods={"A": SPARE, "B": CDPRUNER}, selections={"A": A, "B": B},
+            weights={}, select_seconds={}, plans={},
+            answers={"unpruned": answer(*whole), "A": answer(*a), "B": answer(*b)},
+        ),
+        **changes,
+    )  # fmt: skip
+
+
+def head(made: Result, truth: str | None = "FOX", asked: Asked | None = None) -> str:
+    grades = {label: grade(a.text, truth) for label, a in made.answers.items() if truth}
+    return headline(made, truth, grades, asked)
+
+
+def shown(*tokens: int, kind: Any = "word", answer: str = "FOX") -> Asked:
+    return Asked(answer, kind, np.isin(np.arange(N), tokens))
+
+
+def test_both_still_right_is_agreement() -> None:
+    assert head(result(("FOX", 0.9), ("fox.", 0.8), ("FOX", 0.7))) == (
+        "At 4 of 16 tokens SPARE and CDPruner both still answer FOX, as all tokens do "
+        "(probability of the right first word 0.80 and 0.70)."
+    )
+
+
+def test_one_loses() -> None:
+    one = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05))
+    assert head(one) == (
+        "At 4 of 16 tokens SPARE still answers FOX; CDPruner answers TEA "
+        "(probability of the right first word 0.80 and 0.05)."
+    )
+    # Whichever it is comes second, with its own number.
+    assert (
+        "CDPruner still answers FOX; SPARE answers TEA (probability of the right first word "
+        in (head(result(("FOX", 0.9), ("TEA", 0.05), ("FOX", 0.8))))
+    )
+
+
+def test_both_lose() -> None:
+    assert head(result(("FOX", 0.9), ("TEA", 0.1), ("CUP", 0.001))) == (
+        "At 4 of 16 tokens SPARE answers TEA, CDPruner answers CUP; all tokens answer FOX, which "
+        "is right (probability of the right first word 0.10 and <0.01)."
+    )
+    assert "SPARE and CDPruner both answer TEA; all" in (
+        head(result(("FOX", 0.9), ("TEA", 0.1), ("TEA", 0.1)))
+    )
+
+
+def test_gain_is_a_right_answer_where_all_tokens_are_wrong() -> None:
+    assert head(result(("TEA", 0.2), ("FOX", 0.6), ("BED", 0.1))) == (
+        "At 4 of 16 tokens SPARE answers FOX, which is right; all tokens answer TEA, CDPruner "
+        "answers BED (probability of the right first word 0.60, 0.20 and 0.10)."
+    )
+
+
+def test_all_wrong_claims_no_loss() -> None:
+    made = result(("FOX", 0.6), ("TEA", 0.1), ("TEA", 0.1))
+    assert head(made, truth="BED") == (
+        "At 4 of 16 tokens SPARE and CDPruner both answer TEA; all tokens answer FOX "
+        "(probability of its first word 0.60). Right is BED."
+    )
+
+
+def test_without_a_true_answer_it_is_held_against_all_tokens() -> None:
+    same = result(("a red fox", 0.9), ("a red fox", 0.8), ("a red fox", 0.7))
+    assert head(same, truth=None) == (
+        "At 4 of 16 tokens SPARE and CDPruner both answer as all tokens do "
+        "(probability of its first word 0.80 and 0.70)."
+    )
+    one = result(("a red fox", 0.9), ("a red fox", 0.8), ("a red dog", 0.7))
+    assert "SPARE answers as all tokens do; CDPruner differs from word 3 on (" in head(one, None)
+    both = result(("a red fox", 0.9), ("a dog", 0.8), ("no", 0.7))
+    assert (
+        "SPARE differs from word 2 on; CDPruner differs from word 1 on from the answer with all"
+        in head(both, None)
+    )
+
+
+def test_what_only_a_judge_could_grade_is_not_graded() -> None:
+    made = result(("it may well be FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7))
+    assert "right" not in head(made)
+
+
+def test_kept_patches_lead_where_none_shows_what_is_asked_about() -> None:
+    one = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05))
+    assert head(one, asked=shown(9, 10)) == (
+        "At 4 of 16 tokens no kept patch shows a letter of FOX. SPARE still answers FOX; CDPruner "
+        "answers TEA (probability of the right first word 0.80 and 0.05)."
+    )
+    digit = result(("5", 0.9), ("5", 0.8), ("0", 0.05))
+    assert "no kept patch shows any of the digit 5. " in (
+        head(digit, "5", shown(9, kind="number", answer="5"))
+    )
+
+
+def test_kept_patches_are_counted_where_an_answer_is_lost_and_only_there() -> None:
+    one, about = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05)), shown(0, 1, 9, kind="things")
+    assert head(one, asked=about).endswith(
+        ". SPARE keeps 2 of the 3 patches that show any of what is asked about, CDPruner none."
+    )
+    assert "patch" not in head(result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7)), asked=about)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"selections": {"A": A}, "methods": {"A": SPARE, "B": FASTV}},
+        {"selections": {"A": A, "B": Selection([1], sources=torch.ones(1, N) / N)}},
+    ],
+)
+def test_no_patches_are_counted_of_what_is_not_a_set_of_patches(change: dict) -> None:
+    made = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05), **change)
+    assert "patch" not in head(made, asked=shown(9)) and "FOX; " in head(made)
+
+
+def test_inside_the_language_model_tokens_are_a_budget() -> None:
+    inside = {"selections": {"A": A}, "methods": {"A": SPARE, "B": FASTV}}
+    made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7), **inside)
+    assert head(made).startswith("At a budget of 4 of 16 tokens SPARE and FastV both still")
+
+
+def test_a_refused_schedule_is_said_beside_the_other_answer() -> None:
+    made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7), refused={"B": "No schedule. Take 8."})
+    alone = {label: made.answers[label] for label in ("unpruned", "A")}
+    text = head(dataclasses.replace(made, answers=alone))
+    assert "SPARE still answers FOX, as all tokens do" in text
+    assert text.endswith("CDPruner cannot meet this budget.")
+    both = {"A": "No schedule A.", "B": "No schedule B."}
+    none = dataclasses.replace(made, answers={"unpruned": alone["unpruned"]}, refused=both)
+    assert head(none) == "No schedule A. No schedule B."
+
+
+def test_until_all_answers_are_there_it_says_what_is_kept() -> None:
+    made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7))
+    for label in made.answers:
+        part = {name: a for name, a in made.answers.items() if name != label}
+        assert head(dataclasses.replace(made, answers=part)) == (
+            "SPARE and CDPruner keep 2 of their 4 tokens in common."
+        )
+
+
+def test_without_a_language_model_it_is_the_overlap_beside_chance() -> None:
+    made = result(("", 0.1), ("", 0.1), ("", 0.1), answers={}, language_model=False)
+    sets = [set(c) for c in itertools.combinations(range(8), 4)]
+    few = kept_sentence(made.methods, made.selections, 8, jaccard=True)
+    chance = np.mean([len(s & sets[0]) / len(s | sets[0]) for s in sets])
+    assert few == (
+        "SPARE and CDPruner keep 2 of their 4 tokens in common. Jaccard 0.33; two random picks of "
+        f"these sizes: {chance:.2f}."
+    )
+    assert "in common. Jaccard 0.33; two random picks" in head(made)
+
+
+def test_what_is_kept_of_sets_of_other_sizes_merged_rows_and_layers() -> None:
+    methods = {"A": SPARE, "B": CDPRUNER}
+    assert kept_sentence(methods, {"A": A, "B": Selection([2, 3, 4])}, N) == (
+        "2 tokens are kept in common: of SPARE 4 and CDPruner 3."
+    )
+    merged = Selection([1], sources=torch.ones(1, N) / N)
+    assert kept_sentence(methods, {"A": A, "B": merged}, N) == (
+        "SPARE keeps 4 of 16 tokens; CDPruner merges 16 tokens into 1."
+    )
+    assert kept_sentence({"A": SPARE, "B": FASTV}, {"A": A}, N) == (
+        "SPARE keeps 4 of 16 tokens; FastV chooses inside the language model."
+    )
+    assert kept_sentence({}, {}, N) == ""
+
+
+def test_one_method_twice_asks_for_another_and_one_with_other_settings_is_told_apart() -> None:
+    made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.8), methods={"A": SPARE, "B": SPARE})
+    assert head(made) == "A and B are the same method, SPARE. Choose another for one of them."
+    other = dataclasses.replace(SPARE, settings={"weight": 2})
+    assert "A SPARE and B SPARE both still" in (
+        head(dataclasses.replace(made, methods={"A": SPARE, "B": other}))
+    )
+
+
+def test_answers_without_scores_or_words_are_said_without_numbers() -> None:
+    made = result(("FOX", 0.9), ("", 0.8), ("FOX", 0.7))
+    bare = {n: dataclasses.replace(a, first_logits=torch.empty(0)) for n, a in made.answers.items()}
+    assert head(dataclasses.replace(made, answers=bare)) == (
+        "At 4 of 16 tokens CDPruner still answers FOX; SPARE answers nothing."
+    )
+
+
+ALL = list(itertools.product(["FOX", "TEA", "CUP"], repeat=3))
+
+
+@pytest.mark.parametrize("truth", ["FOX", None])
+@pytest.mark.parametrize("asked", [None, shown(9, 10), shown(0, 3, 4, 9, kind="things")])
+def test_no_headline_has_a_number_that_the_result_does_not_have(
+    truth: str | None, asked: Asked | None
+) -> None:
+    """And each is one or two sentences of a line or two, whatever was answered."""
+    shares = (0.91, 0.52, 0.07)
+    for texts in ALL:
+        made = result(*zip(texts, shares, strict=True))
+        known = {4, N, 1} | {a.first_logits.softmax(0)[t] for a in made.answers.values()
+                             for t in range(4)}  # fmt: skip
+        if asked is not None and asked.tokens is not None:
+            total = asked.tokens.sum()
+            known |= {total, *(asked.tokens[kept.order].sum() for kept in (A, B))}
+        text = head(made, truth, asked)
+        for number in map(float, re.findall(r"\d+(?:\.\d+)?", text)):
+            assert any(abs(number - float(value)) < 0.0051 for value in known), (number, text)
+        assert text[0].isupper() and text.endswith(".") and len(text) <= 260
