@@ -12,6 +12,7 @@ import numpy as np
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes import questions, signature, world
+from spare_demo.settings import Settings
 
 FOLDER = ASSETS / "examples"
 _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
@@ -46,6 +47,29 @@ class Example:
         if question not in questions:
             return self.question
         return questions[(questions.index(question) + 1) % len(questions)]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What the page opens on: an example with one of its questions, at a budget in tokens."""
+
+    example: Example
+    question: str
+    budget: int
+
+
+def choose_opening(model: str, examples: Sequence[Example], settings: Settings) -> Opening:
+    """The case in ``opening.json`` for the built-in model as it starts by default.
+
+    For any other model, budget or methods it is the first example. examples: as `load_examples`.
+    """
+    usual = Settings()
+    defaults = (settings.budget, settings.methods) == (usual.budget, usual.methods)
+    if not (knows_only_scenes(model) and defaults):
+        return Opening(examples[0], examples[0].question, settings.budget)
+    case = json.loads((FOLDER / "opening.json").read_text())
+    by_name = {Path(example.path).name: example for example in examples}
+    return Opening(by_name[case["picture"]], case["question"], case["budget"])
 
 
 def knows_only_scenes(model: str) -> bool:

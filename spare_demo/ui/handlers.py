@@ -31,6 +31,7 @@ from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.gradio_compat import picture_name
+from spare_demo.ui.headline import headline_html
 from spare_demo.ui.link_controls import controls_of_link, link_of
 from spare_demo.ui.payload import (
     file_reply,
@@ -78,6 +79,7 @@ class Handlers:
         self.model, self.settings = model, settings
         self.studies = Studies(model, settings)
         self.offered = examples.load_examples(model.name)
+        self.opening = examples.choose_opening(model.name, self.offered, settings)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
@@ -102,7 +104,7 @@ class Handlers:
                 image=example.path,
                 question=question,
                 methods=methods_by_slot(first, last, settings.seed),
-                budget=min(settings.budget, self.tokens),
+                budget=min(self.opening.budget, self.tokens),
                 max_new_tokens=settings.max_new_tokens,
                 seed=settings.seed,
                 aspect=self.model.aspect(None),
@@ -119,6 +121,7 @@ class Handlers:
             "message": panels.message_html(),
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
+            "headline": headline_html(visit, budget),
             "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
@@ -135,6 +138,7 @@ class Handlers:
     def finished(self, visit: Visit, budget: int) -> PageChanges:
         return {
             "visit": visit,
+            "headline": headline_html(visit, budget),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
@@ -287,6 +291,7 @@ class Handlers:
             return
         yield {
             "budget_message": panels.message_html(),
+            "headline": headline_html(visit, k),
             "answers": self.answers(visit, k),
             **self.curve(visit, k),
         }

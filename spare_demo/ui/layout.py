@@ -13,6 +13,7 @@ from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example, knows_only_scenes
 from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.session import Visit
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
@@ -47,6 +48,7 @@ class Components:
     relevance_text: gr.Radio
     together: gr.Radio
     seed: gr.Number
+    headline: gr.HTML
     stage: gr.HTML
     reply: gr.HTML
     why: gr.HTML
@@ -93,8 +95,8 @@ def lay_out(
     Args:
         tokens: visual tokens of a picture, the slider's end.
         names: the methods in A and B at the start.
-        offered: the examples; the first one is what the page opens on.
-        shown: the values of the finished comparison that it opens on, by part.
+        offered: the examples.
+        shown: the values of the finished comparison of one that it opens on, by part.
     """
     parts: dict[str, Any] = {}
     parts["notice"] = gr.HTML(elem_id="notice", elem_classes="message-place")
@@ -102,8 +104,9 @@ def lay_out(
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(min_width=280, elem_id="asked"):
-            parts |= _asked(demo, model, settings, names, offered)
+            parts |= _asked(demo, model, settings, names, offered, shown["visit"])
         with gr.Column(min_width=320, elem_id="kept"):
+            parts["headline"] = gr.HTML(shown["headline"], elem_id="headline")
             parts |= _budget(model, settings, tokens, shown)
             parts["own"] = script_part("edit", "edit")  # above the picture, while it is changed
             parts["stage"] = viewer(shown["stage"])
@@ -147,9 +150,10 @@ def _asked(
     settings: Settings,
     names: tuple[str, str],
     offered: list[Example],
+    visit: Visit,
 ) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    first = offered[0]
+    first = offered[visit.example or 0]
     parts["image"] = photo_input(
         value=first.path,
         sources=["upload", "clipboard", "webcam"],
@@ -159,7 +163,7 @@ def _asked(
         elem_id="picture",
     )
     parts["question"] = gr.Textbox(
-        first.question, label="Question", lines=1, max_lines=3, elem_id="question"
+        visit.request.question, label="Question", lines=1, max_lines=3, elem_id="question"
     )
     parts["message"] = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
@@ -171,7 +175,7 @@ def _asked(
             "New scene", min_width=80, visible=knows_only_scenes(model.name), elem_id="scene"
         )
     parts["looked"] = gr.HTML(elem_id="looked")
-    parts["truth"] = gr.HTML(panels.truth_html(first.answer), elem_id="truth")
+    parts["truth"] = gr.HTML(panels.truth_html(visit.truth), elem_id="truth")
     parts["offered"] = gr.Dataset(
         components=[gr.Image(visible=False)],
         samples=[[example.path] for example in offered],
@@ -214,7 +218,7 @@ def _budget(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]
         parts["budget"] = SliderAsSent(
             1,
             tokens,
-            min(settings.budget, tokens),
+            shown["visit"].result.budget,
             step=1,
             label="Budget: visual tokens kept",
             buttons=[],

@@ -108,14 +108,14 @@ def build(
 
 
 def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) -> PageChanges:
-    """What the page opens on: its first example, asked like any other."""
-    first, settings = handlers.offered[0], handlers.settings
-    budget = min(settings.budget, handlers.tokens)
+    """What the page opens on: an example, asked like any other."""
+    opening, settings = handlers.opening, handlers.settings
+    budget = min(opening.budget, handlers.tokens)
     aspect = handlers.model.aspect(None)
     shown: PageChanges = {}
     for values in handlers.ask(
-        image=cached_picture(first.path),
-        question=first.question,
+        image=cached_picture(opening.example.path),
+        question=opening.question,
         method_a=names[0],
         method_b=names[1],
         seed=settings.seed,
@@ -179,7 +179,7 @@ def _wire(
     ask_on_load: whether the page opens without answers.
     """
     changed = (
-        *("visit", "message", "notes", "truth", "stage", "answers", "cost"),
+        *("visit", "message", "notes", "truth", "headline", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
         *("enough", "kl", "kl_words", "second", "rank", "many"),
         *FOLDS,

@@ -101,12 +101,19 @@ class Served:
 def served() -> Iterator[Served]:
     """The real page with the built-in model, on a free port; launched once for all tests."""
     from spare_demo.models import load_model
-    from spare_demo.ui import build, launch_options
+    from spare_demo.ui import build, examples, launch_options
+
+    def first_example(model: str, offered: Any, settings: Settings) -> examples.Opening:
+        return examples.Opening(offered[0], offered[0].question, settings.budget)
 
     port = free_port()
     settings = Settings(model="built-in", device="cpu", port=port, max_new_tokens=12)
     model = load_model(settings.model, settings.device)
-    demo = build(model, settings)
+    # The tests know the first example at 64 tokens; what it opens on by default has tests of its
+    # own, in test_opening.py.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(examples, "choose_opening", first_example)
+        demo = build(model, settings)
     demo.launch(**launch_options(settings), prevent_thread_lock=True)
     yield Served(f"http://127.0.0.1:{port}", model, settings)
     demo.close(verbose=False)

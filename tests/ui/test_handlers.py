@@ -59,7 +59,7 @@ def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
 def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file))
     assert set(shown) == {
-        "visit", "message", "notes", "truth", "stage", "answers", "cost", "own_answer",
+        "visit", "message", "notes", "truth", "headline", "stage", "answers", "cost", "own_answer",
         "enough", "kl", "kl_words", "second", "rank", "many",
     }  # fmt: skip
     # The curve of errors comes afterwards, in an event that does not hold the model.

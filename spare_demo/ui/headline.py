@@ -1,0 +1,25 @@
+"""The headline above the stage: what is remarkable in the comparison that the page shows."""
+
+from __future__ import annotations
+
+from html import escape
+
+from spare_demo.analysis.finding import headline, kept_sentence
+from spare_demo.evaluation.grading import grade
+from spare_demo.ui.session import Visit
+
+
+def headline_html(visit: Visit, budget: int) -> str:
+    """The visit's headline; what is kept, where the answers are noise or of another budget.
+
+    budget: where the slider stands.
+    """
+    result, truth = visit.result, visit.truth
+    if visit.unknown or result.budget != budget:
+        selections = visit.exploration.selections(budget)
+        text = kept_sentence(result.methods, selections, visit.exploration.n)
+    else:
+        answers = result.answers.items() if truth is not None else ()
+        grades = {label: grade(answer.text, str(truth)) for label, answer in answers}
+        text = headline(result, truth, grades, visit.asked)
+    return f'<p class="headline" aria-live="polite">{escape(text)}</p>'

@@ -1,0 +1,130 @@
+"""What the page opens on by default, and the headline that changes with it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gradio_client import Client
+from visits import controls, page_request, with_result
+
+from spare_demo.models import load_model
+from spare_demo.settings import Settings
+from spare_demo.ui import build, launch_options
+from spare_demo.ui.examples import choose_opening, load_examples, new_scene
+from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.headline import headline_html
+from spare_demo.ui.saved_page import save_visit
+
+PHOTOS, SCENES = load_examples("llava-1.5-7b"), load_examples("built-in")
+
+
+def text_of(html: str) -> str:
+    """The headline's words, out of its element."""
+    (words,) = re.findall(r'<p class="headline" aria-live="polite">(.*?)</p>', html)
+    return unescape(words)
+
+
+def merged(steps: Any) -> dict:
+    return {name: value for step in steps for name, value in step.items()}
+
+
+@pytest.fixture(scope="module")
+def built_in():
+    return load_model("built-in", "cpu")
+
+
+def test_only_the_built_in_model_as_it_starts_opens_on_the_chosen_case() -> None:
+    usual = Settings()
+    chosen = choose_opening("built-in", SCENES, usual)
+    assert chosen.question in chosen.example.answers and chosen.budget < usual.budget
+    for settings in (Settings(budget=63), Settings(methods=("spare", "random"))):
+        first = choose_opening("built-in", SCENES, settings)
+        assert (first.example, first.budget) == (SCENES[0], settings.budget)
+    first = choose_opening("llava-1.5-7b", PHOTOS, usual)
+    assert (first.example, first.question) == (PHOTOS[0], PHOTOS[0].question)
+
+
+def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_port: int) -> None:
+    settings = Settings(model="built-in", device="cpu", port=unused_port)
+    demo = build(built_in, settings)
+    parts = {p["props"].get("elem_id"): p["props"] for p in demo.config["components"]}
+    opening = choose_opening("built-in", SCENES, settings)
+    assert parts["picture"]["value"]["orig_name"] == Path(opening.example.path).name
+    assert parts["question"]["value"] == opening.question
+    assert parts["budget"]["value"] == opening.budget
+    words = text_of(parts["headline"]["value"])
+    assert words.startswith(f"At {opening.budget} of 576 tokens no kept patch shows a letter of ")
+    assert f"still answers {opening.example.answer}; " in words
+    assert parts["answers"]["value"].count("prefill") == 3
+    assert f'data-budget="{opening.budget}"' in parts["answers"]["value"]
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    try:  # what a browser is sent is the same
+        client = Client(f"http://127.0.0.1:{unused_port}", verbose=False)
+        served = {c["props"].get("elem_id"): c["props"] for c in client.config["components"]}
+        assert served["headline"]["value"] == parts["headline"]["value"]
+    finally:
+        demo.close(verbose=False)
+
+
+def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) -> None:
+    handlers = Handlers(built_in, Settings())
+    opening = handlers.opening
+    asked = controls(opening.example.path, opening.question, budget=opening.budget)
+    first, *rest = handlers.ask(**asked)
+    pattern = r"SPARE and CDPruner keep \d+ of their 24 tokens in common\."
+    assert re.fullmatch(pattern, text_of(first["headline"]))
+    shown = merged(rest)
+    assert "no kept patch shows" in text_of(shown["headline"])
+    visit = shown["visit"]
+    # The slider elsewhere: the answers are not of what the picture shows there.
+    moved = merged(handlers.redraw(100, visit))
+    assert "of their 100 tokens in common" in text_of(moved["headline"])
+    changed = merged(handlers.change_methods("uniform", "cdpruner", 0, 24, visit))
+    assert "Uniform" in text_of(changed["headline"])
+
+
+def test_stopped_it_says_what_is_kept(handlers: Handlers, photo_file: str) -> None:
+    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
+    alone = {"unpruned": visit.result.answers["unpruned"]}
+    shown = merged(handlers.stop(5, with_result(visit, answers=alone)))
+    assert "of their 5 tokens in common." in text_of(shown["headline"])
+
+
+def test_of_noise_it_says_what_is_kept_alone(handlers: Handlers, photo_file: str) -> None:
+    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
+    assert " answer" in text_of(headline_html(visit, 5))
+    unknown = dataclasses.replace(visit, unknown=True)
+    assert "in common." in text_of(headline_html(unknown, 5))
+
+
+def test_a_new_scene_brings_its_truth_and_its_places(built_in, tmp_path: Path) -> None:
+    handlers = Handlers(built_in, Settings())
+    scene = new_scene(tmp_path)
+    request = page_request(scene.path, scene.question, budget=16)
+    visit = handlers._look(request, None, None)  # another visitor's page does not know the scene
+    assert visit.truth == scene.answer and not visit.unknown
+    assert visit.asked is not None and visit.asked.answer == scene.answer
+
+
+def test_the_saved_page_has_it_above_its_viewer(handlers: Handlers, photo_file: str) -> None:
+    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
+    page = save_visit(visit)
+    words = text_of(page)
+    assert words == text_of(headline_html(visit, 5))
+    assert page.index('class="headline"') < page.index('class="viewer"')
+
+
+def test_words_of_answers_are_text_on_the_page(handlers: Handlers, photo_file: str) -> None:
+    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
+    whole = visit.result.answers["unpruned"]
+    odd = {
+        label: dataclasses.replace(answer, text="<b>x</b>" if answer is not whole else "y")
+        for label, answer in visit.result.answers.items()
+    }
+    html = headline_html(dataclasses.replace(with_result(visit, answers=odd), truth="y"), 5)
+    assert "&lt;b&gt;" in html and "<b>" not in html
