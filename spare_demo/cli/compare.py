@@ -17,6 +17,7 @@ from spare_demo.analysis.cost import (
     seconds_text,
     tokens_text,
 )
+from spare_demo.analysis.finding import headline
 from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
@@ -27,6 +28,7 @@ from spare_demo.cli.options import (
 from spare_demo.comparison.pipeline import encode, finish
 from spare_demo.comparison.request import UNPRUNED, Request, able_methods, choose
 from spare_demo.comparison.result import Result
+from spare_demo.evaluation.grading import grade_all
 from spare_demo.images.load import open_picture
 from spare_demo.models import Answer, Model, View, bits_of, load_model
 from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
@@ -36,6 +38,7 @@ from spare_demo.results.citation import cite
 from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import write
 from spare_demo.results.io import read_pick_lists, read_result
+from spare_demo.scenes.asked import asked_in
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
 
@@ -239,10 +242,23 @@ def _write(result: Result, arguments: argparse.Namespace, text: str | None = Non
     if arguments.zip:
         (folder / "citation.zip").write_bytes(cite(result, arguments.panels))
         files.append("citation.zip")
+    if result.view is not None:  # a file lacks the probabilities that back a headline
+        _print_headline(result, arguments.image)
     _report(result)
     print(f"\nWritten to {arguments.out}: {', '.join(files)}")
     if arguments.html is not None:
         print(f"The page is {arguments.html}")
+
+
+def _print_headline(result: Result, path: str | None) -> None:
+    """What the comparison came to. path: of the picture, None where no file was named."""
+    asked = None
+    if path is not None:
+        asked = asked_in(path, result.photo, result.question, result.grid.boxes.numpy())
+    truth = None if asked is None else asked.answer
+    grades = grade_all({label: answer.text for label, answer in result.answers.items()}, truth)
+    if text := headline(result, truth, grades, asked):
+        print(f"\n{textwrap.fill(text, 96)}")
 
 
 def _report(result: Result) -> None:

@@ -9,6 +9,7 @@ one, by letter ("B", "(b)", "B.", "B. blue") or by its text.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from spare_demo.evaluation.sheets import LETTERS, SheetQuestion
 
@@ -36,6 +37,11 @@ def grade(prediction: str, truth: str) -> bool | None:
     if is_right(prediction, SheetQuestion("", (truth,))):
         return True
     return None if len(prediction.split()) > len(truth.split()) else False
+
+
+def grade_all(texts: Mapping[str, str], truth: str | None) -> dict[str, bool | None]:
+    """Of each label's answer, `grade`; empty where the true one is not known."""
+    return {} if truth is None else {label: grade(text, truth) for label, text in texts.items()}
 
 
 def _plain(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from spare_demo.analysis.finding import headline, kept_sentence
-from spare_demo.evaluation.grading import grade
+from spare_demo.evaluation.grading import grade_all
 from spare_demo.ui.session import Visit
 
 
@@ -19,7 +19,6 @@ def headline_html(visit: Visit, budget: int) -> str:
         selections = visit.exploration.selections(budget)
         text = kept_sentence(result.methods, selections, visit.exploration.n)
     else:
-        answers = result.answers.items() if truth is not None else ()
-        grades = {label: grade(answer.text, str(truth)) for label, answer in answers}
+        grades = grade_all({label: a.text for label, a in result.answers.items()}, truth)
         text = headline(result, truth, grades, visit.asked)
     return f'<p class="headline" aria-live="polite">{escape(text)}</p>'

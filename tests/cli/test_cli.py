@@ -17,6 +17,7 @@ from PIL import Image
 from spare_demo.cli.main import main
 from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
+from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.render import Display
 from spare_demo.render.card import Panel, card
@@ -235,6 +236,16 @@ def test_without_the_language_model_there_are_picks_and_no_answers(
         assert "--without-language-model" in archive.read("README.txt").decode()
     again = read_result((out / "result.json").read_text())
     assert again.result.finished
+
+
+def test_compare_prints_the_headline_of_an_example(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scene, question = str(ASSETS / "examples" / "scene-1008.png"), "What word is written?"
+    argv = ["compare", scene, question, "--out", str(tmp_path), "--model", "built-in"]
+    assert main([*argv, "--budget", "24", "--device", "cpu", "--panels", "difference"]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "At 24 of 576 tokens no kept patch shows a letter of FOX. SPARE still answers" in words
 
 
 def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:

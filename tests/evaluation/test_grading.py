@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spare_demo.evaluation.grading import grade, is_right
+from spare_demo.evaluation.grading import grade, grade_all, is_right
 from spare_demo.evaluation.sheets import SheetQuestion
 
 FREE = SheetQuestion("What colour?", ("light blue", "azure"))
@@ -62,3 +62,9 @@ def test_a_choice_is_named_by_letter_or_text(said: str, right: bool) -> None:
 )
 def test_an_answer_with_more_words_than_the_truth_is_left_to_a_judge(said, right) -> None:
     assert grade(said, "purple") is right
+
+
+def test_all_answers_are_graded_where_the_true_one_is_known() -> None:
+    texts = {"unpruned": "Red.", "A": "blue", "B": "it may be red"}
+    assert grade_all(texts, "red") == {"unpruned": True, "A": False, "B": None}
+    assert grade_all(texts, None) == {}
