@@ -47,6 +47,18 @@ class ShortAnswer:
     first_logits: Tensor
 
 
+@dataclass(frozen=True)
+class Score:
+    """Given tokens under one prompt of a batch.
+
+    log_probabilities: of each, after those before it, in nats.
+    by_itself: whether the model would write exactly these, unasked.
+    """
+
+    log_probabilities: tuple[float, ...]
+    by_itself: bool
+
+
 def decode_batch(
     hf: Any,
     tokenizer: Any,
@@ -64,17 +76,37 @@ def decode_batch(
     Returns:
         one answer per prompt, in their order.
     """
-    lengths = [
-        int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + max_new_tokens
-        for p in prompts
-    ]
     replies: dict[int, ShortAnswer] = {}
-    for part in _parts(lengths, min(_POSITIONS, room(hf))):
-        with_new = [prompts[i] for i in part]
-        replies |= zip(
-            part, _Batch(hf, tokenizer, passes, with_new).run(max_new_tokens), strict=True
-        )
+    for part in _parts_of(hf, prompts, max_new_tokens):
+        batch = _Batch(hf, passes, [prompts[i] for i in part])
+        replies |= zip(part, batch.answer(tokenizer, max_new_tokens), strict=True)
     return [replies[i] for i in range(len(prompts))]
+
+
+def score_batch(
+    hf: Any, passes: Passes, prompts: Sequence[Prompt], given: Sequence[int]
+) -> list[Score]:
+    """How likely given tokens are as the answer to every prompt (teacher forcing).
+
+    Args:
+        hf, passes, prompts: as of `decode_batch`.
+        given: at least one.
+
+    Returns:
+        one score per prompt, in their order.
+    """
+    scores: dict[int, Score] = {}
+    for part in _parts_of(hf, prompts, len(given)):
+        batch = _Batch(hf, passes, [prompts[i] for i in part])
+        scores |= zip(part, batch.score(given), strict=True)
+    return [scores[i] for i in range(len(prompts))]
+
+
+def _parts_of(hf: Any, prompts: Sequence[Prompt], new: int) -> list[list[int]]:
+    lengths = [
+        int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + new for p in prompts
+    ]
+    return _parts(lengths, min(_POSITIONS, room(hf)))
 
 
 def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
@@ -96,21 +128,19 @@ class _Batch:
     def __init__(
         self,
         hf: Any,
-        tokenizer: Any,
         passes: Passes,
         prompts: Sequence[Prompt],
     ) -> None:
-        self.hf, self.tokenizer, self.passes, self.prompts = hf, tokenizer, passes, prompts
+        self.hf, self.passes, self.prompts = hf, passes, prompts
 
-    def run(self, max_new_tokens: int) -> list[ShortAnswer]:
+    def answer(self, tokenizer: Any, max_new_tokens: int) -> list[ShortAnswer]:
         ends = end_ids(self.hf)
-        texts = [Text(self.tokenizer) for _ in self.prompts]
+        texts = [Text(tokenizer) for _ in self.prompts]
         (cache, first_logits), _ = self.passes.run(self._prefill)
         going, logits = list(range(len(texts))), first_logits
         while True:
             for i, row in zip(going, logits, strict=True):
-                so_far = [*self.prompts[i].input_ids[0].tolist(), *texts[i].ids]
-                texts[i].add(int(penalised(self.hf, row, so_far).argmax()))
+                texts[i].add(self._likeliest(i, row, texts[i].ids))
             open_ = [
                 row
                 for row, i in enumerate(going)
@@ -129,6 +159,29 @@ class _Batch:
             ShortAnswer(text.sent, tuple(text.ids), logits)
             for text, logits in zip(texts, first_logits.clone(), strict=True)
         ]
+
+    def score(self, given: Sequence[int]) -> list[Score]:
+        (cache, logits), _ = self.passes.run(self._prefill)
+        numbers = range(len(self.prompts))
+        log_probabilities: list[list[float]] = [[] for _ in numbers]
+        by_itself = [True for _ in numbers]
+        for at, token in enumerate(given):
+            if at:
+                last = [given[at - 1]] * len(self.prompts)
+                logits, _ = self.passes.run(lambda last=last: cache.step(last))  # type: ignore[misc]
+            shares = logits.cpu().double().log_softmax(dim=-1)[:, token].tolist()
+            for i, row, share in zip(numbers, logits, shares, strict=True):
+                log_probabilities[i].append(share)
+                by_itself[i] &= self._likeliest(i, row, given[:at]) == token
+        return [
+            Score(tuple(shares), same)
+            for shares, same in zip(log_probabilities, by_itself, strict=True)
+        ]
+
+    def _likeliest(self, number: int, logits: Tensor, written: Sequence[int]) -> int:
+        """The token after a prompt and what was written so far, from the (vocab,) logits there."""
+        so_far = [*self.prompts[number].input_ids[0].tolist(), *written]
+        return int(penalised(self.hf, logits, so_far).argmax())
 
     def _prefill(self) -> tuple[PaddedCache, Tensor]:
         """-> the filled cache, and (b, vocab) the first tokens' logits, float32, CPU."""

@@ -47,6 +47,35 @@ def test_together_says_what_one_by_one_says(
     assert len({said.token_ids for said in together}) > 5  # the prompts do differ
 
 
+@pytest.mark.parametrize("room", [1, 120, 10_000])
+def test_given_words_are_scored_together_as_one_by_one(
+    tiny_model: LlavaModel, asked: list, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_POSITIONS", room)
+    given = tiny_model.answer(*asked[7], max_new_tokens=3).token_ids
+    together = tiny_model.score_many(asked, given)
+    alone = [tiny_model.score(view, s, given).log_probabilities for view, s in asked]
+    torch.testing.assert_close(
+        torch.tensor([score.log_probabilities for score in together]),
+        torch.tensor(alone),
+        atol=2e-4,
+        rtol=1e-4,
+    )
+    answers = [tiny_model.answer(view, s, max_new_tokens=3).token_ids for view, s in asked]
+    assert [score.by_itself for score in together] == [ids == given for ids in answers]
+    assert together[7].by_itself and not all(score.by_itself for score in together)
+
+
+def test_words_under_a_repetition_penalty_are_the_models_own(
+    tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_model.hf.generation_config, "repetition_penalty", 1.8)
+    given = tiny_model.answer(*asked[7], max_new_tokens=5).token_ids
+    scores = tiny_model.score_many(asked[6:9], given)
+    answers = [tiny_model.answer(view, s, max_new_tokens=5).token_ids for view, s in asked[6:9]]
+    assert [score.by_itself for score in scores] == [ids == given for ids in answers]
+
+
 def test_what_is_shared_is_run_once(
     tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,5 +109,7 @@ def test_what_cannot_be_answered_is_refused(tiny_model: LlavaModel, asked: list)
     view = asked[0][0]
     with pytest.raises(ValueError, match="max_new_tokens"):
         tiny_model.answer_many(asked, max_new_tokens=0)
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        tiny_model.score_many(asked, [])
     with pytest.raises(ValueError, match="does not exist"):
         tiny_model.answer_many([(view, Selection(torch.tensor([16])))])
