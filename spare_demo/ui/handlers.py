@@ -127,6 +127,7 @@ class Handlers:
             **self.cost(visit),
             # These were of other picks.
             "enough": "",
+            "carrier": "",
             "kl": gr.update(value=None, visible=False),
             "kl_words": panels.KL_WORDS,
             "kl_fold": gr.update(label=CHANGES),

@@ -68,9 +68,11 @@ class Components:
     cost_fold: gr.Accordion
     cost: gr.HTML
     find_enough: gr.Button
+    find_carrier: gr.Button
     by_hand: gr.Button
     enough: gr.HTML
     kl_fold: gr.Accordion
+    carrier: gr.HTML
     measure: gr.Button
     kl: gr.Plot
     kl_words: gr.HTML
@@ -247,6 +249,10 @@ def _answers(shown: dict[str, Any]) -> dict[str, Any]:
         parts["find_enough"] = gr.Button(
             "How few are enough?", size="sm", min_width=150, elem_id="find-enough"
         )
+        parts["find_carrier"] = gr.Button(
+            "Which token carries the answer?", size="sm", min_width=220, elem_id="find-carrier"
+        )
         parts["by_hand"] = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
     parts["enough"] = gr.HTML(elem_id="enough")
+    parts["carrier"] = gr.HTML(elem_id="carrier")
     return parts

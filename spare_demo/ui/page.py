@@ -181,7 +181,7 @@ def _wire(
     changed = (
         *("visit", "message", "notes", "truth", "headline", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
-        *("enough", "kl", "kl_words", "second", "rank", "many"),
+        *("enough", "carrier", "kl", "kl_words", "second", "rank", "many"),
         *FOLDS,
     )
     outputs = [getattr(parts, name) for name in changed]
@@ -287,6 +287,7 @@ def _wire(
     p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
     studies = handlers.studies
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
+    answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
     answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
     for event in (p.compare_questions.click, p.other.submit):

@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.analysis.answer_shift import compare_questions, kl_curves, word_maps
+from spare_demo.analysis.leave_one_out import LeaveOneOut, leave_one_out
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.pipeline import answer_steps
 from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_budget
@@ -26,12 +27,17 @@ from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.folds import kl_title
+from spare_demo.ui.carrier import carrier_html, carrier_reply, time_html
 from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.session import SLOTS, Visit, explore_on
 from spare_demo.ui.wire import array, to_json
 
 PageChanges = dict[str, Any]
 
+_NO_SET = (
+    "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
+    "leave one out of. Choose a method that prunes before it."
+)
 _REDRAW_SECONDS = 1.0
 """Least time between two drawings of all methods: each sends all of its pictures."""
 
@@ -57,6 +63,34 @@ class Studies:
                 yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
         if not results:
             raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")
+
+    def carrier(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
+        """Which of the kept tokens carries the answer, for both methods; at the end as a map too.
+
+        A method inside the language model has no one set, and is passed over with a sentence.
+        """
+        if not visit.result.language_model:
+            raise ValueError(NO_LANGUAGE_MODEL)
+        view, longest = visit.exploration.view, self.settings.max_new_tokens
+        k = read_budget(budget, visit.exploration.n)
+        selections = visit.exploration.selections(k)
+        results: dict[str, LeaveOneOut] = {}
+        refused = {slot: _NO_SET for slot in SLOTS if slot not in selections}
+        for slot, selection in selections.items():
+            answers = visit.result.answers if visit.result.budget == k else {}
+            answer = answers.get(slot) or self.model.answer(view, selection, longest)
+            time_words = time_html(visit, slot, answer, selection.size)
+            yield {"carrier": carrier_html(visit, results, refused) + time_words}
+            try:
+                for result in leave_one_out(self.model, view, selection, answer, longest):
+                    results[slot] = result
+                    more = "" if result.done else time_words
+                    yield {"carrier": carrier_html(visit, results, refused) + more}
+            except ValueError as error:
+                refused[slot] = str(error)
+        yield {"carrier": carrier_html(visit, results, refused)}
+        if results:
+            yield {"reply": carrier_reply(visit, k, results, refused)}
 
     def measure(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """KL of the first token to the unpruned model against k, for A, B and random picks."""

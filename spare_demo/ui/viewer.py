@@ -23,10 +23,9 @@ from spare_demo.ui.wire import to_bytes
 _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
-    *("core", "data", "linear", "colours", "draw", "layers", "maps", "words", "viewer", "scrub"),
-    *("depth", "menus", "messages", "near", "why", "edit", "answers", "link", "tour", "cite"),
-    "phone",
-    "rove",
+    *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
+    *("words", "viewer", "scrub", "depth", "menus", "messages", "near", "why", "edit", "answers"),
+    *("link", "tour", "cite", "phone", "rove"),
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"

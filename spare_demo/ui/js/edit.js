@@ -134,13 +134,14 @@ SPARE.edit = (element, props, trigger) => {
     place().scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
   });
 
-  $('.again').addEventListener('click', () => {
+  function ask() {
     if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
     say();
     props.value = JSON.stringify(tokens());
     trigger('ask_own');
     arrived.observe(place(), {childList: true, subtree: true});
-  });
+  }
+  $('.again').addEventListener('click', ask);
 
   $('.export').addEventListener('click', () => {
     if (!state.own || !count()) return say('Your set is empty. Keep at least one visual token.');
@@ -173,12 +174,16 @@ SPARE.edit = (element, props, trigger) => {
     return {list: picks, note};
   }
 
+  function keep(list) {
+    const flags = new Uint8Array(state.data.n);
+    for (const token of list) flags[token] = 1;
+    replace(flags);
+  }
+
   function take(text) {
     try {
-      const flags = new Uint8Array(state.data.n);
       const {list, note} = read(text);
-      for (const token of list) flags[token] = 1;
-      replace(flags);
+      keep(list);
       if (note) message.innerHTML = `<p class="note" role="status">${escape(note)}</p>`;
     } catch (error) {
       say(error.message);
@@ -195,6 +200,13 @@ SPARE.edit = (element, props, trigger) => {
   SPARE.on('chosen', (layer) => {
     if (layer === 'own' && state.data && !count() && !past.length) start('a');
   });
+  // With these tokens kept, as if they had been drawn.
+  SPARE.askWith = (list) => {
+    SPARE.emit('layer', 'own');
+    keep(list);
+    ask();
+  };
+
   SPARE.editByHand = () => {
     SPARE.emit('layer', 'own');
     $('[data-start]').focus();  // the button that was pressed is gone

@@ -244,7 +244,7 @@ SPARE.layers = (() => {
     kept: ['photo', 'kept', 'kept'], order: ['photo', 'order', 'order'],
     relevance: ['relevance', 'kept', 'kept'], difference: ['difference', 'kept', 'kept'],
     weight: ['relevance', 'weight', 'weight'], leftover: ['photo', 'leftover', 'leftover'],
-    own: ['own', 'kept', 'kept'],
+    carrier: ['photo', 'carrier', 'carrier'], own: ['own', 'kept', 'kept'],
   };
   const titles = {photo: 'All visual tokens', relevance: 'Relevance', difference: 'Difference',
                   own: 'Yours'};

@@ -13,31 +13,39 @@
     return {least, most, mean: sum / values.length};
   }
 
-  // A map of raw values over the grey photo. range: shared ends, or null for the map's own;
-  // label and more: functions that say what it is and what else there is to say; named: what the ends
-  // of the scale mean.
-  function map(data, name, values, label, meaning, range = null, more = null, named = ['', '']) {
-    const {least, most, mean} = ends(values), [low, high] = range ?? [least, most];
+  // The colours from one value to another: the level of a value, how it is written, and the bar of
+  // the legend with its mean. named: what its ends mean.
+  function scale(low, high, named = ['', '']) {
     const share = (value) => (high > low ? (value - low) / (high - low) : 0.5);
-    const signed = low < 0, scale = Math.max(Math.abs(low), Math.abs(high));
-    const text = (value) => number(value, signed, scale);
+    const signed = low < 0, size = Math.max(Math.abs(low), Math.abs(high));
+    const text = (value) => number(value, signed, size);
     const side = (at) => (at < 0.08 ? ' class="low"' : at > 0.92 ? ' class="high"' : '');
     const tick = (value, text) =>
       `<i${side(share(value))} style="left:${(100 * share(value)).toFixed(1)}%">${text}</i>`;
     return {
+      text,
+      level: (value) => colours.level(share(value)),
+      bar: (mean) => `<span class="bar"><b>${text(low)}${named[0]}</b><span style="background:` +
+        `${colours.bars.map}">${tick(mean, `mean ${text(mean)}`)}` +
+        `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${text(high)}${named[1]}</b></span>`,
+    };
+  }
+
+  // A map of raw values over the grey photo. range: shared ends, or null for the map's own;
+  // label and more: functions that say what it is and what else there is to say; named: see `scale`.
+  function map(data, name, values, label, meaning, range = null, more = null, named = ['', '']) {
+    const {least, most, mean} = ends(values), [low, high] = range ?? [least, most];
+    const {text, level, bar} = scale(low, high, named);
+    return {
       name, base: 'grey',
       keys(into) {
-        for (let i = 0; i < into.length; i++) into[i] = 1 + colours.level(share(values[i]));
+        for (let i = 0; i < into.length; i++) into[i] = 1 + level(values[i]);
       },
       cell(paint, i, key) {
         paint.copy(i, 'grey');
         paint.fill(i, colours.levels[key - 1], 0.55);
       },
-      get legend() {
-        return `<span class="bar"><b>${text(low)}${named[0]}</b><span style="background:` +
-          `${colours.bars.map}">${tick(mean, `mean ${text(mean)}`)}` +
-          `${low < 0 && high > 0 ? tick(0, '0') : ''}</span><b>${text(high)}${named[1]}</b></span>`;
-      },
+      get legend() { return bar(mean); },
       get numbers() { return `from ${text(least)} to ${text(most)}, mean ${text(mean)}`; },
       get sentence() {
         const ends = {least: text(least), most: text(most), mean: text(mean)};
@@ -106,4 +114,5 @@
   }
 
   Object.assign(SPARE.layers.drawn, {relevance, weight, leftover});
+  SPARE.layers.scale = scale;
 })();

@@ -108,6 +108,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const pairs = {
     weight: 'Text weight of each patch: the higher, the sooner it is picked, other things equal.',
     leftover: 'Share of each patch that the kept ones cannot reconstruct, from 0 to 1.',
+    carrier: 'Log probability, in nats, that the answer loses without each one of the kept tokens.',
   };
 
   // One caption below the three pictures; of a large one it is its own.

@@ -1,0 +1,86 @@
+"""A visitor asks which token carries the answer, looks at the map and asks without the token."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from visits import page_request
+
+from spare_demo.ui import examples
+from spare_demo.ui.session import Guide, Visit
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+BUDGET = 12
+
+
+@pytest.fixture(scope="module")
+def asked(served) -> Visit:
+    """What the page opens on, worked out once more."""
+    first = examples.load_examples(served.model.name)[0]
+    request = page_request(first.path, first.question, "spare", "cdpruner")
+    return Guide(served.model, served.settings).look(request)
+
+
+def test_the_token_that_carries_the_answer_is_shown_and_removed(
+    visitor, asked: Visit, served
+) -> None:
+    page, model, view = visitor.page, served.model, asked.exploration.view
+    label = visitor.find(".layers label:has([value=carrier])")
+    expect(label).to_be_hidden()
+    page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
+    visitor.expect_answers(576, BUDGET, BUDGET)
+    visitor.find("#find-carrier").click()
+    expect(label).to_be_visible()
+    expect(visitor.find(".layers input[value=carrier]")).to_be_checked()
+    expect(visitor.find("#carrier section")).to_have_count(2)
+
+    # The map: every kept patch, and what one answer after the other says of it.
+    kept = asked.exploration.selections(BUDGET)["A"]
+    answer = model.answer(view, kept, 12)
+    losses = {}
+    for token in kept.kept.tolist():
+        without = type(kept)(kept.order[kept.order != token])
+        forced = model.score(view, without, answer.token_ids)
+        words = len(answer.token_ids) - 1
+        assert answer.ended == "end"
+        losses[token] = sum(answer.log_probabilities[:words]) - sum(
+            forced.log_probabilities[:words]
+        )
+    caption = visitor.find("#stage figcaption").first
+    top = max(losses, key=lambda token: losses[token])
+    expect(caption).to_contain_text(f"A SPARE's answer “{answer.text}” loses without each one")
+    expect(caption).to_contain_text(f"without {asked.canvas.where(top)}, framed")
+    painted = visitor.picture()
+    for token in range(view.tokens.n):
+        x0, y0, x1, y1 = asked.canvas.rectangle(token)
+        red, green, blue = painted.getpixel(((x0 + x1) // 2, (y0 + y1) // 2))
+        assert (red == green == blue) == (token not in losses)  # what was dropped has no colour
+    visitor.find(".of input[value=B]").check(force=True)
+    expect(caption).to_contain_text("B CDPruner's answer")
+
+    # Without it, the set by hand answers as the model does.
+    button = visitor.find("#carrier .carried.a button")
+    token = int(button.get_attribute("data-token"))
+    button.click()
+    without = type(kept)(kept.order[kept.order != token])
+    own = visitor.find("#own-answer")
+    expect(own.locator("h3")).to_have_text(f"Your set · {BUDGET - 1}")
+    expect(own).to_contain_text("KL of the first token")
+    expect(own.locator(".answer-text")).to_have_text(model.answer(view, without, 12).text)
+    assert page.evaluate("SPARE.state.own.reduce((sum, flag) => sum + flag)") == BUDGET - 1
+    assert page.evaluate("token => SPARE.state.own[token]", token) == 0
+
+    # Another budget was not measured, and other picks clear the words.
+    visitor.layer("carrier")
+    page.evaluate("k => SPARE.setBudget(k, true)", BUDGET + 8)
+    expect(caption).to_contain_text(f"Measured at {BUDGET} tokens, not at {BUDGET + 8}")
+    visitor.expect_answers(576, BUDGET + 8, BUDGET + 8)
+    visitor.find("#method-b input").click()
+    page.get_by_role("option", name="Uniform grid", exact=True).click()
+    expect(visitor.find("#carrier")).to_be_hidden()
+    expect(caption).to_have_text(re.compile("^Press “Which token carries the answer"))
