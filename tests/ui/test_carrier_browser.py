@@ -15,7 +15,7 @@ expect = browsing.expect
 
 pytestmark = browsing.MARKS
 
-BUDGET = 12
+BUDGET, OTHER = 32, 64  # marks below the slider
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     page, model, view = visitor.page, served.model, asked.exploration.view
     label = visitor.find(".layers label:has([value=carrier])")
     expect(label).to_be_hidden()
-    page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
+    page.get_by_role("button", name=str(BUDGET), exact=True).click()
     visitor.expect_answers(576, BUDGET, BUDGET)
     visitor.find("#find-carrier").click()
     expect(label).to_be_visible()
@@ -54,7 +54,7 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     caption = visitor.find("#stage figcaption").first
     top = max(losses, key=lambda token: losses[token])
     expect(caption).to_contain_text(f"A SPARE's answer “{answer.text}” loses without each one")
-    expect(caption).to_contain_text(f"without {asked.canvas.where(top)}, framed")
+    expect(caption).to_contain_text(f"without the patch in {asked.canvas.where(top)}, framed")
     painted = visitor.picture()
     for token in range(view.tokens.n):
         x0, y0, x1, y1 = asked.canvas.rectangle(token)
@@ -77,9 +77,9 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
 
     # Another budget was not measured, and other picks clear the words.
     visitor.layer("carrier")
-    page.evaluate("k => SPARE.setBudget(k, true)", BUDGET + 8)
-    expect(caption).to_contain_text(f"Measured at {BUDGET} tokens, not at {BUDGET + 8}")
-    visitor.expect_answers(576, BUDGET + 8, BUDGET + 8)
+    page.get_by_role("button", name=str(OTHER), exact=True).click()
+    expect(caption).to_contain_text(f"Measured at {BUDGET} tokens, not at {OTHER}")
+    visitor.expect_answers(576, OTHER, OTHER)
     visitor.find("#method-b input").click()
     page.get_by_role("option", name="Uniform grid", exact=True).click()
     expect(visitor.find("#carrier")).to_be_hidden()
