@@ -18,6 +18,7 @@ from spare_demo.analysis.cost import (
     tokens_text,
 )
 from spare_demo.analysis.finding import headline
+from spare_demo.cli.carrier import print_carriers
 from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
@@ -69,6 +70,11 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         metavar="PANEL",
         help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
     )
+    add(
+        "--carrier",
+        action="store_true",
+        help="also say which kept token carries each answer: one more answer per kept token",
+    )
     add("--html", metavar="FILE", help="also one page with the viewer, which opens without the app")
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
     about = f"see the command models (default: {settings.model})"
@@ -108,6 +114,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if arguments.again:
         arguments.wrong("--again needs --from FILE")
+    if arguments.carrier and arguments.without_language_model:
+        arguments.wrong("--carrier needs answers; leave --without-language-model out")
     if arguments.image is None or arguments.question is None:
         arguments.wrong("the following arguments are required: IMAGE, QUESTION (or --from FILE)")
     # Everything that can be refused is, before the seconds or minutes that loading takes.
@@ -141,7 +149,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     view = encode(model, request)
     if every:
         request = _leave_out(request, model, view)
-    _write(finish(model, request, view), arguments)
+    result = finish(model, request, view)
+    _write(result, arguments)
+    if arguments.carrier:
+        print_carriers(model, view, result)
 
 
 def _leave_out(request: Request, model: Model, view: View) -> Request:
@@ -168,6 +179,8 @@ def _check_page(name: str | None, methods: int) -> None:
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
+    if arguments.carrier:
+        arguments.wrong("--carrier asks about a picture; give IMAGE and QUESTION, without --from")
     if arguments.question is not None:
         arguments.wrong("the question is in the file that --from names; leave QUESTION out")
     photo = None

@@ -26,8 +26,8 @@ from spare_demo.render import kl_figure, question_difference, relevance_change_m
 from spare_demo.render.png import data_address
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
-from spare_demo.ui.folds import kl_title
 from spare_demo.ui.carrier import carrier_html, carrier_reply, time_html
+from spare_demo.ui.folds import kl_title
 from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.session import SLOTS, Visit, explore_on
 from spare_demo.ui.wire import array, to_json

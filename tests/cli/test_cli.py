@@ -14,12 +14,13 @@ import pytest
 import torch
 from PIL import Image
 
+from spare_demo.analysis.leave_one_out import leave_one_out
 from spare_demo.cli.main import main
 from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
-from spare_demo.render import Display
+from spare_demo.render import Canvas, Display
 from spare_demo.render.card import Panel, card
 from spare_demo.results.drawings import PANELS
 from spare_demo.results.io import read_result
@@ -57,6 +58,35 @@ def run(
         return main([*argv, "--model", str(tiny_folder), "--budget", "5", *flags]), out
 
     return call
+
+
+def test_compare_says_which_token_carries_each_answer(
+    run: Run, tiny_model: LlavaModel, photo: Image.Image, capsys: pytest.CaptureFixture
+) -> None:
+    status, _ = run("--carrier", "--methods", "spare", "visionzip", "dart", "--budget", "12")
+    assert status == 0
+    words = " ".join(capsys.readouterr().out.split())
+    view = tiny_model.encode(photo, QUESTION)
+    kept = PRUNERS["spare"].select(view.tokens, 12)
+    answer = tiny_model.answer(view, kept, 3)
+    *_, last = leave_one_out(tiny_model, view, kept, answer, 3)
+    place = Canvas(view.photo, view.grid).where(last.carrier.token)
+    assert "SPARE: without the patch" in words or "SPARE: no single one of its 12 tokens" in words
+    assert f"without the patch in {place}" in words
+    assert "of its 12 merged rows" in words or "Of its 12 merged rows" in words
+    assert run("--carrier", "--budget", "1")[0] == 0
+    assert "budget of 2 or more" in " ".join(capsys.readouterr().out.split())
+
+
+def test_compare_needs_answers_and_a_picture_to_look_for_the_carrier(
+    run: Run, capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit):
+        run("--carrier", "--without-language-model")
+    assert "--carrier needs answers" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run("--carrier", "--from", "result.json")
+    assert "without --from" in capsys.readouterr().err
 
 
 def test_compare_writes_pictures_and_the_record(
