@@ -19,6 +19,7 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.analysis.finding import headline
 from spare_demo.cli.carrier import print_carriers
+from spare_demo.cli.film import check_film, write_film
 from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
@@ -75,6 +76,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         action="store_true",
         help="also say which kept token carries each answer: one more answer per kept token",
     )
+    add("--film", metavar="FILE", help="also the pick order as a film: FILE.webp or FILE.gif")
     add("--html", metavar="FILE", help="also one page with the viewer, which opens without the app")
     add("--zip", action="store_true", help="also citation.zip: pictures as PNG and SVG, commands")
     about = f"see the command models (default: {settings.model})"
@@ -139,6 +141,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         **question_options(arguments),
     )
     _check_page(arguments.html, len(request.labelled))
+    check_film(arguments.film, request.labelled)
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
     photo = open_picture(arguments.image, settings.max_pixels)
@@ -153,6 +156,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     _write(result, arguments)
     if arguments.carrier:
         print_carriers(model, view, result)
+    write_film(arguments.film, model, result, settings.marks)
 
 
 def _leave_out(request: Request, model: Model, view: View) -> Request:
@@ -192,16 +196,20 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         print(textwrap.fill(note, 96))
     first = saved.result
     _check_page(arguments.html, len(first.methods))
+    if arguments.film is not None and not arguments.again:
+        raise ValueError("A film asks the model at every step. Add --again, or leave --film out.")
     if not arguments.again:
         _write(first, arguments, text)
         return
     if not saved.pictured:
         raise ValueError("The file does not hold the picture. Name it too: compare IMAGE --from …")
+    check_film(arguments.film, first.request.labelled)
     bits = bits_of(first.revision) if arguments.bits is None else arguments.bits
     model = _load(arguments.model or first.model, bits, arguments)
     again = finish(model, first.request)
     _write(again, arguments)
     print(textwrap.fill(_compare_runs(first, again), 96))
+    write_film(arguments.film, model, again, settings.marks)
 
 
 def _compare_runs(first: Result, again: Result) -> str:

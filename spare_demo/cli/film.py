@@ -1,0 +1,52 @@
+"""`compare --film`: the pick order as an animated WebP or GIF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from spare_demo.analysis.growth import growing_budgets, labels_with_order
+from spare_demo.comparison.request import LabelledMethods
+from spare_demo.comparison.result import Result
+from spare_demo.comparison.selections import explore
+from spare_demo.models import Model
+from spare_demo.render import Canvas
+from spare_demo.render.film import encode_film
+from spare_demo.results.film import film_frames, kind_of_film
+
+
+def check_film(name: str | None, methods: LabelledMethods) -> None:
+    """ValueError, with a sentence to show, where there can be no film of the methods, or file."""
+    if name is None:
+        return
+    kind_of_film(name)
+    labels_with_order(methods)
+    folder = Path(name).parent
+    if not folder.is_dir():
+        raise ValueError(f"There is no folder {folder}. Make it, or name another file.")
+
+
+def write_film(name: str | None, model: Model, result: Result, marks: Sequence[int]) -> None:
+    """Ask at each step, write the film and print where it is; nothing where `name` is None.
+
+    Args:
+        result: finished, of this run: it has its view.
+        marks: budgets to stop at beside the doubled ones.
+
+    Raises OSError if the file cannot be written; ValueError as `film_frames`.
+    """
+    if name is None:
+        return
+    assert result.view is not None
+    exploration = explore(result.view, result.request.labelled, result.budget)
+    frames = film_frames(
+        model if model.has_language_model else None,
+        exploration,
+        Canvas(result.photo, result.grid),
+        result.titles,
+        growing_budgets(result.budget, marks),
+        result.settings.max_new_tokens,
+    )
+    data = encode_film([frame.image for frame in frames], kind_of_film(name))
+    Path(name).write_bytes(data)
+    print(f"The film is {name}")

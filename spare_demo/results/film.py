@@ -1,0 +1,78 @@
+"""The pick order as a film: what is kept at a growing budget, and the answer at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from spare_demo.analysis.growth import Step, grow, labels_with_order, reason_without_order
+from spare_demo.comparison.selections import Exploration
+from spare_demo.models import Model
+from spare_demo.render import Canvas, Display, selection_overlay
+from spare_demo.render.base import PALETTE
+from spare_demo.render.film import KINDS, Shot, frame
+
+MOST_METHODS = 2
+"""Side by side in a film."""
+
+
+def kind_of_film(name: str) -> str:
+    """The format that a file's name asks for; ValueError, with a sentence to show, for another."""
+    kind = KINDS.get(PurePath(name).suffix.lower())
+    if kind is None:
+        raise ValueError("A film is an animated WebP or GIF. Name its file so, such as film.webp.")
+    return kind
+
+
+def film_frames(
+    model: Model | None,
+    exploration: Exploration,
+    canvas: Canvas,
+    titles: Mapping[str, str],
+    budgets: Sequence[int],
+    max_new_tokens: int,
+) -> Iterator[Display]:
+    """A frame for each budget: what the first two methods with a pick order keep, and the answers.
+
+    Args:
+        model: None where it is not to be asked: then the frames have no answers.
+        exploration: the picks, of the picture that `canvas` draws.
+        titles: what to call each label.
+        budgets: each from 1 to n.
+        max_new_tokens: of each answer, at least 1.
+
+    Yields:
+        the frames in the order of the budgets, each as soon as its answers are there.
+
+    Raises:
+        ValueError: no method has a pick order, a budget out of range, or a model without a
+            language model; the message may be shown.
+    """
+    labels = labels_with_order(exploration.methods)[:MOST_METHODS]
+    note = _note(exploration, titles)
+    for step in grow(model, exploration, labels, budgets, max_new_tokens):
+        yield frame(exploration.view.question, _shots(exploration, canvas, titles, step), note)
+
+
+def _shots(
+    exploration: Exploration, canvas: Canvas, titles: Mapping[str, str], step: Step
+) -> list[Shot]:
+    colours = {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(exploration.methods)}
+    shots = []
+    for label, kept in step.kept.items():
+        overlay = selection_overlay(canvas, kept, colours[label], titles[label])
+        picture = overlay.image.crop((0, 0, *canvas.size))  # the heading says what the legend would
+        heading = f"{titles[label]}: {kept.size} of {exploration.n} tokens"
+        shots.append(Shot(heading, colours[label], picture, step.answers.get(label)))
+    return shots
+
+
+def _note(exploration: Exploration, titles: Mapping[str, str]) -> str:
+    """Who is not in the film and why, and whose picks are no prefix of the next."""
+    sentences = []
+    for label, method in exploration.methods.items():
+        if reason := reason_without_order(method):
+            sentences.append(f"{titles[label]} has no pick order: {reason}.")
+        elif not method.nested:
+            sentences.append(f"{titles[label]} chooses anew at every budget.")
+    return " ".join(sentences)
