@@ -15,12 +15,13 @@ from spare_demo.render.png import png_bytes
 from spare_demo.results.drawings import PANELS, USUAL, drawings
 from spare_demo.results.export import png
 from spare_demo.results.io import versions, write_result
+from spare_demo.results.references import references
 
 _THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same result gives the same bytes
 
 
 def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
-    """A zip: result.json, each panel as PNG and SVG, the picture, and README.txt with the commands.
+    """A zip: result.json, each panel as PNG and SVG, the picture, the commands and the BibTeX.
 
     Args:
         panels: names of `drawings.PANELS`; one that this result lacks is left out.
@@ -38,6 +39,7 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
         sentences[drawing.name] = drawing.display.sentence
         files[f"{drawing.name}.svg"] = drawing.display.svg.encode()
     files["picture.png"] = png_bytes(result.photo)
+    files["references.bib"] = references(result).encode()
     files["README.txt"] = _readme(result, sentences, link).encode()
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zip_file:
@@ -109,6 +111,7 @@ def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
         f"  python -m spare_demo compare --from result.json --out again\n"
         f"Ask the model again:\n"
         f"  {command_line(result)}\n{where}{link_text}\n"
+        f"To cite the methods and this program: references.bib.\n"
         f"Made with {packages}.\n\n"
         f"{captions}\n"
     )

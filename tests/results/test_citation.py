@@ -22,6 +22,7 @@ from spare_demo.pruners import PRUNERS, Pruner
 from spare_demo.results.citation import cite, command_line
 from spare_demo.results.drawings import PANELS
 from spare_demo.results.io import read_result
+from spare_demo.results.references import references
 from spare_demo.tokens import Selection
 
 QUESTION = "--Which 'number' is <written> & where?"
@@ -66,8 +67,9 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
     assert set(files) == {
         *(f"{name}.png" for name in both),
         *(f"{name}.svg" for name in both),
-        *("comparison.png", "result.json", "picture.png", "README.txt"),
+        *("comparison.png", "result.json", "picture.png", "README.txt", "references.bib"),
     }
+    assert files["references.bib"].decode() == references(result)
     for name, data in files.items():
         if name.endswith(".png"):
             with Image.open(io.BytesIO(data)) as image:

@@ -1,0 +1,95 @@
+"""What to cite, as BibTeX: this software, and the papers of the methods in a result.
+
+An entry holds what this project knows of a paper: its short name and its arXiv number from the
+method, its title and authors where CITATION.cff has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from spare_demo import __version__
+from spare_demo.comparison.result import Result
+from spare_demo.pruners import PRUNERS, Method
+
+SOFTWARE_TITLE = "SPARE demo: look inside visual token pruning"
+SOFTWARE_AUTHORS = "The authors of the SPARE demo"
+
+
+class Paper(NamedTuple):
+    """authors: as BibTeX joins them."""
+
+    title: str
+    authors: str
+
+
+PAPERS = {
+    "2606.18681": Paper(
+        "Moving Beyond Diversity: Visual Token Pruning as Subspace Reconstruction for Efficient "
+        "VLMs",
+        "Lee, Jaeyeon and Wen, Shunjie and Choi, Dong-Wan",
+    ),
+    "2506.10967": Paper(
+        "Beyond Attention or Similarity: Maximizing Conditional Diversity for Token Pruning in "
+        "MLLMs",
+        "Zhang, Qizhe and Liu, Mengzhen and Li, Lichen and Lu, Ming and Zhang, Yuan and Pan, "
+        "Junwen and She, Qi and Zhang, Shanghang",
+    ),
+}
+"""By arXiv number; the same as in CITATION.cff."""
+
+_ARXIV = re.compile(r"https://arxiv\.org/abs/((\d\d)\d\d\.\d{5})")
+_VENUE = re.compile(r", ([A-Za-z]+ 20\d\d)$")
+
+
+def references(result: Result) -> str:
+    """A BibTeX file: this software, then each paper once, in the order compared."""
+    names = [record.name for record in result.methods.values()]
+    methods = [PRUNERS[name] for name in names if name in PRUNERS]
+    return "\n".join(dict.fromkeys([_software(), *_papers(methods)]))
+
+
+def _software() -> str:
+    return _entry(
+        "spare-demo",
+        {"title": SOFTWARE_TITLE, "author": f"{{{SOFTWARE_AUTHORS}}}", "version": __version__},
+    )
+
+
+def _papers(methods: Iterable[Method]) -> Iterable[str]:
+    for method in methods:
+        match = _ARXIV.fullmatch(method.link)
+        if match is None:
+            continue
+        # "SPARE, Figure 3" is of SPARE, "SPARE, Table 6, after DART" leads to DART.
+        name = method.paper.rpartition("after ")[2].partition(",")[0]
+        number, year = match.groups()
+        known = PAPERS.get(number)
+        yield _entry(
+            re.sub(r"\W+", "-", name.lower()),
+            {
+                "title": known.title if known else name,
+                "author": known.authors if known else "",
+                "year": f"20{year}",
+                "eprint": number,
+                "archiveprefix": "arXiv",
+                "url": method.link,
+                "note": _venue(method.link),
+            },
+        )
+
+
+def _venue(link: str) -> str:
+    """Where a paper appeared, as one of its methods says; "" where none does."""
+    papers = [method.paper for method in PRUNERS.values() if method.link == link]
+    return next((match[1] for match in map(_VENUE.search, papers) if match), "")
+
+
+def _entry(key: str, fields: dict[str, str]) -> str:
+    """An entry of the kind that every style knows; fields without a value are left out."""
+    # A second pair of braces keeps the capitals of a title.
+    values = fields | {"title": f"{{{fields['title']}}}"}
+    lines = "".join(f"  {name} = {{{value}}},\n" for name, value in values.items() if value)
+    return f"@misc{{{key},\n{lines}}}\n"

@@ -1,0 +1,82 @@
+"""The BibTeX of a result: nothing in it but what the methods and CITATION.cff say."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from PIL import Image
+
+import spare_demo
+from spare_demo.comparison.pipeline import compare
+from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.models import LlavaModel
+from spare_demo.pruners import PRUNERS
+from spare_demo.results.references import PAPERS, SOFTWARE_AUTHORS, SOFTWARE_TITLE, references
+
+CITATION = yaml.safe_load((Path(__file__).parents[2] / "CITATION.cff").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def result(tiny_model: LlavaModel, photo: Image.Image) -> Result:
+    return compare(tiny_model, photo, "What is it?", ("spare", "random"), 5, max_new_tokens=1)
+
+
+def with_methods(result: Result, *names: str | None) -> Result:
+    records = {f"{name}": MethodRecord(name, str(name)) for name in names}
+    return dataclasses.replace(result, methods=records)
+
+
+def entries(text: str) -> dict[str, dict[str, str]]:
+    """The fields of each entry by its key, read as BibTeX."""
+    found: dict[str, dict[str, str]] = {}
+    for key, body in re.findall(r"^@\w+\{([\w-]+),\n(.*?)^\}$", text, re.M | re.S):
+        assert key not in found
+        found[key] = dict(re.findall(r"^  (\w+) = \{(.*)\},$", body, re.M))
+    assert text.count("{") == text.count("}")
+    return found
+
+
+def test_the_known_papers_and_the_software_are_those_of_the_citation_file() -> None:
+    assert (CITATION["title"], CITATION["authors"]) == (
+        SOFTWARE_TITLE,
+        [{"name": SOFTWARE_AUTHORS}],
+    )
+    assert CITATION["version"] == spare_demo.__version__
+    listed = {
+        paper["url"].rpartition("/")[2]: (
+            paper["title"],
+            " and ".join(f"{a['family-names']}, {a['given-names']}" for a in paper["authors"]),
+        )
+        for paper in CITATION["references"]
+    }
+    assert listed == PAPERS
+
+
+def test_software_and_papers_of_what_was_compared(result: Result) -> None:
+    found = entries(references(with_methods(result, "fastv", "spare", "random", "cdpruner", None)))
+    assert list(found) == ["spare-demo", "fastv", "spare", "cdpruner"]
+    assert found["spare-demo"]["version"] == spare_demo.__version__
+    assert found["fastv"] == {
+        "title": "{FastV}",
+        "year": "2024",
+        "eprint": "2403.06764",
+        "archiveprefix": "arXiv",
+        "url": "https://arxiv.org/abs/2403.06764",
+        "note": "ECCV 2024",
+    }
+    assert found["spare"]["author"].startswith("Lee, Jaeyeon and ")
+    assert "note" not in found["spare"]
+
+
+def test_a_paper_stands_there_once_however_many_of_its_methods_were_compared(
+    result: Result,
+) -> None:
+    found = entries(references(with_methods(result, *PRUNERS)))
+    links = {method.link for method in PRUNERS.values() if method.link}
+    assert {fields["url"] for key, fields in found.items() if key != "spare-demo"} == links
+    same = entries(references(with_methods(result, "spare", "anti-relevance")))
+    assert list(same) == ["spare-demo", "spare"]
