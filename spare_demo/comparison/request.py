@@ -191,6 +191,8 @@ def read_budget(value: object, n: int) -> int:
     with a sentence to show, for anything else.
     """
     number = value
+    if value is None or value == "":  # an empty box
+        raise ValueError(f"Type a whole number from 1 to {n}.")
     if isinstance(value, str) and value.strip().endswith("%"):
         return _read_share(value, n)
     if isinstance(value, str):

@@ -73,7 +73,7 @@ def test_a_share_that_cannot_be_gets_a_sentence(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [0, -3, 17, 2.5, "many", "", None, True, float("nan"), float("inf"), "1e300", [4]]
+    "value", [0, -3, 17, 2.5, "many", True, float("nan"), float("inf"), "1e300", [4]]
 )
 def test_a_budget_that_cannot_be_gets_a_sentence(value: object) -> None:
     with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
@@ -124,3 +124,9 @@ def test_a_schedule_that_cannot_meet_the_budget_is_left_out(tiny_model: LlavaMod
     assert "fastv" in able_methods(tiny_model, N, least, with_text=True)[0]
     _, reasons = able_methods(tiny_model, N, least - 1, with_text=True)
     assert reasons["fastv"] == f"its schedule needs a budget of at least {least} of 16 tokens"
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_an_empty_box_is_no_budget(empty: object) -> None:
+    with pytest.raises(ValueError, match=r"^Type a whole number from 1 to 576\.$"):
+        read_budget(empty, 576)

@@ -124,23 +124,6 @@ def test_an_impossible_budget_is_a_sentence_until_it_is_mended(visitor) -> None:
     expect(visitor.caption).to_contain_text("kept 20 of 576")
 
 
-def test_enter_in_the_budget_box_clamps_and_asks(visitor) -> None:
-    number, message = visitor.find("#budget input[type=number]"), visitor.find("#budget-message p")
-    number.fill("577")
-    expect(message).to_have_text("Type a whole number from 1 to 576.")
-    number.press("Enter")
-    expect(number).to_have_value("576")
-    expect(message).to_have_count(0)
-    visitor.expect_answers(576, 576, 576)
-    number.fill("")
-    expect(message).to_have_text("Type a whole number from 1 to 576.")
-    number.press("Enter")
-    expect(message).to_be_visible()
-    number.fill("40")
-    number.press("Enter")
-    visitor.expect_answers(576, 40, 40)
-
-
 def test_another_method_in_b(visitor) -> None:
     visitor.find("#method-b input").click()
     visitor.page.get_by_role("option", name=PRUNERS["uniform"].title, exact=True).click()

@@ -13,13 +13,63 @@ SPARE.scrub = (element) => {
     if (done) input.dispatchEvent(new Event('pointerup', {bubbles: true}));
   }
 
-  function show(value) {
-    const k = Number(value), most = Number(slider()?.max ?? state.data?.n ?? 1);
-    const good = String(value).trim() !== '' && Number.isInteger(k) && k >= 1 && k <= most;
+  const most = () => Number(slider()?.max ?? state.data?.n ?? 1);
+
+  function isBudget(text) {
+    const k = Number(text);
+    return String(text ?? '').trim() !== '' && Number.isInteger(k) && k >= 1 && k <= most();
+  }
+
+  function draw(k) {
+    if (k !== state.k) SPARE.emit('budget', k);
+  }
+
+  function refuse(wrong) {
     const place = document.querySelector('#budget-message .prose, #budget-message');
-    place.innerHTML = good ? '' :
-      `<p class="message" role="alert">Type a whole number from 1 to ${most}.</p>`;
-    if (good && k !== state.k) SPARE.emit('budget', k);
+    if (!wrong) place.innerHTML = '';
+    else if (!place.querySelector('.message')) {
+      place.innerHTML =
+        `<p class="message" role="alert">Type a whole number from 1 to ${most()}.</p>`;
+    }
+  }
+
+  // What the slider, a button or the server set.
+  function show(value) {
+    if (typing) return;  // the box says it once it rests
+    const good = isBudget(value), k = Number(value);
+    refuse(!good || k === replaced);  // the sentence stays beside the number that took its place
+    if (k !== replaced) replaced = null;
+    if (good) draw(k);
+  }
+
+  // In the box a number comes digit by digit, and on the way to 577 nobody means 57: it is drawn
+  // once the typing rests, and what is wrong goes back to the budget before it.
+  const RESTS = 600;  // milliseconds
+  let typing = 0, before = null, replaced = null;
+
+  function type(text) {
+    clearTimeout(typing);
+    typing = 0;
+    before ??= state.k;
+    replaced = null;
+    refuse(!isBudget(text));
+    if (!isBudget(text)) return draw(before);
+    typing = setTimeout(() => { typing = 0; draw(Number(text)); }, RESTS);
+  }
+
+  // The box is left: the nearest budget stands in it, or the one before where there is no number.
+  function commit(box) {
+    const text = box.value, number = Number(text);
+    clearTimeout(typing);
+    typing = 0;
+    if (isBudget(text)) draw(number);
+    else {
+      const nearest = text !== '' && Number.isInteger(number);
+      replaced = nearest ? Math.min(Math.max(number, 1), most()) : before ?? state.k;
+      box.value = replaced;
+      box.dispatchEvent(new Event('input', {bubbles: true}));
+    }
+    before = null;
   }
 
   // Slower while every pick still counts; in steps of a quarter where motion is unwelcome.
@@ -29,10 +79,9 @@ SPARE.scrub = (element) => {
   }
 
   function run() {
-    const most = Number(slider().max);
-    const k = Math.min(most, next(state.k));
-    set(k, k === most);
-    if (k === most) stop(); else timer = setTimeout(run, SPARE.calm() ? 900 : 70);
+    const k = Math.min(most(), next(state.k));
+    set(k, k === most());
+    if (k === most()) stop(); else timer = setTimeout(run, SPARE.calm() ? 900 : 70);
   }
 
   function stop() {
@@ -44,24 +93,30 @@ SPARE.scrub = (element) => {
 
   play.addEventListener('click', () => {
     if (timer) { stop(); set(state.k, true); return; }
-    if (state.k >= Number(slider().max)) set(1);
+    if (state.k >= most()) set(1);
     play.textContent = '❚❚ Pause';
     play.setAttribute('aria-pressed', 'true');
     timer = setTimeout(run, 0);
   });
   for (const [selector, step] of [['.back', -1], ['.forth', 1]]) {
     element.querySelector(selector).addEventListener('click', () => {
-      const k = Math.min(Number(slider().max), Math.max(1, state.k + step));
+      const k = Math.min(most(), Math.max(1, state.k + step));
       set(k, true);
     });
   }
 
+  const isBox = (target) => target.matches?.('#budget input[type=number]');
   document.addEventListener('input', (event) => {
-    if (event.target.closest?.('#budget')) show(event.target.value);
+    if (!event.target.closest?.('#budget')) return;
+    // An arrow of the box, or a program, means what it sets; keys and the clipboard have a kind.
+    if (isBox(event.target) && event.inputType) type(event.target.value);
+    else show(event.target.value);
   });
-  // Enter does what leaving the box does: Gradio clamps the number, and the page asks at it.
+  // Before Gradio, which takes an empty box for 1.
+  document.addEventListener('blur', ({target}) => { if (isBox(target)) commit(target); }, true);
+  // Enter does what leaving the box does: the page asks at its number.
   document.addEventListener('keydown', ({key, target}) => {
-    if (key !== 'Enter' || !target.matches?.('#budget input[type=number]') || !target.value) return;
+    if (key !== 'Enter' || !isBox(target)) return;
     target.blur();
     target.focus();
   });
@@ -72,7 +127,7 @@ SPARE.scrub = (element) => {
   });
   // Marks on the slider's track: from how few tokens on each method's answer stays.
   function mark(marks) {
-    const input = slider(), most = Number(input.max);
+    const input = slider();
     let row = input.parentElement.querySelector('.enough-marks');
     if (!row) {
       row = document.createElement('div');
@@ -84,7 +139,7 @@ SPARE.scrub = (element) => {
     row.style.width = `${box.width}px`;
     row.style.top = `${box.bottom - home.top}px`;
     row.innerHTML = Object.entries(marks).map(([name, k]) => {
-      const share = (k - 1) / (most - 1);
+      const share = (k - 1) / (most() - 1);
       return `<button type="button" class="${name.toLowerCase()}" data-k="${k}" ` +
         `style="left:calc(8px + ${share} * (100% - 16px))" ` +
         `aria-label="From ${k} tokens on ${name} keeps the answer: go there">${name} ${k}</button>`;
