@@ -51,6 +51,7 @@ _AGAIN = " Choose it again to ask: "  # between the questions of an example
 _BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
 _SHOW = "() => ({__type__: 'update', visible: true})"
 _BY_HAND = "() => { SPARE.editByHand() }"
+_FILM_OVER = "() => { SPARE.emit('film-over') }"
 _TELL = "(budget) => { SPARE.showBudget?.(budget) }"
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
@@ -242,12 +243,14 @@ def _wire(
         mode: str = "once",
         place: str = "message",
         curve: bool = True,
-    ) -> None:
+    ) -> Any:
         """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
 
         names: the handler's inputs, which are parts of the page.
         place: where a visitor who pressed something far from Ask reads what went wrong.
         curve: whether the curve of errors is drawn anew afterwards, which needs no model.
+
+        Returns the event of the run.
         """
         options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
         begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
@@ -257,6 +260,7 @@ def _wire(
         running.append(run)
         if curve:
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
+        return run
 
     controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
     controls += ["relevance_text", "together", "budget"]
@@ -290,6 +294,8 @@ def _wire(
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
     answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
+    filmed = answering(p.cite.film, studies.film, redrawn, curve=False)
+    filmed.then(None, None, None, js=_FILM_OVER, **_QUIET)
     for event in (p.compare_questions.click, p.other.submit):
         inputs = ["other", "budget", "visit"]
         answering(event, studies.second, inputs, place="second", curve=False)
@@ -328,6 +334,7 @@ def _wire(
     stopped = ended.then(
         once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET
     )
+    stopped.then(None, None, None, js=_FILM_OVER, **_QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
     demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)

@@ -12,6 +12,7 @@ from typing import Any
 
 from spare_demo.analysis.why import Factors, Reason, leftover, why
 from spare_demo.render.png import png_bytes
+from spare_demo.results.references import references
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.session import SLOTS, Visit
@@ -65,6 +66,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         ],
         "padding": array(canvas.grid.padding, "u1"),
         "link": link,
+        "bibtex": references(visit.result),
         "badge": "tokens of the built-in model" if visit.unknown else "",
         "example": visit.example,
     }

@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.analysis.answer_shift import compare_questions, kl_curves, word_maps
+from spare_demo.analysis.growth import growing_budgets
 from spare_demo.analysis.leave_one_out import LeaveOneOut, leave_one_out
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.pipeline import answer_steps
@@ -23,12 +24,16 @@ from spare_demo.models import Answer, Model
 from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
+from spare_demo.render.film import encode_film
 from spare_demo.render.png import data_address
+from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
 from spare_demo.ui.carrier import carrier_html, carrier_reply, time_html
+from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import kl_title
 from spare_demo.ui.many import ManyHtml
+from spare_demo.ui.payload import file_reply, refusal_reply
 from spare_demo.ui.session import SLOTS, Visit, explore_on
 from spare_demo.ui.wire import array, to_json
 
@@ -165,6 +170,26 @@ class Studies:
         start = start_result(second, settings, self.model.name, self.model.revision)
         *_, last = answer_steps(self.model, second, start)
         yield {"second": html + panels.two_questions_html(visit, question, last)}
+
+    def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
+        """The picks of A and B up to the budget as an animated WebP, sent to the browser.
+
+        What goes wrong is said beside its button, which waits for a word.
+        """
+        try:
+            exploration, settings = visit.exploration, self.settings
+            budgets = growing_budgets(read_budget(budget, exploration.n), settings.marks)
+            asked = self.model if _answers_here(visit) else None
+            frames = []
+            for frame in film_frames(
+                asked, exploration, visit.canvas, visit.titles, budgets, settings.max_new_tokens
+            ):
+                frames.append(frame.image)
+                yield {"reply": to_json("film", done=len(frames), of=len(budgets))}
+            reply = file_reply("spare-picks.webp", "image/webp", encode_film(frames, "WEBP"))
+        except Exception as error:
+            reply = refusal_reply(sentence(error))
+        yield {"reply": reply}
 
     def all_methods(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Every method that can run at the budget: first what it keeps, then its answer."""

@@ -32,7 +32,7 @@ _ON_LOAD = {
     "/* 'picks' 'leftover' 'reopen' 'words' */",
     "why": "SPARE.why(element, trigger); /* 'why' */",
     "edit": "SPARE.edit(element, props, trigger); /* 'ask_own' */",
-    "cite": "SPARE.cite(element, trigger); /* 'cite' 'save_page' */",
+    "cite": "SPARE.cite(element, trigger); /* 'cite' 'save_page' 'film' */",
     # The hidden part through which the server answers the page's own questions.
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }

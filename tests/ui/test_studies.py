@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -194,3 +195,32 @@ def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_fi
     assert lines["A FastV"][:3] == [None, None, None] and None not in lines["B CDPruner"]
     assert "below 6 it has no schedule" in shown["kl_words"]
     assert "A FastV has no error of one set" in handlers.curve(visit, 8)["curve_words"]
+
+
+def test_a_film_is_asked_step_by_step_and_handed_over(handlers, passes, visit) -> None:
+    passes.clear()
+    replies = [json.loads(step["reply"]) for step in handlers.studies.film(5, visit)]
+    steps = [(reply["done"], reply["of"]) for reply in replies[:-1]]
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]  # 1, 2, 4 and 5 tokens
+    assert passes.looks() == 0
+    assert (replies[-1]["name"], replies[-1]["type"]) == ("spare-picks.webp", "image/webp")
+    with Image.open(io.BytesIO(base64.b64decode(replies[-1]["data"]))) as film:
+        assert (film.format, film.n_frames) == ("WEBP", 4)
+
+
+def test_a_picture_that_the_model_does_not_know_is_filmed_without_answers(
+    handlers, passes, visit
+) -> None:
+    passes.clear()
+    *_, last = handlers.studies.film(5, dataclasses.replace(visit, unknown=True))
+    assert json.loads(last["reply"])["kind"] == "file"
+    assert passes == []
+
+
+def test_why_there_is_no_film_is_said_beside_its_button(handlers, visit) -> None:
+    inside = handlers.guide.change_methods(visit, methods_by_slot("fastv", "dart", 0), 0)
+    (step,) = handlers.studies.film(5, inside)
+    reply = json.loads(step["reply"])
+    assert reply["kind"] == "refused" and "inside the language model" in reply["sentence"]
+    (step,) = handlers.studies.film(None, visit)
+    assert json.loads(step["reply"])["sentence"] == "Type a whole number from 1 to 16."

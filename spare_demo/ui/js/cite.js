@@ -1,15 +1,16 @@
-// Files of a comparison, made at the server and handed over here: one to cite it by, one to look at.
+// Files of a comparison, made at the server and handed over here: to cite it by, to look at, to show.
 'use strict';
 SPARE.cite = (element, trigger) => {
-  const zip = element.querySelector('.zip'), page = element.querySelector('.page');
-  const message = element.querySelector('.message-place');
+  const $ = (selector) => element.querySelector(selector);
+  const zip = $('.zip'), page = $('.page'), film = $('.film');
+  const message = $('.message-place');
   let pressed = null, label = '';
 
   function ask(button, kind, what) {
     [pressed, label] = [button, button.textContent];
     message.innerHTML = '';
     button.textContent = 'Making it …';
-    zip.disabled = page.disabled = true;
+    zip.disabled = page.disabled = film.disabled = true;
     trigger(kind, what);
   }
 
@@ -20,19 +21,39 @@ SPARE.cite = (element, trigger) => {
   });
   page.addEventListener('click', () => ask(page, 'save_page', {}));
 
+  film.addEventListener('click', () => ask(film, 'film', {}));
+
+  function end() {
+    if (!pressed) return;
+    pressed.textContent = label;
+    zip.disabled = page.disabled = film.disabled = false;
+    pressed = null;
+  }
+
   function refuse(sentence) {
     message.innerHTML = `<p class="message" role="alert">${SPARE.escape(sentence)}</p>`;
   }
 
   SPARE.on('reply', (reply) => {
-    if (!pressed || (reply.kind !== 'file' && reply.kind !== 'refused')) return;
-    pressed.textContent = label;
-    zip.disabled = page.disabled = false;
-    pressed = null;
+    if (!pressed) return;
+    if (reply.kind === 'film') film.textContent = `Making it: ${reply.done} of ${reply.of} …`;
+    if (reply.kind !== 'file' && reply.kind !== 'refused') return;
+    end();
     if (reply.kind === 'refused') return refuse(reply.sentence);
     const bytes = Uint8Array.from(atob(reply.data), (letter) => letter.charCodeAt(0));
     SPARE.save(new Blob([bytes], {type: reply.type}), reply.name);
   });
-  element.querySelector('.copy-link').addEventListener(
-    'click', (event) => SPARE.link.copy(event.target));
+  // A film can be stopped, and what ends it before its first step is said beside Ask.
+  SPARE.on('film-over', end);
+  $('.copy-link').addEventListener('click', (event) => SPARE.link.copy(event.target));
+  $('.copy-bibtex').addEventListener('click', async ({target}) => {
+    const {bibtex} = SPARE.state.data, note = target.nextElementSibling;
+    try {
+      await navigator.clipboard.writeText(bibtex);
+      note.textContent = 'Copied.';
+    } catch {  // no permission, or a page without https
+      SPARE.save(new Blob([bibtex], {type: 'text/plain'}), 'references.bib');
+      note.textContent = 'Saved as references.bib.';
+    }
+  });
 };

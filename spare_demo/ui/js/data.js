@@ -7,6 +7,7 @@ SPARE.Comparison = class {
     const {rows, columns, canvas} = sent;
     this.key = sent.key;
     this.link = sent.link;
+    this.bibtex = sent.bibtex;
     this.badge = sent.badge;
     this.example = sent.example;
     this.n = sent.n;

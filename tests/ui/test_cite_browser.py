@@ -1,0 +1,47 @@
+"""The film and the BibTeX in the part that hands files over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from browsing import MARKS, expect
+from PIL import Image
+
+pytestmark = MARKS
+
+
+def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> None:
+    button = visitor.find(".cite .film")
+    with visitor.page.expect_download() as download:
+        button.click()
+        expect(visitor.find(".cite .zip")).to_be_disabled()
+    assert download.value.suggested_filename == "spare-picks.webp"
+    download.value.save_as(tmp_path / "picks.webp")
+    with Image.open(tmp_path / "picks.webp") as film:
+        assert film.n_frames == 7  # 1, 2, 4 … 64 tokens
+    expect(button).to_have_text("Save as film")
+    expect(button).to_be_enabled()
+    expect(visitor.find("#ask")).to_be_visible()
+
+
+def test_stop_ends_a_film(visitor) -> None:
+    button = visitor.find(".cite .film")
+    visitor.page.evaluate("SPARE.setBudget(576, true)")
+    visitor.expect_answers(576, 576, 576)
+    button.click()
+    visitor.find("#stop").click()
+    expect(button).to_have_text("Save as film")
+    expect(button).to_be_enabled()
+    visitor.expect_answers(576, 576, 576)
+
+
+def test_the_bibtex_is_of_the_methods_on_the_page(visitor) -> None:
+    visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.find(".copy-bibtex").click()
+    expect(visitor.find(".copy-bibtex + .copied")).to_have_text("Copied.")
+    text = visitor.page.evaluate("navigator.clipboard.readText()")
+    assert [line for line in text.splitlines() if line.startswith("@")] == [
+        "@misc{spare-demo,",
+        "@misc{spare,",
+        "@misc{cdpruner,",
+    ]
