@@ -242,6 +242,12 @@ class Handlers:
         if now.result.finished and key in self._first_requests:  # the next visitor need not wait
             self._finished[key] = now
 
+    def check_upload(self, image: str | None) -> Iterator[PageChanges]:
+        """What Ask would refuse about a new picture, at once; nothing else changes."""
+        if image:
+            self.guide.check_picture(image)
+        yield {"message": panels.message_html()}
+
     def _find_finished(self, request: Request) -> Visit | None:
         """An example's finished comparison, where exactly that is asked for."""
         path = request.image

@@ -326,6 +326,8 @@ def _wire(
     for event in (p.tuned_a.change, p.tuned_b.change):
         answering(event, handlers.change_methods, others, "always_last")
 
+    checking = moving | {"concurrency_limit": 2}  # a picture is large while it is looked at
+    p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
     # Not `input`, which a Textbox leaves out for what is pasted or deleted.
     for event in (p.image.change, p.question.change):
         event(None, None, None, js=_COMPARE, **_QUIET)

@@ -217,6 +217,11 @@ class Guide:
         result = start_result(exploration, request.options(), model.name, model.revision)
         return Visit(key, canvas, exploration, request, result)
 
+    def check_picture(self, path: str) -> None:
+        """Raises PictureError, as `look` would, for an upload that cannot be opened."""
+        self.check_size(path)
+        open_picture(path, max_pixels=self.settings.max_pixels)
+
     def check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""
         try:

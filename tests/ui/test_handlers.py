@@ -538,3 +538,18 @@ def test_the_events_of_the_page_go_through_the_open_visits(
                          None, lost))  # fmt: skip
     assert "There is no picture yet" in str(steps) and "put away" not in str(steps)
     assert "put away" in drawn(lost, 5, 0, None) and "put away" not in drawn(kept, 5, 0, None)
+
+
+def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
+    handlers, passes, photo_file, tmp_path
+) -> None:
+    check = with_refusals(handlers.check_upload)
+    assert list(check(photo_file)) == list(check(None)) == [{"message": ""}]
+    large, damaged = tmp_path / "large.png", tmp_path / "damaged.png"
+    Image.new("RGB", (600, 501)).save(large)
+    damaged.write_bytes(Path(photo_file).read_bytes()[:100])
+    for path in (str(large), str(damaged), str(tmp_path / "gone.png")):
+        (refused,) = check(path)
+        (asked,) = ask(handlers, path)
+        assert refused == {"message": asked["message"]} and refused["message"]
+    assert passes == []

@@ -1,0 +1,80 @@
+// A new picture stands on the stage at once, until its comparison comes. A file that is too large is
+// refused before it is sent.
+'use strict';
+(() => {
+  const WORDS = 'Press Ask to see which tokens are kept.';
+  let cover = null, of = '';  // what lies on the stage, and which picture was asked about below it
+
+  const photo = () => document.querySelector('#picture .image-frame img');
+  const asked = () => document.querySelector('#answers .asked')?.dataset.picture;
+
+  function remove() {
+    cover?.remove();
+    cover = null;
+  }
+
+  function show(source) {
+    const board = document.querySelector('#stage .viewer .board');
+    if (!board || cover?.querySelector('img').src === source) return;
+    remove();
+    of = asked();
+    cover = document.createElement('div');
+    cover.className = 'new-picture';
+    const image = new Image(), words = document.createElement('p');
+    // A kind that browsers cannot draw, or a broken file, of which the words beside it speak.
+    image.addEventListener('error', remove);
+    image.alt = 'The new picture';
+    image.src = source;
+    words.textContent = WORDS;
+    cover.append(image, words);
+    board.append(cover);
+  }
+
+  // The picture's address ends in its name and its file, as ui/gradio_compat.py says.
+  function update() {
+    const source = photo()?.src;
+    if (!source || asked() === undefined) return remove();
+    if (source.split('/').at(-2) !== asked()) show(source);
+    // Its comparison is on the way; or the picture of the one below came back.
+    else if (asked() === of) remove();
+  }
+
+  function watch() {
+    const observer = new MutationObserver(update);
+    const options = {childList: true, subtree: true, attributeFilter: ['src']};
+    for (const part of document.querySelectorAll('#picture, #answers')) {
+      observer.observe(part, options);
+    }
+  }
+  let watching = false;
+  SPARE.on('data', () => {
+    remove();
+    tell('');
+    if (!watching) watch();
+    watching = true;
+  });
+
+  function tell(sentence) {
+    const place = document.querySelector('#message .prose, #message');
+    place?.querySelector('.too-large')?.remove();
+    if (!sentence) return;
+    place.innerHTML = `<p class="message too-large" role="alert">${SPARE.escape(sentence)}</p>`;
+  }
+
+  // Gradio would say so in a corner of the page and for a moment only.
+  function refuse(event, files) {
+    const most = window.gradio_config?.max_file_size;
+    tell('');
+    if (!most || ![...files ?? []].some(({size}) => size > most)) return;
+    event.stopImmediatePropagation();
+    event.preventDefault();
+    tell(`This file is larger than ${most / 1e6} MB. Choose a smaller picture.`);
+    if (event.type === 'change') event.target.value = '';
+  }
+  document.addEventListener('change', (event) => {
+    if (event.target.matches?.('#picture input[type=file]')) refuse(event, event.target.files);
+  }, true);
+  document.addEventListener('drop', (event) => {
+    if (event.target.closest?.('#picture')) refuse(event, event.dataTransfer?.files);
+  }, true);
+})();

@@ -1,0 +1,81 @@
+"""What is uploaded is looked at, and seen, before anybody presses Ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from browsing import MARKS, expect
+from PIL import Image
+
+pytestmark = MARKS
+COVER = "#stage .new-picture"
+
+
+def test_a_new_picture_is_on_the_stage_at_once_and_goes_with_its_comparison(
+    visitor, wide_picture: Path
+) -> None:
+    visitor.upload(wide_picture)
+    expect(visitor.find(f"{COVER} p")).to_have_text("Press Ask to see which tokens are kept.")
+    image = visitor.find(f"{COVER} img")
+    assert image.evaluate("i => i.decode().then(() => [i.naturalWidth, i.naturalHeight])") == [
+        640,
+        160,
+    ]
+    board = visitor.find("#stage .board").first
+    assert board.evaluate("b => getComputedStyle(b).opacity") == "1"
+    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 64 of 576")
+    expect(visitor.find("#message")).to_have_text("")
+    visitor.ask("What is blue?")
+    expect(visitor.find(COVER)).to_have_count(0)
+    expect(visitor.find("body.asked-anew")).to_have_count(0)
+
+
+def test_who_takes_the_example_again_sees_its_comparison(visitor, wide_picture: Path) -> None:
+    visitor.upload(wide_picture)
+    expect(visitor.find(COVER)).to_be_visible()
+    visitor.find("#examples button").first.click()
+    expect(visitor.find(COVER)).to_have_count(0)
+    expect(visitor.find("body.asked-anew")).to_have_count(0)
+
+
+def write(path: Path) -> None:
+    """A file of the kind that its name says."""
+    match path.stem:
+        case "empty":
+            path.write_bytes(b"")
+        case "text":
+            path.write_text("hello")
+        case "damaged":
+            path.write_bytes(b"\x89PNG\r\n\x1a\n and no more")
+        case "pixels":
+            Image.new("L", (8000, 6000)).save(path)
+        case "bytes":
+            path.write_bytes(b"\x89PNG" + b"0" * 20_000_001)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("empty", "The file is empty. Choose another file, or upload it again."),
+        ("text", "This file is not a picture this page can read."),
+        ("damaged", "The picture file is cut off or damaged."),
+        ("pixels", "The picture is 8000 by 6000 pixels; at most 40 million pixels"),
+        ("bytes", "This file is larger than 20 MB. Choose a smaller picture."),
+    ],
+)
+def test_a_bad_file_is_refused_on_upload(
+    visitor, tmp_path: Path, kind: str, sentence: str, wide_picture: Path
+) -> None:
+    before = visitor.find("#answers").inner_html()
+    path = tmp_path / f"{kind}.png"
+    write(path)
+    visitor.page.get_by_label("Remove Image").click()
+    visitor.find("#picture input[type=file]").set_input_files(path)
+    expect(visitor.find("#message")).to_contain_text(sentence)
+    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 64 of 576")
+    assert visitor.find("#answers").inner_html() == before
+    if kind != "pixels":
+        expect(visitor.find(COVER)).to_have_count(0)
+    visitor.upload(wide_picture)
+    expect(visitor.find("#message .message")).to_have_count(0)
