@@ -49,14 +49,17 @@ def film_frames(
             language model; the message may be shown.
     """
     labels = labels_with_order(exploration.methods)[:MOST_METHODS]
-    note = _note(exploration, titles)
     for step in grow(model, exploration, labels, budgets, max_new_tokens):
-        yield frame(exploration.view.question, _shots(exploration, canvas, titles, step), note)
+        yield step_frame(exploration, canvas, titles, step)
 
 
-def _shots(
+def step_frame(
     exploration: Exploration, canvas: Canvas, titles: Mapping[str, str], step: Step
-) -> list[Shot]:
+) -> Display:
+    """What `step` keeps, as the panel "kept" draws it, with its answers.
+
+    Args are as of `film_frames`; `step` keeps something of at least one label.
+    """
     colours = {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(exploration.methods)}
     shots = []
     for label, kept in step.kept.items():
@@ -64,7 +67,7 @@ def _shots(
         picture = overlay.image.crop((0, 0, *canvas.size))  # the heading says what the legend would
         heading = f"{titles[label]}: {kept.size} of {exploration.n} tokens"
         shots.append(Shot(heading, colours[label], picture, step.answers.get(label)))
-    return shots
+    return frame(exploration.view.question, shots, _note(exploration, titles))
 
 
 def _note(exploration: Exploration, titles: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABCMeta
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -16,7 +16,9 @@ from urllib.parse import unquote, urlsplit
 import gradio as gr
 from gradio.data_classes import ImageData
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
+from gradio.route_utils import get_root_url
 from gradio.utils import get_function_description, get_upload_folder, is_in_or_equal
+from starlette.requests import Request
 
 PartT = TypeVar("PartT")
 
@@ -156,6 +158,16 @@ def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
 def keep_in_cache(part: gr.HTML, path: str) -> None:
     """Keep a file of `write_to_cache` for as long as the page is served."""
     part.keep_in_cache.add(path)
+
+
+def page_address(scope: MutableMapping[str, Any]) -> str:
+    """The address of the page as its visitors reach it, also through a proxy; no slash at its end.
+
+    Of a request that Gradio's app got. As Gradio finds the root of everything else on the page.
+    """
+    app = scope["app"]
+    root_path = app.root_path or scope.get("root_path") or app.get_blocks().custom_mount_path
+    return get_root_url(Request(scope), "/", root_path)
 
 
 def describe(component: Any, example: Any = None, **schema: Any) -> None:

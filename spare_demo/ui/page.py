@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from starlette.middleware import Middleware
 
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import ModelUnloadedError
@@ -18,6 +19,7 @@ from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
+from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
 from spare_demo.ui.gradio_compat import cached_picture, forget_session, with_event_data
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
@@ -82,7 +84,7 @@ def build(
 
     visits = OpenVisits(open_visits(model.hf.config, model.most_tokens, model.dtype))
     with gr.Blocks(
-        title="SPARE demo", analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
+        title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         gr.HTML(panels.header_html(model))
         load_from = None if model_switch is None else model_menu(demo, model_switch)
@@ -102,6 +104,7 @@ def build(
             load_from(parts.answers.load_tiny)
         offer(Api(model, settings), _ANSWERING)
         demo.unload(forget_session(demo))
+    keep_preview(demo, shown["visit"])
     # Where answers take long, finishing the other examples would hold up the first visitors.
     if serving is not None and not slow and shown["visit"].answer_seconds < QUICK:
         threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
@@ -143,6 +146,7 @@ def launch_options(settings: Settings) -> dict[str, Any]:
         ),
         "css_paths": [_CSS, LAB_CSS],
         "head": scripts(settings.private),
+        "app_kwargs": {"middleware": [Middleware(DocumentHead)]},
         "server_name": settings.host,
         "server_port": settings.port,
         "share": settings.share,

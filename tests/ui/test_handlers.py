@@ -223,7 +223,7 @@ def test_an_impossible_budget_is_told_beside_the_slider(handlers, photo_file, bu
     for event in (handlers.redraw, handlers.settle):
         steps = list(event(budget, visit))
         assert [set(step) for step in steps] == [{"budget_message"}]
-        assert "Choose a whole number from 1 to 16." in steps[0]["budget_message"]
+        assert "a whole number from 1 to 16." in steps[0]["budget_message"]
     assert merged(list(handlers.redraw(4, visit)))["budget_message"] == ""
 
 

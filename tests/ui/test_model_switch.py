@@ -173,7 +173,7 @@ def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
     model_switch.change(str(tiny_qwen_folder), 16, print)
     model, settings = model_switch.wait_for_next()
     assert settings.methods == ("spare",)  # VisionZip reads a class token; SPARE has another form
-    assert build(model, settings).config["title"] == "SPARE demo"
+    assert build(model, settings).config["title"].startswith("SPARE demo")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,144 @@
+"""The head of the document: what search engines, link previews and tabs show of the page.
+
+Gradio's own head names Gradio, in a template of its package, and holds no title until scripts run.
+So the document is rewritten on its way out, and two pictures lie beside it, drawn here.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+import gradio as gr
+from PIL import ImageOps
+from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spare_demo.analysis.growth import Step
+from spare_demo.render.icon import icon
+from spare_demo.render.png import png_bytes
+from spare_demo.results.film import step_frame
+from spare_demo.results.references import SOFTWARE_TITLE
+from spare_demo.ui.gradio_compat import page_address
+from spare_demo.ui.session import Visit
+
+TITLE = SOFTWARE_TITLE
+DESCRIPTION = (
+    "Which visual tokens of your picture a pruning method keeps, why those, and what the model "
+    "still answers: SPARE beside CDPruner, or any two of many methods."
+)
+PREVIEW_SIZE = (1200, 630)
+"""In pixels; the shape in which link previews show a picture."""
+
+_OF_GRADIO = re.compile(r'<meta\s+(?:property|name)="(?:og|twitter):[^>]*>\s*')
+
+
+class Preview(NamedTuple):
+    """The picture of a link preview as PNG, and what it shows."""
+
+    png: bytes
+    sentence: str
+
+
+_previews: WeakKeyDictionary[gr.Blocks, Preview] = WeakKeyDictionary()
+
+
+def keep_preview(demo: gr.Blocks, visit: Visit) -> None:
+    """Draw the comparison that a page opens on for its link previews."""
+    _previews[demo] = draw_preview(visit)
+
+
+def draw_preview(visit: Visit) -> Preview:
+    """What both methods keep and answer; the bare picture where neither has one set."""
+    result = visit.result
+    if result.selections:
+        answers = {slot: result.answers[slot].text for slot in result.answers}
+        step = Step(result.budget, result.selections, answers)
+        frame = step_frame(visit.exploration, visit.canvas, visit.titles, step)
+        image, sentence = frame.image, frame.sentence
+    else:
+        image, sentence = visit.canvas.image, f"The picture of: {result.question}"
+    return Preview(png_bytes(ImageOps.pad(image, PREVIEW_SIZE, color="white")), sentence)
+
+
+class DocumentHead:
+    """ASGI middleware: the document with a head of its own, its icon and its preview picture."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        drawn = icon()
+        self._icons = {
+            "/icon.svg": Response(drawn.svg, media_type="image/svg+xml"),
+            "/favicon.ico": Response(png_bytes(drawn.image), media_type="image/png"),
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on whatever is none of these."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+            return
+        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        preview = _previews.get(scope["app"].get_blocks())
+        if path in self._icons:
+            await self._icons[path](scope, receive, send)
+        elif path == "/preview.png" and preview is not None:
+            await Response(preview.png, media_type="image/png")(scope, receive, send)
+        elif path == "/":
+            await self.app(scope, receive, _Rewriter(scope, send, preview))
+        else:
+            await self.app(scope, receive, send)
+
+
+class _Rewriter:
+    """`send` for one document: it waits for the whole of it and passes it on with another head."""
+
+    def __init__(self, scope: Scope, send: Send, preview: Preview | None) -> None:
+        self._scope, self._send, self._preview = scope, send, preview
+        self._start: Message = {}
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._start = message
+            return
+        if message["type"] != "http.response.body":
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if message.get("more_body"):
+            return
+        headers = MutableHeaders(raw=self._start["headers"])
+        if headers.get("content-type", "").startswith("text/html"):
+            address = page_address(self._scope)
+            self._body = with_head(self._body.decode(), address, self._preview).encode()
+            headers["content-length"] = str(len(self._body))
+        await self._send({**self._start, "headers": headers.raw})
+        await self._send({"type": "http.response.body", "body": self._body})
+
+
+def with_head(html: str, address: str, preview: Preview | None) -> str:
+    """The document with the page's own title, description, icon and link preview.
+
+    address: of the page, without a slash at its end, as visitors reach it.
+    """
+    facts = {"title": TITLE, "description": DESCRIPTION}
+    if preview is not None:
+        facts |= {"image": f"{address}/preview.png", "image:alt": preview.sentence}
+    tags = [
+        f"<title>{escape(TITLE)}</title>",
+        _meta("name", "description", DESCRIPTION),
+        f'<link rel="icon" type="image/svg+xml" href="{escape(address)}/icon.svg">',
+        _meta("property", "og:type", "website"),
+        _meta("property", "og:url", f"{address}/"),
+        *(_meta("property", f"og:{name}", value) for name, value in facts.items()),
+        _meta("name", "twitter:card", "summary_large_image"),
+        *(_meta("name", f"twitter:{name}", value) for name, value in facts.items()),
+    ]
+    return _OF_GRADIO.sub("", html).replace("<head>", "<head>" + "\n".join(tags), 1)
+
+
+def _meta(kind: str, name: str, content: str) -> str:
+    return f'<meta {kind}="{name}" content="{escape(content)}">'
