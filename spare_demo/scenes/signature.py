@@ -16,7 +16,7 @@ from spare_demo.images.load import photo_digest
 from spare_demo.scenes import draw
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
-from spare_demo.scenes.sets import SETS
+from spare_demo.scenes.sets import SETS, Sample
 from spare_demo.scenes.world import Scene, World, rng_of, sample_scene
 
 _KEY = "spare-scene"
@@ -28,6 +28,7 @@ WORLDS = {
 """The world that each set's scenes are drawn from; "page" is that of new scenes on the page,
 "shipped" that of its examples."""
 _STREAMS = {"shipped": "page"}  # whose random stream a set takes, where not its own
+_CHIPS = 4
 _QUESTIONS = 50  # a scene's own questions come first, the rest are those that are likely typed
 
 
@@ -39,6 +40,12 @@ def scene_of(which: str, seed: int) -> Scene:
 def questions_of(which: str, seed: int) -> list[Question]:
     """Questions about the scene of a set with this seed, those that it was made with first."""
     return ask(*_sample(which, seed), _QUESTIONS)
+
+
+def sample_of(which: str, seed: int) -> Sample:
+    """The scene of a set with this seed, and up to four of its questions; always the same ones."""
+    scene, rng = _sample(which, seed)
+    return Sample(seed, scene, tuple(ask(scene, rng, _CHIPS)))
 
 
 def _sample(which: str, seed: int) -> tuple[Scene, np.random.Generator]:

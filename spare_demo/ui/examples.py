@@ -11,7 +11,7 @@ import numpy as np
 
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
-from spare_demo.scenes import questions, signature, world
+from spare_demo.scenes import signature
 from spare_demo.settings import Settings
 
 FOLDER = ASSETS / "examples"
@@ -94,20 +94,27 @@ def _example(path: Path, answers: dict[str, str]) -> Example:
 
 
 def new_scene(folder: Path) -> Example:
-    """A scene that nobody has seen, drawn into a file in ``folder``, with one of its questions."""
+    """A scene that nobody has seen, drawn into a file in ``folder``, with its questions."""
     while True:
         seed = int(np.random.default_rng().integers(2**31))
-        rng = world.rng_of("page", seed)
-        scene = world.sample_scene(signature.WORLDS["page"], rng)
-        scene_questions = questions.ask(scene, rng, 1)
-        if scene_questions:
-            break
+        if signature.sample_of("page", seed).questions:
+            return draw_scene("page", seed, folder)
+
+
+def draw_scene(which: str, seed: int, folder: Path) -> Example:
+    """The scene of a set with this seed, drawn into a file in ``folder``, with its questions.
+
+    Raises ValueError for a scene about which nothing can be asked.
+    """
+    questions = signature.sample_of(which, seed).questions
+    if not questions:
+        raise ValueError(f"Scene {seed} of {which} has no question. Choose another seed.")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"scene-{seed}.png"
-    signature.save("page", seed, path)
+    signature.save(which, seed, path)
     for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_SCENES_ON_DISK]:
         old.unlink(missing_ok=True)
-    return _example(path, {scene_questions[0].text: scene_questions[0].answer})
+    return _example(path, {question.text: question.answer for question in questions})
 
 
 def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
@@ -115,6 +122,13 @@ def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, st
     same = [example.answers for example in examples if example.key == key]
     truths = (answers[question.strip()] for answers in same if question.strip() in answers)
     return bool(same), next(truths, None)
+
+
+def questions_about(examples: Sequence[Example], key: str) -> tuple[str, ...]:
+    """The questions about a picture whose true answers are known; none where it is no example."""
+    return tuple(
+        question for example in examples if example.key == key for question in example.answers
+    )
 
 
 def number(examples: Sequence[Example], key: str) -> int | None:

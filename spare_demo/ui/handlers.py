@@ -27,6 +27,7 @@ from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, asked_html, own_html
+from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
@@ -122,10 +123,12 @@ class Handlers:
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
             "headline": headline_html(visit, budget),
+            "chips": chips_html(visit.questions, visit.source),
             "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             # These were of other picks.
+            "tried": "",
             "enough": "",
             "carrier": "",
             "kl": gr.update(value=None, visible=False),
@@ -271,7 +274,10 @@ class Handlers:
         unknown = examples.knows_only_scenes(self.model.name) and not (known or asked)
         if unknown:  # or a scene with a question that is not its own
             unknown = read_signature(path, view.photo) is None
-        return dataclasses.replace(visit, unknown=unknown, truth=truth, asked=asked, example=number)
+        questions = examples.questions_about(listed, visit.key[0])
+        return dataclasses.replace(
+            visit, unknown=unknown, truth=truth, asked=asked, example=number, questions=questions
+        )
 
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit

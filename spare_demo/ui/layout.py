@@ -10,8 +10,11 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
+from spare_demo.ui.chips import chips_part
 from spare_demo.ui.examples import Example, knows_only_scenes
+from spare_demo.ui.find import find_button
 from spare_demo.ui.folds import CHANGES, fold
+from spare_demo.ui.find import find_button
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.session import Visit
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
@@ -32,11 +35,14 @@ class Components:
     example: gr.State
     image: gr.Image
     question: gr.Textbox
+    chips: gr.HTML
     message: gr.HTML
     looked: gr.HTML
     ask: gr.Button
     stop: gr.Button
     scene: gr.Button
+    find: gr.Button
+    tried: gr.HTML
     truth: gr.HTML
     offered: gr.Dataset
     method_a: gr.Dropdown
@@ -106,7 +112,7 @@ def lay_out(
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(min_width=280, elem_id="asked"):
-            parts |= _asked(demo, model, settings, names, offered, shown["visit"])
+            parts |= _asked(demo, model, settings, names, offered, shown)
         with gr.Column(min_width=320, elem_id="kept"):
             parts["headline"] = gr.HTML(shown["headline"], elem_id="headline")
             parts |= _budget(model, settings, tokens, shown)
@@ -152,9 +158,10 @@ def _asked(
     settings: Settings,
     names: tuple[str, str],
     offered: list[Example],
-    visit: Visit,
+    shown: dict[str, Any],
 ) -> dict[str, Any]:
     parts: dict[str, Any] = {}
+    visit: Visit = shown["visit"]
     first = offered[visit.example or 0]
     parts["image"] = photo_input(
         value=first.path,
@@ -167,6 +174,7 @@ def _asked(
     parts["question"] = gr.Textbox(
         visit.request.question, label="Question", lines=1, max_lines=3, elem_id="question"
     )
+    parts["chips"] = chips_part(shown["chips"])
     parts["message"] = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
         parts["ask"] = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
@@ -176,6 +184,8 @@ def _asked(
         parts["scene"] = gr.Button(
             "New scene", min_width=80, visible=knows_only_scenes(model.name), elem_id="scene"
         )
+        parts["find"] = find_button(model.name)
+    parts["tried"] = gr.HTML(elem_id="tried")
     parts["looked"] = gr.HTML(elem_id="looked")
     parts["truth"] = gr.HTML(panels.truth_html(visit.truth), elem_id="truth")
     parts["offered"] = gr.Dataset(

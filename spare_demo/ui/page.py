@@ -17,9 +17,10 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import ModelUnloadedError
 from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
-from spare_demo.ui import panels, sources, tuning
+from spare_demo.ui import chips, panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
+from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gradio_compat import cached_picture, forget_session, with_event_data
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
@@ -59,6 +60,8 @@ _TELL = "(budget) => { SPARE.showBudget?.(budget) }"
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # One turn at the model for whatever makes it answer; the rest queue and see their place.
 _ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
+# It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
+_FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
 
 
 def build(
@@ -184,9 +187,9 @@ def _wire(
     ask_on_load: whether the page opens without answers.
     """
     changed = (
-        *("visit", "message", "notes", "truth", "headline", "stage", "answers", "cost"),
+        *("visit", "message", "notes", "truth", "headline", "chips", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
-        *("enough", "carrier", "kl", "kl_words", "second", "rank", "many"),
+        *("enough", "carrier", "kl", "kl_words", "second", "rank", "many", "tried"),
         *FOLDS,
     )
     outputs = [getattr(parts, name) for name in changed]
@@ -247,12 +250,16 @@ def _wire(
         mode: str = "once",
         place: str = "message",
         curve: bool = True,
+        more: Sequence[str] = (),
+        turn: dict[str, Any] = _ANSWERING,
     ) -> Any:
         """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
 
         names: the handler's inputs, which are parts of the page.
         place: where a visitor who pressed something far from Ask reads what went wrong.
         curve: whether the curve of errors is drawn anew afterwards, which needs no model.
+        more: parts that it changes beside those of every answer.
+        turn: whom it waits for.
 
         Returns the event of the run.
         """
@@ -260,7 +267,7 @@ def _wire(
         begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
         shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
         answer = stream(handler, names, place)
-        run = begun.then(answer, of(names), outputs, **_ANSWERING, **(options | shown))
+        run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
         running.append(run)
         if curve:
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
@@ -276,8 +283,13 @@ def _wire(
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked)
     # What is chosen while an answer runs is asked next: the controls show it already.
-    for event in (chosen.then, drawn.then, opened.then):
+    chip = p.chips.choose(
+        with_event_data(once(chips.choose)), p.visit, [p.question, p.message], **_QUIET
+    )
+    for event in (chosen.then, drawn.then, opened.then, chip.then):
         answering(event, handlers.ask, asked, "always_last")
+    find = functools.partial(find_disagreement, handlers)
+    answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
         p.seed.submit,

@@ -51,6 +51,7 @@ class Visit:
         unknown: whether the model was not made for such a picture: the built-in one for photos.
         truth: the true answer, where an example or a drawn scene is asked its own question.
         asked: what the question is about and which tokens show it, where that is known.
+        questions: what this picture can be asked with a true answer known; none of an upload.
         source: what the page knows the picture by, "" where no page shows it.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
@@ -65,6 +66,7 @@ class Visit:
     example: int | None = None
     truth: str | None = None
     asked: Asked | None = None
+    questions: tuple[str, ...] = ()
     source: str = ""
     stopped: bool = False
     own: tuple[Selection, Answer] | None = None

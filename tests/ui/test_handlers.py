@@ -60,7 +60,7 @@ def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
     shown = merged(ask(handlers, photo_file))
     assert set(shown) == {
         "visit", "message", "notes", "truth", "headline", "stage", "answers", "cost", "own_answer",
-        "enough", "carrier", "kl", "kl_words", "second", "rank", "many",
+        "enough", "carrier", "kl", "kl_words", "second", "rank", "many", "chips", "tried",
         "cost_fold", "kl_fold",
     }  # fmt: skip
     # The curve of errors comes afterwards, in an event that does not hold the model.

@@ -1,0 +1,45 @@
+"""A question about one picture that two methods answer differently."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spare_demo.analysis.answer_shift import first_difference
+from spare_demo.comparison.request import LabelledMethods, QuestionOptions
+from spare_demo.comparison.selections import explore
+from spare_demo.models import Model, Picture, View
+from spare_demo.pruners import LayerPlan
+from spare_demo.tokens import Selection
+
+
+def find_split(
+    model: Model,
+    picture: Picture,
+    questions: Sequence[str],
+    methods: LabelledMethods,
+    budget: int,
+    options: QuestionOptions,
+) -> str | None:
+    """The first question whose answers differ in a word; None where each has the same answers.
+
+    Args:
+        picture: from this model's `look`.
+        methods: two, by label.
+        budget: visual tokens kept by each, from 1 to all of the picture's.
+        options: how the questions are asked; all answers are made together.
+
+    Raises:
+        ValueError: with a sentence to show, for a budget that a schedule cannot meet.
+    """
+    trials: list[tuple[View, Selection | LayerPlan]] = []
+    for question in questions:
+        view = model.ask(picture, question, options.relevance, options.together)
+        exploration = explore(view, methods, budget)
+        plans, refused = exploration.plans(budget)
+        if refused:
+            raise ValueError(" ".join(refused.values()))
+        kept: dict[str, Selection | LayerPlan] = {**exploration.selections(budget), **plans}
+        trials += [(view, kept[label]) for label in methods]
+    answers = [answer.text for answer in model.answer_many(trials, options.max_new_tokens)]
+    pairs = zip(questions, answers[::2], answers[1::2], strict=True)
+    return next((question for question, a, b in pairs if first_difference(a, b)), None)

@@ -1,0 +1,119 @@
+"""Find a disagreement: scenes are drawn until A and B answer a question about one differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.analysis.answer_shift import first_difference
+from spare_demo.analysis.disagreement import find_split
+from spare_demo.comparison.request import QuestionOptions, read_budget, read_seed
+from spare_demo.images.geometry import Aspect
+from spare_demo.relevance import RelevanceOptions, TextPieces
+from spare_demo.ui import examples
+from spare_demo.ui.gradio_compat import cached_picture
+from spare_demo.ui.handlers import Handlers, PageChanges
+from spare_demo.ui.session import Visit, methods_by_slot
+
+MOST_SCENES = 60
+"""Scenes that are drawn for one press of the button."""
+
+CONTROLS = (
+    *("method_a", "method_b", "seed", "aspect", "relevance_layer", "relevance_text"),
+    *("together", "budget"),
+)
+"""The parts of the page that `find_disagreement` reads."""
+CHANGED = ("image", "question", "example")
+"""What it changes beside the parts of every comparison."""
+
+
+def find_button(model: str) -> gr.Button:
+    """The button, on the page of a model of this name that knows drawn scenes."""
+    return gr.Button(
+        "Find a disagreement",
+        min_width=160,
+        visible=examples.knows_only_scenes(model),
+        elem_id="find-disagreement",
+    )
+
+
+def find_disagreement(
+    handlers: Handlers,
+    *,
+    method_a: str,
+    method_b: str,
+    seed: object,
+    aspect: Aspect,
+    relevance_layer: int,
+    relevance_text: TextPieces,
+    together: bool,
+    budget: object,
+) -> Iterator[PageChanges]:
+    """Draw scenes until the answers of A and B differ; then show that one as if it was asked.
+
+    The keywords are what the controls say. Yields how many scenes were tried, after each of them.
+
+    Raises:
+        ValueError: with a sentence for the visitor, where A and B can never differ.
+    """
+    model, settings = handlers.model, handlers.settings
+    k, start = read_budget(budget, handlers.tokens), read_seed(seed)
+    methods = methods_by_slot(method_a, method_b, start)
+    if methods["A"] == methods["B"]:
+        raise ValueError("A and B are the same method. Choose another one in A or B.")
+    options = QuestionOptions(
+        max_new_tokens=settings.max_new_tokens,
+        aspect=aspect,
+        relevance=RelevanceOptions(relevance_layer, relevance_text),
+        together=together,
+    )
+    yield {"tried": tried_html("Drawing the first scene …")}
+    for tried in range(1, MOST_SCENES + 1):
+        example = examples.new_scene(handlers.scenes)
+        picture = model.look(example.path, aspect)
+        question = find_split(model, picture, [*example.answers], methods, k, options)
+        if question is not None:
+            shown: PageChanges = {}
+            for values in handlers.ask(
+                image=cached_picture(example.path),
+                question=question,
+                method_a=method_a,
+                method_b=method_b,
+                seed=seed,
+                aspect=aspect,
+                relevance_layer=relevance_layer,
+                relevance_text=relevance_text,
+                together=together,
+                budget=budget,
+                example=example,
+            ):
+                shown |= values
+            # Answers made together can differ from these in the last digit of a near tie.
+            if _differ(shown["visit"]):
+                found = f"Tried {_scenes(tried)}: here A and B answer differently."
+                place = {"image": example.path, "question": question, "example": example}
+                yield shown | place | {"tried": tried_html(found)}
+                return
+        yield {"tried": tried_html(f"Tried {_scenes(tried)}: A and B agreed on each.")}
+    yield {
+        "tried": tried_html(
+            f"Tried {_scenes(MOST_SCENES)}, and A and B agreed on each at {k} tokens. Choose a "
+            "smaller budget or other methods, and press the button again."
+        )
+    }
+
+
+def tried_html(sentence: str) -> str:
+    """How the search goes, which a screen reader says as well."""
+    return f'<p class="words" role="status">{sentence}</p>'
+
+
+def _differ(visit: Visit) -> bool:
+    answers: Any = visit.result.answers
+    return first_difference(answers["A"].text, answers["B"].text) is not None
+
+
+def _scenes(count: int) -> str:
+    return "1 scene" if count == 1 else f"{count} scenes"

@@ -1,0 +1,20 @@
+// Questions that the picture can answer: a click asks one; beside another picture they are hidden.
+'use strict';
+SPARE.chips = (element, trigger) => {
+  element.addEventListener('click', ({target}) => {
+    const chip = target.closest('.chip');
+    if (chip) trigger('choose', {question: chip.textContent});
+  });
+
+  function compare() {
+    const chips = element.querySelector('.question-chips');
+    // The picture's address ends in its name and its file, as ui/gradio_compat.py says.
+    const address = document.querySelector('#picture .image-frame img')?.src ?? '';
+    if (chips) chips.hidden = address.split('/').at(-2) !== chips.dataset.picture;
+  }
+  const observer = new MutationObserver(compare);
+  observer.observe(element, {childList: true, subtree: true});
+  observer.observe(document.querySelector('#picture'),
+    {childList: true, subtree: true, attributeFilter: ['src']});
+  compare();
+};

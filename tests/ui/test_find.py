@@ -1,0 +1,93 @@
+"""Find a disagreement: where it stops, what it shows there, and what it says when it gives up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from visits import controls
+
+from spare_demo.ui import find
+from spare_demo.ui.find import CONTROLS, find_disagreement
+from spare_demo.ui.handlers import Handlers, with_refusals
+
+
+def asked(**other: Any) -> dict[str, Any]:
+    """What the controls say that the search reads."""
+    said = controls(None, "", **other)
+    return {name: said[name] for name in CONTROLS}
+
+
+@pytest.fixture
+def splits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """Whether the answers about each scene differ, in turn."""
+    turns: list[bool] = []
+
+    def find_split(model: Any, picture: Any, questions: list[str], *rest: Any) -> str | None:
+        return questions[-1] if turns.pop(0) else None
+
+    monkeypatch.setattr(find, "find_split", find_split)
+    yield turns
+
+
+def test_it_stops_at_the_first_scene_that_splits_a_and_b(
+    handlers: Handlers, splits: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits += [False, False, True]
+    monkeypatch.setattr(find, "_differ", lambda visit: True)
+    steps = list(find_disagreement(handlers, **asked()))
+    assert [step["tried"].split(">")[1].split("<")[0] for step in steps] == [
+        "Drawing the first scene …",
+        "Tried 1 scene: A and B agreed on each.",
+        "Tried 2 scenes: A and B agreed on each.",
+        "Tried 3 scenes: here A and B answer differently.",
+    ]
+    last = steps[-1]
+    example, visit = last["example"], last["visit"]
+    assert last["question"] == [*example.answers][-1] == visit.request.question
+    assert visit.truth == example.answers[last["question"]]
+    assert visit.questions == tuple(example.answers)
+    assert visit.result.finished and visit.result.budget == 5
+    assert visit.result.refused == {} and {"stage", "answers", "cost", "chips"} <= set(last)
+    assert Image.open(last["image"]).size == (336, 336)
+
+
+def test_answers_that_agree_after_all_are_passed_over(
+    handlers: Handlers, splits: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits += [True, True]
+    verdicts = [False, True]
+    monkeypatch.setattr(find, "_differ", lambda visit: verdicts.pop(0))
+    steps = list(find_disagreement(handlers, **asked()))
+    assert "visit" not in steps[1] and "Tried 1 scene: A and B agreed" in steps[1]["tried"]
+    assert "Tried 2 scenes: here" in steps[2]["tried"]
+
+
+def test_without_one_it_says_how_many_were_tried_and_what_to_do(
+    handlers: Handlers, splits: list[bool]
+) -> None:
+    splits += [False] * find.MOST_SCENES
+    *_, last = find_disagreement(handlers, **asked(budget=7))
+    assert f"Tried {find.MOST_SCENES} scenes" in last["tried"] and "at 7 tokens" in last["tried"]
+    assert "smaller budget" in last["tried"] and splits == []
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [({"method_b": "spare"}, "the same method"), ({"budget": 17}, "from 1 to 16")],
+)
+def test_what_can_never_differ_is_refused_at_once(
+    handlers: Handlers, other: dict[str, Any], sentence: str
+) -> None:
+    (step,) = with_refusals(find_disagreement, "tried")(handlers, **asked(**other))
+    assert sentence in step["tried"] and not list(Path(handlers.scenes).iterdir())
+
+
+def test_a_real_search_ends_on_answers_that_differ(handlers: Handlers) -> None:
+    """The tiny model's answers are noise, which differ soon."""
+    *_, last = find_disagreement(handlers, **asked(budget=2))
+    answers = last["visit"].result.answers
+    assert answers["A"].text.split() != answers["B"].text.split()
