@@ -11,6 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from spare_demo.cli import gallery
 from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
@@ -58,7 +59,24 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     parser.epilog = _EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add = parser.add_argument
-    add("--out", required=True, type=Path, metavar="DIR", help="folder for the results")
+    goals = parser.add_mutually_exclusive_group(required=True)
+    goals.add_argument("--out", type=Path, metavar="DIR", help="folder for the results")
+    goals.add_argument(
+        "--gallery",
+        type=Path,
+        metavar="DIR",
+        help="folder for surprising cases among the built-in world's scenes of --seeds, of "
+        f"{' and '.join(gallery.METHODS)} at {', '.join(map(str, gallery.BUDGETS))} tokens; of the "
+        "other options it reads those of the model",
+    )
+    add(
+        "--seeds",
+        nargs=2,
+        type=int,
+        default=gallery.SEEDS,
+        metavar=("FIRST", "LAST"),
+        help="of --gallery (default: 0 199)",
+    )
     about = "see the command models (default: %(default)s)"
     add_model_options(parser, settings, settings.model, about)
     add_system_option(parser, settings)
@@ -122,6 +140,9 @@ def _set_or_setting(text: str) -> str:
 
 def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     """Run it. Raises ValueError, ModelError or OSError with a sentence to show."""
+    if arguments.gallery is not None:
+        gallery.mine_gallery(arguments)
+        return
     sheets = _sheets(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:

@@ -14,8 +14,8 @@ from spare_demo.ui.chips import chips_part
 from spare_demo.ui.examples import Example, knows_only_scenes
 from spare_demo.ui.find import find_button
 from spare_demo.ui.folds import CHANGES, fold
-from spare_demo.ui.find import find_button
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.guess import guess_toggle
 from spare_demo.ui.session import Visit
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
@@ -186,6 +186,8 @@ def _asked(
         )
         parts["find"] = find_button(model.name)
     parts["tried"] = gr.HTML(elem_id="tried")
+    if model.has_language_model:
+        guess_toggle()
     parts["looked"] = gr.HTML(elem_id="looked")
     parts["truth"] = gr.HTML(panels.truth_html(visit.truth), elem_id="truth")
     parts["offered"] = gr.Dataset(

@@ -25,7 +25,8 @@ _HERE = Path(__file__).parent
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
     *("words", "viewer", "scrub", "depth", "menus", "messages", "near", "why", "edit", "answers"),
-    *("link", "tour", "cite", "upload", "chips", "phone", "rove"),
+    *("link", "tour", "cite", "upload", "chips", "guess", "phone"),
+    "rove",
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"

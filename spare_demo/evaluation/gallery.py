@@ -1,0 +1,256 @@
+"""Surprising cases among measured answers, by stated rules, and the files that show them.
+
+Chosen cases: they say that such a thing happens, not how often.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.evaluation.results import Row
+from spare_demo.evaluation.sheets import Sheet, SheetQuestion
+from spare_demo.evaluation.tables import title_of
+from spare_demo.scenes import draw, signature
+
+RULES = {
+    "more-is-worse": "A method is right at one budget and wrong at the next larger one.",
+    "split": "At one budget one method is right and another one is wrong.",
+    "gain": "A method is right where the same model with all tokens is wrong.",
+}
+"""What makes a case surprising, by name."""
+MOST_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """One question about one scene.
+
+    Attributes:
+        rule: of `RULES`.
+        set, seed: which scene it is.
+        methods: the method that the rule is about; for "split" the one that is right first.
+        budget: visual tokens kept. wrong_budget: of "more-is-worse", where it is wrong.
+        predictions: the answers that the rule compares, by what gave them.
+    """
+
+    rule: str
+    set: str
+    seed: int
+    question: str
+    truth: str
+    methods: tuple[str, ...]
+    budget: int
+    wrong_budget: int | None
+    predictions: dict[str, str]
+
+    @property
+    def line(self) -> str:
+        """What happens, in a few words."""
+        first, k = title_of(self.methods[0]), self.budget
+        if self.rule == "more-is-worse":
+            return f"{first}: right at {k}, wrong at {self.wrong_budget}"
+        if self.rule == "split":
+            return f"At {k}: {first} right, {title_of(self.methods[1])} wrong"
+        return f"{first}: right at {k}, wrong with all tokens"
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Cases that were mined, and from what.
+
+    Attributes:
+        model: its name and revision. budgets, methods: what was measured.
+        set, seeds: the scenes, from the first seed to the last.
+        scenes, questions: how many of each were tried.
+        found: how many cases follow each rule.
+        cases: at most `MOST_SHOWN` of them, as `choose_shown` takes them.
+    """
+
+    model: str
+    set: str
+    seeds: tuple[int, int]
+    methods: tuple[str, ...]
+    budgets: tuple[int, ...]
+    scenes: int
+    questions: int
+    found: dict[str, int]
+    cases: tuple[Case, ...]
+
+    @property
+    def sentence(self) -> str:
+        """From what the cases were chosen."""
+        seeds = f"{self.questions} questions about {self.scenes} scenes"
+        if not self.cases:
+            return f"No surprising case was found. Tried: {seeds}."
+        return (
+            f"{sum(self.found.values())} surprising cases were found among {seeds}; "
+            f"{len(self.cases)} are shown. They are chosen, not typical."
+        )
+
+
+def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
+    """The scenes of a set with these seeds that allow questions, and up to four questions each."""
+    for seed in seeds:
+        sample = signature.sample_of(which, seed)
+        asked = tuple(
+            SheetQuestion(q.text, (q.answer,), (), " + ".join(q.skills), q.things)
+            for q in sample.questions
+        )
+        if asked:
+            picture = functools.partial(draw.draw, sample.scene)
+            yield Sheet(which, str(seed), asked, picture, where=f"scene {seed} of {which}")
+
+
+def find_cases(rows: Sequence[Row]) -> list[Case]:
+    """Every case that follows a rule, question by question in the order of the rows.
+
+    rows: of drawn scenes, at budgets that are numbers of tokens, the unpruned answer among them.
+    """
+    cases: list[Case] = []
+    questions = itertools.groupby(rows, key=lambda row: (row.set, row.picture, row.number))
+    for _, of_question in questions:
+        answers = list(of_question)
+        whole = next(row for row in answers if row.method == UNPRUNED)
+        pruned = [row for row in answers if row.method != UNPRUNED]
+        cases += [*_more_is_worse(pruned), *_splits(pruned), *_gains(pruned, whole)]
+    return cases
+
+
+def _more_is_worse(rows: list[Row]) -> Iterator[Case]:
+    for _, of_method in itertools.groupby(rows, key=lambda row: row.method):
+        for fewer, more in itertools.pairwise(of_method):
+            if fewer.right and not more.right:
+                predictions = {
+                    f"{fewer.method} at {row.budget}": row.prediction for row in (fewer, more)
+                }
+                yield _case("more-is-worse", fewer, (fewer.method,), predictions, more)
+
+
+def _splits(rows: list[Row]) -> Iterator[Case]:
+    for one, other in itertools.permutations(rows, 2):
+        if one.budget == other.budget and one.right and not other.right:
+            predictions = {row.method: row.prediction for row in (one, other)}
+            yield _case("split", one, (one.method, other.method), predictions)
+
+
+def _gains(rows: list[Row], whole: Row) -> Iterator[Case]:
+    for row in rows:
+        if row.right and not whole.right:
+            predictions = {row.method: row.prediction, UNPRUNED: whole.prediction}
+            yield _case("gain", row, (row.method,), predictions)
+
+
+def _case(
+    rule: str,
+    row: Row,
+    methods: tuple[str, ...],
+    predictions: dict[str, str],
+    wrong: Row | None = None,
+) -> Case:
+    return Case(
+        rule=rule,
+        set=row.set,
+        seed=int(row.picture),
+        question=row.question,
+        truth=row.truth,
+        methods=methods,
+        budget=int(row.budget),
+        wrong_budget=None if wrong is None else int(wrong.budget),
+        predictions=predictions,
+    )
+
+
+def choose_shown(cases: Sequence[Case]) -> tuple[Case, ...]:
+    """The first of each rule in turn, one per scene, up to `MOST_SHOWN`."""
+    left = {rule: [case for case in cases if case.rule == rule] for rule in RULES}
+    shown: list[Case] = []
+    while any(left.values()):
+        for rule in RULES:
+            seen = {case.seed for case in shown}
+            left[rule] = [case for case in left[rule] if case.seed not in seen]
+            if left[rule] and len(shown) < MOST_SHOWN:
+                shown.append(left[rule].pop(0))
+        if len(shown) == MOST_SHOWN:
+            break
+    return tuple(shown)
+
+
+def make_gallery(
+    model: str,
+    which: str,
+    seeds: tuple[int, int],
+    methods: Sequence[str],
+    budgets: Sequence[int],
+    rows: Sequence[Row],
+) -> Gallery:
+    """The gallery of a run over the scenes of a set, from the first seed to the last."""
+    cases = find_cases(rows)
+    counts = Counter(case.rule for case in cases)
+    return Gallery(
+        model=model,
+        set=which,
+        seeds=seeds,
+        methods=tuple(methods),
+        budgets=tuple(budgets),
+        scenes=len({row.picture for row in rows}),
+        questions=len({(row.picture, row.number) for row in rows}),
+        found={rule: counts[rule] for rule in RULES},
+        cases=choose_shown(cases),
+    )
+
+
+def write_gallery(folder: Path, gallery: Gallery) -> None:
+    """Write gallery.json, index.html and the pictures; OSError if the folder cannot be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = {"rules": RULES, **dataclasses.asdict(gallery)}
+    (folder / "gallery.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    for case in gallery.cases:
+        signature.save(case.set, case.seed, folder / f"scene-{case.seed}.png")
+    (folder / "index.html").write_text(_page(gallery), encoding="utf-8")
+
+
+def read_gallery(file: Path) -> Gallery:
+    """The gallery of a gallery.json."""
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    del data["rules"]
+    lists = {name: tuple(data[name]) for name in ("seeds", "methods", "budgets")}
+    cases = tuple(Case(**case | {"methods": tuple(case["methods"])}) for case in data["cases"])
+    return Gallery(**data | lists | {"cases": cases})
+
+
+def _page(gallery: Gallery) -> str:
+    rules = "".join(
+        f"<li>{escape(rule)} Found: {gallery.found[name]}.</li>" for name, rule in RULES.items()
+    )
+    first, last = gallery.seeds
+    figures = "".join(
+        f'<figure><img src="scene-{case.seed}.png" width="336" alt="Scene {case.seed}">'
+        f"<figcaption><b>{escape(case.line)}</b><br>{escape(case.question)} True answer: "
+        f"{escape(case.truth)}. {escape(_predictions(case))}</figcaption></figure>"
+        for case in gallery.cases
+    )
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>Surprising cases</title>"
+        "<style>body{font-family:system-ui,sans-serif;max-width:1100px;margin:24px auto;"
+        "padding:0 16px}figure{display:inline-block;width:336px;margin:12px;"
+        "vertical-align:top}</style>"
+        f"<h1>Surprising cases</h1><p>{escape(gallery.sentence)} Model: {escape(gallery.model)}; "
+        f"set {escape(gallery.set)}, seeds {first} to {last}; "
+        f"{escape(', '.join(map(title_of, gallery.methods)))} at "
+        f"{', '.join(map(str, gallery.budgets))} tokens.</p><ul>{rules}</ul>{figures}</html>\n"
+    )
+
+
+def _predictions(case: Case) -> str:
+    parts = (f"{label}: {text or '(nothing)'}" for label, text in case.predictions.items())
+    return "; ".join(parts) + "."

@@ -1,0 +1,115 @@
+"""Chips, the search for a disagreement and guessing first, in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from test_access_browser import grave
+
+from spare_demo.ui import examples
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+
+@pytest.fixture
+def scene(visitor) -> Iterator[list[str]]:
+    """A new scene on the page, answered; the questions it offers."""
+    offered = visitor.find("#chips .chip")
+    first = visitor.page.evaluate("SPARE.state.data.key")
+    visitor.find("#scene").click()
+    visitor.page.wait_for_function("key => SPARE.state.data.key !== key", arg=first)
+    visitor.expect_answers(576, 64, 64)
+    expect(offered.first).to_be_visible()
+    yield offered.all_inner_texts()
+
+
+def test_a_chip_asks_its_question_and_the_true_answer_is_known(visitor, scene: list[str]) -> None:
+    expect(visitor.find("#question textarea")).to_have_value(scene[0])
+    visitor.find("#chips .chip").nth(len(scene) - 1).click()
+    expect(visitor.find("#question textarea")).to_have_value(scene[-1])
+    expect(visitor.find("#answers .asked")).to_have_attribute("data-question", scene[-1])
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#truth")).to_contain_text("True answer")
+    assert visitor.find("#chips .chip").all_inner_texts() == scene
+
+
+def test_chips_are_hidden_beside_an_upload_and_gone_once_it_is_asked(visitor, wide_picture) -> None:
+    first = examples.load_examples("built-in")[0]
+    expect(visitor.find("#chips .chip")).to_have_text([*first.answers])
+    visitor.upload(wide_picture)
+    expect(visitor.find("#chips .chip").first).not_to_be_visible()
+    visitor.ask("What is it?")
+    expect(visitor.find("#chips .chip")).to_have_count(0)
+
+
+def test_a_search_ends_on_a_scene_that_splits_a_and_b(visitor) -> None:
+    visitor.find("#budget input[type=number]").fill("24")
+    visitor.find("#find-disagreement").click()
+    expect(visitor.find("#tried")).to_contain_text("A and B answer differently")
+    visitor.expect_answers(576, 24, 24)
+    texts = visitor.find("#answers .card:is(.a, .b) .answer-text").all_inner_texts()
+    assert texts[0] != texts[1]
+    asked = visitor.find("#answers .asked").get_attribute("data-question")
+    expect(visitor.find("#question textarea")).to_have_value(asked)
+    expect(visitor.find("#chips .chip").filter(has_text=asked).first).to_be_visible()
+    expect(visitor.find("body")).not_to_have_class(re.compile("asked-anew"))
+    visitor.find("#ask").click()
+    expect(visitor.find("#tried p")).to_have_count(0)
+
+
+def test_answers_stay_hidden_until_both_are_guessed(visitor) -> None:
+    a, b = (visitor.find(f"#answers .card.{slot} .answer-text") for slot in "ab")
+    whole, bars = visitor.find("#answers .card.all .answer-text"), visitor.find(".first-words")
+    toggle = visitor.find("#guess-first input")
+    visitor.expect_answers(576, 64, 64)
+    toggle.check()
+    expect(a).to_be_visible()  # it was seen already
+    visitor.find("#examples button").nth(1).click()
+    guesses = visitor.find("#answers .guess")
+    expect(guesses).to_have_count(2)
+    visitor.expect_answers(576, 64, 64)
+    expect(whole).to_be_visible()
+    for part in (a, b, bars, visitor.find("#answers .card.a .grade")):
+        expect(part).not_to_be_visible()
+    # Neither is read to those who do not see the page.
+    spoken = visitor.find("#answers").aria_snapshot()
+    assert spoken.count("Yes") == 2 and "same as all tokens" not in spoken
+    assert grave(visitor.page) == []
+    same = [t.inner_text().split() for t in (whole,)] * 2
+    guesses.nth(0).get_by_role("button", name="Yes").focus()
+    visitor.page.keyboard.press("Enter")
+    expect(a).to_be_visible()
+    for part in (b, bars):
+        expect(part).not_to_be_visible()
+    expect(visitor.find("#answers .card.b .guess button").first).to_be_focused()
+    visitor.page.keyboard.press("Tab")
+    visitor.page.keyboard.press("Enter")  # No
+    for part in (b, bars):
+        expect(part).to_be_visible()
+    survived = [text.split() == kept for text, kept in zip(
+        (a.inner_text(), b.inner_text()), same, strict=True)]  # fmt: skip
+    verdicts = ["right" if guess == kept else "wrong"
+                for guess, kept in zip((True, False), survived, strict=True)]  # fmt: skip
+    expect(visitor.find(".guess-result")).to_have_text([f"You were {v}." for v in verdicts])
+    score = visitor.find("#guess-score")
+    expect(score).to_have_text(f"{verdicts.count('right')} of 2 right")
+    assert grave(visitor.page) == []
+    # The same comparison again is no new guess, and counts no more.
+    visitor.find("#ask").click()
+    visitor.expect_answers(576, 64, 64)
+    expect(a).to_be_visible()
+    expect(score).to_have_text(f"{verdicts.count('right')} of 2 right")
+    toggle.uncheck()
+    expect(visitor.find(".guess-result")).to_have_count(0)
+    visitor.find("#examples button").nth(2).click()
+    expect(visitor.find("#answers .asked")).to_have_attribute(
+        "data-question", visitor.find("#examples button").nth(2).get_attribute("title")
+    )
+    visitor.expect_answers(576, 64, 64)
+    expect(b).to_be_visible()
+    expect(guesses).to_have_count(0)
