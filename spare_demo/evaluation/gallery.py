@@ -89,13 +89,15 @@ class Gallery:
     @property
     def sentence(self) -> str:
         """From what the cases were chosen."""
-        seeds = f"{self.questions} questions about {self.scenes} scenes"
-        if not self.cases:
-            return f"No surprising case was found. Tried: {seeds}."
-        return (
-            f"{sum(self.found.values())} surprising cases were found among {seeds}; "
-            f"{len(self.cases)} are shown. They are chosen, not typical."
+        first, last = self.seeds
+        tried = (
+            f"{_count(self.questions, 'question')} about {_count(self.scenes, 'scene')} (seeds "
+            f"{first} to {last})"
         )
+        if not self.cases:
+            return f"No surprising case among {tried}."
+        found = _count(sum(self.found.values()), "surprising case")
+        return f"{found} among {tried}. The {len(self.cases)} shown are chosen, not typical."
 
 
 def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
@@ -232,7 +234,6 @@ def _page(gallery: Gallery) -> str:
     rules = "".join(
         f"<li>{escape(rule)} Found: {gallery.found[name]}.</li>" for name, rule in RULES.items()
     )
-    first, last = gallery.seeds
     figures = "".join(
         f'<figure><img src="scene-{case.seed}.png" width="336" alt="Scene {case.seed}">'
         f"<figcaption><b>{escape(case.line)}</b><br>{escape(case.question)} True answer: "
@@ -245,10 +246,14 @@ def _page(gallery: Gallery) -> str:
         "padding:0 16px}figure{display:inline-block;width:336px;margin:12px;"
         "vertical-align:top}</style>"
         f"<h1>Surprising cases</h1><p>{escape(gallery.sentence)} Model: {escape(gallery.model)}; "
-        f"set {escape(gallery.set)}, seeds {first} to {last}; "
+        f"set {escape(gallery.set)}; "
         f"{escape(', '.join(map(title_of, gallery.methods)))} at "
         f"{', '.join(map(str, gallery.budgets))} tokens.</p><ul>{rules}</ul>{figures}</html>\n"
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _predictions(case: Case) -> str:

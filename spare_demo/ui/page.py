@@ -20,7 +20,9 @@ from spare_demo.settings import Settings
 from spare_demo.ui import chips, panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
+from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
+from spare_demo.ui.gallery import gallery_panel
 from spare_demo.ui.gradio_compat import cached_picture, forget_session, with_event_data
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
@@ -97,11 +99,14 @@ def build(
                     demo, model, settings, handlers.tokens, names, handlers.offered, shown
                 )
                 sources.merged_panel(parts.visit, parts.budget, visits)
+                opening = {name: getattr(parts, name) for name in OPENED}
+                opened = []
+                if knows_only_scenes(model.name):
+                    opened.append(gallery_panel(opening, handlers.scenes, model.aspect(None)))
             with gr.Tab("Lab", id="lab"):
                 lab = Lab(model, settings)
                 lab_parts = lay_out_lab(lab)
-        opening = {name: getattr(parts, name) for name in OPENED}
-        opened = wire_lab(lab, lab_parts, opening, tabs)
+        opened.append(wire_lab(lab, lab_parts, opening, tabs))
         _wire(demo, parts, handlers, visits, opened, ask_on_load=slow)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
@@ -180,10 +185,10 @@ def _wire(
     parts: Components,
     handlers: Handlers,
     visits: OpenVisits,
-    opened: Any,
+    opened: Sequence[Any],
     ask_on_load: bool,
 ) -> None:
-    """opened: the event after which another tab has put a picture and a question here.
+    """opened: the events after which the gallery or the Lab has put a picture and a question here.
     ask_on_load: whether the page opens without answers.
     """
     changed = (
@@ -286,7 +291,7 @@ def _wire(
     chip = p.chips.choose(
         with_event_data(once(chips.choose)), p.visit, [p.question, p.message], **_QUIET
     )
-    for event in (chosen.then, drawn.then, opened.then, chip.then):
+    for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
         answering(event, handlers.ask, asked, "always_last")
     find = functools.partial(find_disagreement, handlers)
     answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)

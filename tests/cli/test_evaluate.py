@@ -305,3 +305,33 @@ def test_a_schedule_is_measured_at_the_budgets_it_meets_and_resumed(
     assert (tmp_path / "out" / "results.csv").read_bytes() == before
     assert measure("--questions", "3", "--budgets", "3", methods=("fastv",)) == 1
     assert "needs a budget of at least 6 on this model" in capsys.readouterr().err
+
+
+def test_a_gallery_is_mined_from_seeds(
+    tiny_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ["evaluate", "--model", str(tiny_folder), "--device", "cpu"]
+    words += ["--gallery", str(tmp_path / "gallery"), "--seeds", "3"]
+    assert main([*words, "2"]) == 1
+    assert "the smaller one first" in capsys.readouterr().err
+    monkeypatch.setattr(command.gallery, "BUDGETS", (4, 8))  # the tiny model has 16 tokens
+    assert main([*words, "4"]) == 0
+    # Its answers are noise, so none is right.
+    printed = capsys.readouterr()
+    assert "No surprising case among" in printed.out and "(seeds 3 to 4)" in printed.out
+    assert "Try other seeds with --seeds." in printed.err
+    data = json.loads((tmp_path / "gallery" / "gallery.json").read_text())
+    assert data["cases"] == [] and data["seeds"] == [3, 4] and data["scenes"] == 2
+    assert (tmp_path / "gallery" / "index.html").exists()
+
+
+def test_results_or_a_gallery_and_not_both(
+    tiny_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for goals in ([], ["--out", "a", "--gallery", "b"]):
+        with pytest.raises(SystemExit):
+            main(["evaluate", "--model", str(tiny_folder), *goals])
+        assert "--gallery" in capsys.readouterr().err

@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import pytest
 from test_access_browser import grave
 
+from spare_demo.evaluation.gallery import read_gallery
+from spare_demo.pruners import PRUNERS
 from spare_demo.ui import examples
+from spare_demo.ui.gallery import GALLERY_FILE
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -113,3 +116,20 @@ def test_answers_stay_hidden_until_both_are_guessed(visitor) -> None:
     visitor.expect_answers(576, 64, 64)
     expect(b).to_be_visible()
     expect(guesses).to_have_count(0)
+
+
+def test_a_surprising_case_opens_with_its_question_methods_and_budget(visitor) -> None:
+    gallery = read_gallery(GALLERY_FILE)
+    case = gallery.cases[-1]
+    visitor.find("#gallery > button").click()
+    expect(visitor.find("#gallery")).to_contain_text(gallery.sentence)
+    thumbnails = visitor.find("#gallery-cases button:has(img)")
+    expect(thumbnails).to_have_count(len(gallery.cases))
+    assert grave(visitor.page) == []
+    thumbnails.last.click()
+    expect(visitor.find("#question textarea")).to_have_value(case.question)
+    expect(visitor.find("#answers .asked")).to_have_attribute("data-question", case.question)
+    visitor.expect_answers(576, case.budget, case.budget)
+    expect(visitor.find("#answers .card.a h3")).to_contain_text(PRUNERS[case.methods[0]].title)
+    expect(visitor.find("#answers .card.a .grade")).to_have_text(re.compile("right"))
+    expect(visitor.find("#truth")).to_contain_text(f"True answer: {case.truth}")
