@@ -157,8 +157,11 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
         else:
             others[label] = f"{names[label]} differs from word {apart.word + 1} on"
     parts = [f"{_do(same, names, 'answer')} as all tokens do"] if same else []
-    said = "; ".join([*parts, *others.values()][: _MOST_NAMES + 1])
-    if not same:
+    apart_words = [*others.values()]
+    if len(others) > _MOST_NAMES:
+        apart_words = [f"{len(others)} methods answer otherwise"]
+    said = "; ".join([*parts, *apart_words])
+    if not same and len(others) <= _MOST_NAMES:
         said += " from the answer with all tokens"
     return f"{said}{_shares(whole, [*same, *others], answers, 'its first word')}."
 

@@ -229,6 +229,17 @@ def test_answers_without_scores_or_words_are_said_without_numbers() -> None:
     )
 
 
+def test_of_many_methods_it_gives_counts() -> None:
+    methods = {str(i): MethodRecord(str(i), f"M{i}") for i in range(6)}
+    made = result(("a", 0.9), ("a", 0.8), ("a", 0.7), methods=methods)
+    answers = {str(i): answer("a" if i == 0 else "b", 0.5) for i in range(6)}
+    many = dataclasses.replace(made, answers={"unpruned": answer("a", 0.9), **answers})
+    assert head(many, None) == (
+        "At 4 of 16 tokens M0 answers as all tokens do; 5 methods answer otherwise."
+    )
+    assert head(many, "a") == "At 4 of 16 tokens M0 still answers a; 5 methods answer b."
+
+
 ALL = list(itertools.product(["FOX", "TEA", "CUP"], repeat=3))
 
 
