@@ -71,8 +71,8 @@ class DocumentHead:
         self.app = app
         drawn = icon()
         self._icons = {
-            "/icon.svg": Response(drawn.svg, media_type="image/svg+xml"),
-            "/favicon.ico": Response(png_bytes(drawn.image), media_type="image/png"),
+            "/icon.svg": (drawn.svg.encode(), "image/svg+xml"),
+            "/favicon.ico": (png_bytes(drawn.image), "image/png"),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +83,9 @@ class DocumentHead:
         path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
         preview = _previews.get(scope["app"].get_blocks())
         if path in self._icons:
-            await self._icons[path](scope, receive, send)
+            # A new answer each time: what compresses it changes its headers.
+            content, media_type = self._icons[path]
+            await Response(content, media_type=media_type)(scope, receive, send)
         elif path == "/preview.png" and preview is not None:
             await Response(preview.png, media_type="image/png")(scope, receive, send)
         elif path == "/":
@@ -128,6 +130,7 @@ def with_head(html: str, address: str, preview: Preview | None) -> str:
     if preview is not None:
         facts |= {"image": f"{address}/preview.png", "image:alt": preview.sentence}
     tags = [
+        '<meta charset="utf-8">',  # browsers look for it in the first 1024 bytes
         f"<title>{escape(TITLE)}</title>",
         _meta("name", "description", DESCRIPTION),
         f'<link rel="icon" type="image/svg+xml" href="{escape(address)}/icon.svg">',

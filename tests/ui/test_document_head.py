@@ -105,6 +105,16 @@ def test_icon_and_preview_are_pictures_of_the_page_itself(client) -> None:
     assert (pixels == BLUE).all(axis=-1).any() and (pixels == VERMILION).all(axis=-1).any()
 
 
+@pytest.mark.parametrize("path", ["/", "/icon.svg", "/favicon.ico", "/preview.png"])
+def test_each_is_whole_however_it_is_sent(client, path: str) -> None:
+    answers = [client.get(path, headers={"accept-encoding": e}) for e in ("br", "gzip", "identity")]
+    plain = answers[-1]
+    assert int(plain.headers["content-length"]) == len(plain.content)
+    assert {answer.status_code for answer in answers} == {200}
+    if path != "/":  # the document is made anew each time
+        assert {answer.content for answer in answers[1:]} == {plain.content}
+
+
 @pytest.mark.parametrize("path", ["/preview.png/..", "/other.png", "/icon.svg/x"])
 def test_nothing_else_is_served_beside_them(client, path: str) -> None:
     response = client.get(path)

@@ -39,6 +39,20 @@ def test_who_takes_the_example_again_sees_its_comparison(visitor, wide_picture: 
     expect(visitor.find("body.asked-anew")).to_have_count(0)
 
 
+def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
+    visitor, wide_picture: Path
+) -> None:
+    visitor.upload(wide_picture)
+    expect(visitor.find(COVER)).to_be_visible()
+    # Another method, of the picture that was asked about.
+    visitor.find("#method-b input").click()
+    visitor.page.get_by_role("option", name="Uniform grid", exact=True).click()
+    expect(visitor.find("#stage figcaption").first).to_contain_text("Uniform grid")
+    expect(visitor.find(COVER)).to_be_visible()
+    visitor.ask("What is blue?")
+    expect(visitor.find(COVER)).to_have_count(0)
+
+
 def write(path: Path) -> None:
     """A file of the kind that its name says."""
     match path.stem:

@@ -3,7 +3,8 @@
 'use strict';
 (() => {
   const WORDS = 'Press Ask to see which tokens are kept.';
-  let cover = null, of = '';  // what lies on the stage, and which picture was asked about below it
+  let cover = null;  // what lies on the stage
+  let of = '', drawn = false;  // which picture was asked about below it, and whether one was since
 
   const photo = () => document.querySelector('#picture .image-frame img');
   const asked = () => document.querySelector('#answers .asked')?.dataset.picture;
@@ -17,7 +18,7 @@
     const board = document.querySelector('#stage .viewer .board');
     if (!board || cover?.querySelector('img').src === source) return;
     remove();
-    of = asked();
+    [of, drawn] = [asked(), false];
     cover = document.createElement('div');
     cover.className = 'new-picture';
     const image = new Image(), words = document.createElement('p');
@@ -35,8 +36,8 @@
     const source = photo()?.src;
     if (!source || asked() === undefined) return remove();
     if (source.split('/').at(-2) !== asked()) show(source);
-    // Its comparison is on the way; or the picture of the one below came back.
-    else if (asked() === of) remove();
+    // Its comparison is there and not only on the way; or the picture of the one below came back.
+    else if (drawn || asked() === of) remove();
   }
 
   function watch() {
@@ -48,7 +49,8 @@
   }
   let watching = false;
   SPARE.on('data', () => {
-    remove();
+    drawn = true;
+    update();
     tell('');
     if (!watching) watch();
     watching = true;
