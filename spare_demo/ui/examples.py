@@ -15,6 +15,7 @@ from spare_demo.scenes import signature
 from spare_demo.settings import Settings
 
 FOLDER = ASSETS / "examples"
+_MOST_QUESTIONS = 4
 _SCENES_ON_DISK = 100  # Gradio copies a scene at once; older ones are of no use
 
 
@@ -124,11 +125,16 @@ def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, st
     return bool(same), next(truths, None)
 
 
-def questions_about(examples: Sequence[Example], key: str) -> tuple[str, ...]:
-    """The questions about a picture whose true answers are known; none where it is no example."""
-    return tuple(
-        question for example in examples if example.key == key for question in example.answers
-    )
+def questions_about(
+    examples: Sequence[Example], key: str, scene: tuple[str, int] | None
+) -> tuple[str, ...]:
+    """A few questions about a picture whose true answers are known, an example's own first.
+
+    scene: the set and the seed of a drawn scene, None for any other picture.
+    """
+    own = [question for example in examples if example.key == key for question in example.answers]
+    drawn = [] if scene is None else [q.text for q in signature.sample_of(*scene).questions]
+    return tuple(dict.fromkeys([*own, *drawn]))[:_MOST_QUESTIONS]
 
 
 def number(examples: Sequence[Example], key: str) -> int | None:

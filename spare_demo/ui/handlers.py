@@ -271,10 +271,9 @@ class Handlers:
         asked = asked_in(path, view.photo, request.question, view.grid.boxes.numpy())
         if truth is None and asked is not None:
             truth = asked.answer
-        unknown = examples.knows_only_scenes(self.model.name) and not (known or asked)
-        if unknown:  # or a scene with a question that is not its own
-            unknown = read_signature(path, view.photo) is None
-        questions = examples.questions_about(listed, visit.key[0])
+        scene = read_signature(path, view.photo)
+        unknown = examples.knows_only_scenes(self.model.name) and not known and scene is None
+        questions = examples.questions_about(listed, visit.key[0], scene)
         return dataclasses.replace(
             visit, unknown=unknown, truth=truth, asked=asked, example=number, questions=questions
         )

@@ -14,7 +14,8 @@ SPARE.chips = (element, trigger) => {
   }
   const observer = new MutationObserver(compare);
   observer.observe(element, {childList: true, subtree: true});
-  observer.observe(document.querySelector('#picture'),
+  // The picture itself may come after this.
+  observer.observe(element.closest('#asked'),
     {childList: true, subtree: true, attributeFilter: ['src']});
   compare();
 };
