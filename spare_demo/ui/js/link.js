@@ -3,7 +3,8 @@
 SPARE.link = {
   make() {
     const {data, k, layer, pane, depth} = SPARE.state, query = new URLSearchParams(data.link);
-    for (const [name, value] of Object.entries({k, show: layer})) query.set(name, value);
+    const show = pane ? SPARE.layers.trios[layer][pane] : layer;  // a large one under its own name
+    for (const [name, value] of Object.entries({k, show})) query.set(name, value);
     if (pane !== null) query.set('of', ['first', 'A', 'B'][pane]);
     if (data.inside.length && depth !== null) query.set('depth', depth + 1);
     return `${location.origin}${location.pathname}?${query}`;
@@ -15,12 +16,13 @@ SPARE.link = {
     return ['a', 'b', 'k', 'q', 'scene'].some((name) => name in query) ? query : null;
   },
 
-  // The layer that a link shows, and which picture of it large: "" for all three. The first links
-  // named one picture only.
+  // The layer that a link shows, and which picture of it large: "" for all three. Links of the first
+  // edition name one picture, and a method with it even where it is of both.
   view({show = 'kept', of = ''}) {
     if (show === 'all') return {layer: 'kept', pane: ''};
     if (show === 'A' || show === 'B') return {layer: 'kept', pane: show === 'A' ? '1' : '2'};
-    return {layer: show, pane: {first: '0', A: '1', B: '2'}[of] ?? ''};
+    const both = SPARE.layers.trios[show]?.[0] === show;
+    return {layer: show, pane: of && both ? '0' : {first: '0', A: '1', B: '2'}[of] ?? ''};
   },
 
   async copy(button) {

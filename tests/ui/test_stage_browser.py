@@ -1,0 +1,228 @@
+"""The first screen and the stage: what is in sight, what stays in place, what goes away again."""
+
+from __future__ import annotations
+
+import pytest
+from browsing import MARKS, Visitor, expect
+
+pytestmark = MARKS
+
+SIZES = [(1440, 900), (1366, 768), (1024, 768)]
+LAYERS = ("kept", "order", "relevance", "difference", "weight", "leftover")
+
+
+def boxes(visitor: Visitor, selector: str) -> list[dict[str, float]]:
+    found = visitor.find(f"{selector}:visible").all()
+    return [box for box in (part.bounding_box() for part in found) if box]
+
+
+def bottom(box: dict[str, float]) -> float:
+    return box["y"] + box["height"]
+
+
+def test_the_first_screen_tells_the_whole_comparison(visitor) -> None:
+    parts = {
+        "#headline": 1, "#budget input[type=range]": 1, "#stage .board": 3,
+        "#answers .answer-text": 3,
+    }  # fmt: skip
+    for selector, count in parts.items():
+        found = boxes(visitor, selector)
+        assert len(found) == count, selector
+        assert all(box["y"] >= 0 and bottom(box) <= 900 for box in found), selector
+    widths = {round(box["width"]) for box in boxes(visitor, "#stage .board")}
+    assert len(widths) == 1 and widths.pop() >= 300
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_moves_when_another_layer_is_shown(visitor, size: tuple[int, int]) -> None:
+    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
+    places = []
+    for layer in LAYERS:
+        visitor.choose("layer", layer)
+        visitor.page.wait_for_timeout(150)  # the words come at most ten times a second
+        [slider] = boxes(visitor, "#budget input[type=range]")
+        assert bottom(slider) <= size[1]
+        stage = boxes(visitor, "#stage .board") + boxes(visitor, "#answers .card")
+        places.append([(round(box["x"]), round(box["y"]), round(box["width"])) for box in stage])
+    if size == SIZES[0]:
+        assert all(place == places[0] for place in places)
+    assert all(place[:3] == places[0][:3] for place in places)  # the pictures, at any size
+
+
+def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
+    visitor.find("#stage .title").nth(2).click()
+    expect(visitor.find("#stage .board:visible")).to_have_count(1)
+    expect(visitor.caption).to_contain_text("B CDPruner kept 64 of 576")
+    [large] = boxes(visitor, "#stage .board")
+    assert large["width"] > 400
+    visitor.find("#stage .title:visible").click()
+    expect(visitor.find("#stage .board:visible")).to_have_count(3)
+
+
+def test_a_layer_is_chosen_from_the_menu_of_rarer_ones(visitor) -> None:
+    menu = visitor.find(".more summary")
+    menu.click()
+    visitor.page.get_by_text("Leftover", exact=True).click()
+    expect(menu).to_have_text("More: Leftover")
+    expect(visitor.caption).to_contain_text("cannot reconstruct")
+    menu.click()
+    visitor.page.keyboard.press("Escape")
+    expect(visitor.find(".more label").first).to_be_hidden()
+    visitor.find(".layers label").first.click()
+    expect(menu).to_have_text("More")
+
+
+def marked(visitor: Visitor, pane: int) -> bool:
+    """Whether anything is drawn above a picture."""
+    return visitor.find("#stage canvas.over").nth(pane).evaluate(
+        """over => over.getContext('2d').getImageData(0, 0, over.width, over.height)
+        .data.some(value => value > 0)"""
+    )
+
+
+def test_what_the_pointer_marks_goes_when_it_leaves_unless_it_is_held(visitor) -> None:
+    over = visitor.find("#stage canvas.over").first
+    visitor.point(200)
+    assert all(marked(visitor, pane) for pane in range(3))  # one cursor on all three
+    visitor.page.mouse.move(5, 5)
+    assert not any(marked(visitor, pane) for pane in range(3))
+    expect(visitor.find(".reasons")).to_contain_text("index 200")  # the words stay
+    visitor.point(201)
+    over.click(position={"x": 40, "y": 40})  # held
+    held = visitor.page.evaluate("SPARE.state.cursor")
+    visitor.page.mouse.move(5, 5)
+    assert marked(visitor, 1)
+    box = over.bounding_box()
+    assert box
+    visitor.page.mouse.move(box["x"] + 200, box["y"] + 200)
+    assert visitor.page.evaluate("SPARE.state.cursor") == held
+    visitor.page.keyboard.press("Escape")
+    assert not any(marked(visitor, pane) for pane in range(3))
+
+
+def test_other_methods_take_away_what_is_marked(visitor) -> None:
+    board = visitor.find("#stage .board").first
+    board.focus()
+    board.press("ArrowRight")
+    assert marked(visitor, 0)
+    visitor.find("#method-b input").click()
+    visitor.page.get_by_role("option", name="Random", exact=True).click()
+    expect(visitor.caption).to_contain_text("B Random")
+    assert not marked(visitor, 0)
+
+
+def test_the_arrows_say_one_short_sentence(visitor) -> None:
+    board = visitor.find("#stage .board").first
+    board.focus()
+    board.press("Home")
+    board.press("PageUp")
+    said = visitor.find("#reason [role=status]")
+    expect(said).to_contain_text("row 1, column 1, A ")
+    assert len(said.inner_text()) < 60
+    assert visitor.find("#reason .reasons").get_attribute("aria-live") is None
+
+
+def test_a_patch_is_explained_in_one_sentence_first(visitor) -> None:
+    picks = visitor.page.evaluate("[...SPARE.state.data.picks('A', 64).order]")
+    visitor.point(picks[3])
+    first = visitor.find(".reason.a p").first
+    expect(first).to_have_text("Kept: at pick 4 no patch that was left had a larger product.")
+    lost = next(token for token in range(576) if token not in picks)
+    visitor.point(lost)
+    expect(first).to_contain_text("Not kept: its ")
+    told = visitor.page.evaluate(
+        """lost => {
+        const {data, k} = SPARE.state, residual = data.residual('A', k), at = k - 1;
+        const {factors} = data.slots.A, winner = data.picks('A', k).order[at];
+        const of = token => [residual.share(at)[token], factors.magnitude?.[token] ?? 1,
+                             factors.text[token]];
+        const [own, won] = [of(lost), of(winner)];
+        const shares = own.map((value, i) => value / won[i]);
+        return ['novelty', 'magnitude', 'text weight'][shares.indexOf(Math.min(...shares))];
+    }""",
+        lost,
+    )
+    expect(first).to_contain_text(f"its {told} is")
+
+
+def test_few_stops_of_the_tab_key_lead_to_the_answers(visitor) -> None:
+    visitor.page.evaluate("document.activeElement.blur()")
+    stops = 0
+    for _ in range(40):
+        visitor.page.keyboard.press("Tab")
+        if visitor.page.evaluate("document.activeElement.closest('#answers') !== null"):
+            break
+        stops += visitor.page.evaluate("document.activeElement !== document.body")
+    else:
+        pytest.fail("The answers were not reached.")
+    assert stops <= 25
+
+
+def test_headings_do_not_skip_a_level(visitor) -> None:
+    visitor.point(30)
+    for name in ("lost", "price", "against", "keep"):
+        visitor.unfold(name)
+    levels = visitor.page.evaluate(
+        """[...document.querySelectorAll('h1, h2, h3, h4')]
+        .filter(h => h.getClientRects().length).map(h => Number(h.tagName[1]))"""
+    )
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    focusable = visitor.find(".modebar :is(a, button)").evaluate_all(
+        "all => all.filter(part => part.tabIndex >= 0).length"
+    )
+    assert focusable == 0
+
+
+@pytest.fixture
+def phone(browser, served):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    yield Visitor(context.new_page()).open(served.url)
+    context.close()
+
+
+def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
+    assert phone.page.evaluate("document.documentElement.scrollHeight") <= 3500
+    small = phone.find(
+        "#story :is(button, summary, .layers label, .pictures label):visible"
+    ).evaluate_all(
+        """all => all.filter(part => {
+            const {width, height} = part.getBoundingClientRect();
+            return height < 43.5 && width > 1;
+        }).map(part => part.outerHTML.slice(0, 80))"""
+    )
+    assert small == []
+
+
+def test_a_phone_shows_the_answers_after_ask(phone) -> None:
+    phone.find("#question textarea").fill("How many arrows are there?")
+    phone.find("#ask").tap()
+    phone.expect_answers(576, 64, 64)
+    for i in range(3):
+        expect(phone.find("#answers .card").nth(i)).to_be_in_viewport()
+
+
+def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
+    sheet, board = phone.find("#reason"), phone.find("#stage .board").first
+    expect(sheet).to_be_hidden()
+    board.scroll_into_view_if_needed()
+    board.tap(position={"x": 100, "y": 60})
+    expect(sheet).to_be_in_viewport()
+    expect(sheet).to_contain_text("Patch row")
+    expect(board).to_be_in_viewport()
+    phone.find(".sheet-close").tap()
+    expect(sheet).to_be_hidden()
+    assert not marked(phone, 0)
+    assert "Tap a patch" not in sheet.inner_text()
+
+
+def test_older_links_open_the_picture_that_they_name(served, browser) -> None:
+    page = browser.new_page()
+    for query, words in (("show=B", "B CDPruner kept 30"), ("show=order&of=B", "B CDPruner picked 30"),
+                         ("show=all", "of them B"), ("show=difference&of=A", "of them B")):  # fmt: skip
+        visitor = Visitor(page).open(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
+        expect(visitor.find("#stage .board:visible")).to_have_count(
+            3 if "all" in query else 1
+        )
+        expect(visitor.caption).to_contain_text(words)
+    page.close()
