@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from spare_demo import measures
 from spare_demo.analysis.answer_shift import first_difference
+from spare_demo.analysis.first_words import share_text
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import MethodRecord, Result
 from spare_demo.models import Answer
@@ -98,11 +99,6 @@ def kept_sentence(
     return sentence
 
 
-def share_text(share: float) -> str:
-    """A probability from 0 to 1 with two digits."""
-    return f"{share:.2f}" if share >= 0.005 else "<0.01" if share > 0 else "0"
-
-
 def _names_of(methods: Mapping[str, MethodRecord]) -> dict[str, str]:
     """What to call each label: the method's title, or with its label where two have the same."""
     titles = [record.title for record in methods.values()]
@@ -130,14 +126,16 @@ def _against_truth(
     true, unpruned = _quote(truth), _quote(whole.text)
     if UNPRUNED in right:
         if not lost:
-            said = f"{_do(kept, names, 'still answer')} {true}, as all tokens do"
+            said = f"{_does(kept, names, 'still answer')} {true}, as all tokens do"
         elif kept:
-            said = f"{_do(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
+            said = f"{_does(kept, names, 'still answer')} {true}; {_answers(lost, answers, names)}"
         else:
             said = f"{_answers(lost, answers, names)}; all tokens answer {true}, which is right"
         return f"{said}{_shares(whole, [*kept, *lost], answers, _RIGHT_WORD)}."
     if kept:
-        said = f"{_do(kept, names, 'answer')} {true}, which is right; all tokens answer {unpruned}"
+        said = (
+            f"{_does(kept, names, 'answer')} {true}, which is right; all tokens answer {unpruned}"
+        )
         said += f", {_answers(lost, answers, names)}" if lost else ""
         in_order = [*kept, UNPRUNED, *lost]
         return f"{said}{_shares(answers[kept[0]], in_order, answers, _RIGHT_WORD)}."
@@ -156,7 +154,7 @@ def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -
             same.append(label)
         else:
             others[label] = f"{names[label]} differs from word {apart.word + 1} on"
-    parts = [f"{_do(same, names, 'answer')} as all tokens do"] if same else []
+    parts = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
     apart_words = [*others.values()]
     if len(others) > _MOST_NAMES:
         apart_words = [f"{len(others)} methods answer otherwise"]
@@ -183,11 +181,11 @@ def _answers(labels: Sequence[str], answers: Mapping[str, Answer], names: Mappin
     groups: dict[str, list[str]] = {}
     for label in labels:
         groups.setdefault(_quote(answers[label].text), []).append(label)
-    parts = [f"{_do(group, names, 'answer')} {text}" for text, group in groups.items()]
+    parts = [f"{_does(group, names, 'answer')} {text}" for text, group in groups.items()]
     return ", ".join(parts[:_MOST_NAMES]) + (" …" if len(parts) > _MOST_NAMES else "")
 
 
-def _do(labels: Sequence[str], names: Mapping[str, str], verb: str) -> str:
+def _does(labels: Sequence[str], names: Mapping[str, str], verb: str) -> str:
     """ "SPARE still answers", "SPARE and CDPruner both still answer"."""
     subject = _list([names[label] for label in labels])
     if len(labels) == 1:

@@ -42,3 +42,8 @@ def first_words(
         for probabilities in [{label: float(share[token]) for label, share in shares.items()}]
     ]
     return sorted(candidates, key=lambda candidate: -max(candidate.probabilities.values()))
+
+
+def share_text(share: float) -> str:
+    """A probability from 0 to 1 with two digits."""
+    return f"{share:.2f}" if share >= 0.005 else "<0.01" if share > 0 else "0"

@@ -7,7 +7,7 @@ from html import escape
 
 from spare_demo.analysis.answer_shift import Change, first_difference
 from spare_demo.analysis.cost import bytes_text, seconds_text
-from spare_demo.analysis.first_words import Candidate
+from spare_demo.analysis.first_words import Candidate, share_text
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.grading import grade
 from spare_demo.models import Answer
@@ -97,14 +97,14 @@ def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
     for candidate in candidates:
         tracks = "".join(
             f'<span class="prob {_kind(label)}" title="{escape(names[label])}">'
-            f'<span style="width:{100 * share:.1f}%"></span><em>{_share_text(share)}</em></span>'
+            f'<span style="width:{100 * share:.1f}%"></span><em>{share_text(share)}</em></span>'
             for label, share in candidate.probabilities.items()
         )
         rows += f"<tr><th scope='row'>{escape(candidate.text)}</th><td>{tracks}</td></tr>"
     best = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0))
     short = {UNPRUNED: "all tokens"}
     shares = ", ".join(
-        f"{_share_text(share)} from {short.get(label, label)}"
+        f"{share_text(share)} from {short.get(label, label)}"
         for label, share in best.probabilities.items()
     )
     return (
@@ -120,10 +120,6 @@ def _kind(label: str) -> str:
     return {"A": "a", "B": "b"}.get(label, "all")
 
 
-def _share_text(share: float) -> str:
-    return f"{share:.2f}" if share >= 0.005 else "<.01" if share > 0 else "0"
-
-
 def _card(label: str, name: str, visit: Visit, first: Candidate | None) -> str:
     """One answer. first: the unpruned model's first word, whose probability every answer gives."""
     result, kind = visit.result, _kind(label)
@@ -134,7 +130,7 @@ def _card(label: str, name: str, visit: Visit, first: Candidate | None) -> str:
     if answer is not None:
         words, figures = answer.text, _figures(answer)
         if first is not None and label in first.probabilities:
-            figures = f"“{first.text}” {_share_text(first.probabilities[label])} · {figures}"
+            figures = f"“{first.text}” {share_text(first.probabilities[label])} · {figures}"
     elif label in result.partial_text:
         words = result.partial_text[label]
         figures = "stopped" if visit.stopped else "answering …"
@@ -229,14 +225,14 @@ def own_html(
     figures, shift = "answering …" if answer is None else _figures(answer), ""
     if change is not None:
         pieces = ", ".join(
-            f"“{escape(word.strip())}” {_share_text(now)} (was {_share_text(before)})"
+            f"“{escape(word.strip())}” {share_text(now)} (was {share_text(before)})"
             for word, before, now in zip(change.words, change.whole, change.pruned, strict=True)
         )
         by_word = f"; word by word: {pieces}" if len(change.words) > 1 else ""
         shift = (
             f'<p class="figures">KL of the first token: {change.kl:.3g} nats. Probability of the '
-            f"unpruned answer: {_share_text(change.probability)} (was "
-            f"{_share_text(change.whole_probability)}){by_word}.</p>"
+            f"unpruned answer: {share_text(change.probability)} (was "
+            f"{share_text(change.whole_probability)}){by_word}.</p>"
         )
     return (
         f'<section class="card own"><h3>Your set · {kept}</h3>'

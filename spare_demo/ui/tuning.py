@@ -64,7 +64,14 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
 
-        @gr.render(inputs=[dropdown], triggers=[name_shown.change], show_progress="hidden")
+        # One at a time: two panels that are made in one moment change one another's list of parts.
+        @gr.render(
+            inputs=[dropdown],
+            triggers=[name_shown.change],
+            concurrency_limit=1,
+            concurrency_id="panels",
+            show_progress="hidden",
+        )
         def controls(value: str) -> None:
             name = name_of(value)
             method = read_method(value, PRUNERS)

@@ -22,6 +22,7 @@ MARKS = [
     ),
 ]
 
+_OF_ONE = ("order", "weight", "leftover", "carrier")  # layers with a picture for each method
 expect = sync_api.expect
 expect.set_options(timeout=PATIENCE)
 
@@ -69,7 +70,7 @@ class Visitor:
         name: a layer; "A" or "B" for what that method kept; "all" for all three pictures.
         of: whose picture, of layers that have one for each method.
         """
-        pane = {"A": "1", "B": "2"}[of] if name in ("order", "weight", "leftover") else "0"
+        pane = {"A": "1", "B": "2"}[of] if name in _OF_ONE else "0"
         if name in ("A", "B", "all"):
             name, pane = "kept", {"A": "1", "B": "2", "all": ""}[name]
         self.choose("pane", pane)

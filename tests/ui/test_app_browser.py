@@ -52,14 +52,14 @@ def test_what_is_below_is_loaded_when_it_comes_near(browser, served) -> None:
 def test_pictures_that_do_not_arrive_are_said(browser, served) -> None:
     page = browser.new_page()
     visitor = Visitor(page).open(served.url)
-    before = visitor.picture().tobytes()
+    before = visitor.picture(1).tobytes()
     page.route("**/comparison-*.bin", lambda route: route.abort())
     visitor.ask("How many stars are there?")
     expect(visitor.caption).to_contain_text("Press Ask again")
     page.unroute("**/comparison-*.bin")
     visitor.ask("How many stars are there?")
     expect(visitor.caption).to_contain_text("64 of 576")
-    assert visitor.picture().tobytes() != before
+    assert visitor.picture(1).tobytes() != before
     page.close()
 
 
@@ -78,15 +78,15 @@ def test_upload_a_wide_picture_and_ask(visitor, wide_picture: Path) -> None:
 
 def test_enter_asks(visitor) -> None:
     visitor.find("#question textarea").fill("How many arrows are there?")
-    before = visitor.picture().tobytes()
+    before = visitor.picture(1).tobytes()
     visitor.find("#question textarea").press("Enter")
     expect(visitor.find("#truth p")).to_have_count(0)
     visitor.expect_answers(576, 64, 64)
-    assert visitor.picture().tobytes() != before
+    assert visitor.picture(1).tobytes() != before
 
 
 def test_the_slider_moves_picture_sentence_and_answers(visitor) -> None:
-    before = visitor.picture().tobytes()
+    before = visitor.picture(1).tobytes()
     slider = visitor.find("#budget input[type=range]")
     slider.focus()
     for _ in range(3):
@@ -94,7 +94,7 @@ def test_the_slider_moves_picture_sentence_and_answers(visitor) -> None:
     expect(visitor.caption).to_contain_text("kept 67 of 576")
     visitor.expect_answers(576, 67, 67)
     expect(visitor.find(".stale-note")).not_to_be_visible()
-    assert visitor.picture().tobytes() != before
+    assert visitor.picture(1).tobytes() != before
 
 
 def test_answers_say_for_which_budget_they_are_until_asked_again(visitor) -> None:

@@ -18,7 +18,7 @@ def test_a_number_typed_digit_by_digit_is_not_drawn_on_the_way(visitor) -> None:
     number.select_text()
     number.press_sequentially("577")
     expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("kept 64 of 576")
     number.press("Enter")
     expect(number).to_have_value("576")
     visitor.expect_answers(576, 576, 576)
@@ -30,9 +30,9 @@ def test_what_rests_for_a_while_is_drawn_and_taken_back_when_it_becomes_wrong(vi
     number = visitor.find("#budget input[type=number]")
     number.select_text()
     number.press_sequentially("57")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 57 of 576")
+    expect(visitor.caption).to_contain_text("kept 57 of 576")
     number.press("7")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("kept 64 of 576")
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_the_box_never_keeps_what_cannot_be(visitor, typed: str, left: str) -> N
     expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
     number.press("Tab")
     expect(number).to_have_value(left)
-    expect(visitor.find("#stage figcaption").first).to_contain_text(f"kept {left} of 576")
+    expect(visitor.caption).to_contain_text(f"kept {left} of 576")
     visitor.expect_answers(576, int(left), int(left))
     expect(visitor.find("#budget-message")).to_have_text(SENTENCE)
     visitor.find("#marks").get_by_role("button", name="32", exact=True).click()
@@ -57,4 +57,4 @@ def test_enter_asks_at_the_number_in_the_box(visitor) -> None:
     number.press("Enter")
     visitor.expect_answers(576, 40, 40)
     number.press("ArrowUp")
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 41 of 576")
+    expect(visitor.caption).to_contain_text("kept 41 of 576")

@@ -51,7 +51,9 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
         losses[token] = sum(answer.log_probabilities[:words]) - sum(
             forced.log_probabilities[:words]
         )
-    caption = visitor.find("#stage figcaption").first
+    expect(visitor.find("#stage .caption")).to_contain_text("the answer loses without each one")
+    visitor.layer("carrier")
+    caption = visitor.caption
     top = max(losses, key=lambda token: losses[token])
     expect(caption).to_contain_text(f"A SPARE's answer “{answer.text}” loses without each one")
     expect(caption).to_contain_text(f"without the patch in {asked.canvas.where(top)}, framed")
@@ -60,7 +62,7 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
         x0, y0, x1, y1 = asked.canvas.rectangle(token)
         red, green, blue = painted.getpixel(((x0 + x1) // 2, (y0 + y1) // 2))
         assert (red == green == blue) == (token not in losses)  # what was dropped has no colour
-    visitor.find(".of input[value=B]").check(force=True)
+    visitor.layer("carrier", of="B")
     expect(caption).to_contain_text("B CDPruner's answer")
 
     # Without it, the set by hand answers as the model does.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from browsing import MARKS, Visitor, expect
 
@@ -74,9 +76,13 @@ def test_a_layer_is_chosen_from_the_menu_of_rarer_ones(visitor) -> None:
 
 def marked(visitor: Visitor, pane: int) -> bool:
     """Whether anything is drawn above a picture."""
-    return visitor.find("#stage canvas.over").nth(pane).evaluate(
-        """over => over.getContext('2d').getImageData(0, 0, over.width, over.height)
+    return (
+        visitor.find("#stage canvas.over")
+        .nth(pane)
+        .evaluate(
+            """over => over.getContext('2d').getImageData(0, 0, over.width, over.height)
         .data.some(value => value > 0)"""
+        )
     )
 
 
@@ -167,7 +173,7 @@ def test_headings_do_not_skip_a_level(visitor) -> None:
         .filter(h => h.getClientRects().length).map(h => Number(h.tagName[1]))"""
     )
     assert levels[0] == 1 and levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
     focusable = visitor.find(".modebar :is(a, button)").evaluate_all(
         "all => all.filter(part => part.tabIndex >= 0).length"
     )
@@ -218,11 +224,13 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
 
 def test_older_links_open_the_picture_that_they_name(served, browser) -> None:
     page = browser.new_page()
-    for query, words in (("show=B", "B CDPruner kept 30"), ("show=order&of=B", "B CDPruner picked 30"),
-                         ("show=all", "of them B"), ("show=difference&of=A", "of them B")):  # fmt: skip
+    for query, words in (
+        ("show=B", "B CDPruner kept 30"),
+        ("show=order&of=B", "B CDPruner picked 30"),
+        ("show=all", "of them B"),
+        ("show=difference&of=A", "of them B"),
+    ):
         visitor = Visitor(page).open(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
-        expect(visitor.find("#stage .board:visible")).to_have_count(
-            3 if "all" in query else 1
-        )
+        expect(visitor.find("#stage .board:visible")).to_have_count(3 if "all" in query else 1)
         expect(visitor.caption).to_contain_text(words)
     page.close()

@@ -24,7 +24,7 @@ def test_a_new_picture_is_on_the_stage_at_once_and_goes_with_its_comparison(
     ]
     board = visitor.find("#stage .board").first
     assert board.evaluate("b => getComputedStyle(b).opacity") == "1"
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("kept 64 of 576")
     expect(visitor.find("#message")).to_have_text("")
     visitor.ask("What is blue?")
     expect(visitor.find(COVER)).to_have_count(0)
@@ -47,7 +47,7 @@ def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
     # Another method, of the picture that was asked about.
     visitor.find("#method-b input").click()
     visitor.page.get_by_role("option", name="Uniform grid", exact=True).click()
-    expect(visitor.find("#stage figcaption").first).to_contain_text("Uniform grid")
+    expect(visitor.caption).to_contain_text("Uniform grid")
     expect(visitor.find(COVER)).to_be_visible()
     visitor.ask("What is blue?")
     expect(visitor.find(COVER)).to_have_count(0)
@@ -87,7 +87,7 @@ def test_a_bad_file_is_refused_on_upload(
     visitor.page.get_by_label("Remove Image").click()
     visitor.find("#picture input[type=file]").set_input_files(path)
     expect(visitor.find("#message")).to_contain_text(sentence)
-    expect(visitor.find("#stage figcaption").first).to_contain_text("kept 64 of 576")
+    expect(visitor.caption).to_contain_text("kept 64 of 576")
     assert visitor.find("#answers").inner_html() == before
     if kind != "pixels":
         expect(visitor.find(COVER)).to_have_count(0)

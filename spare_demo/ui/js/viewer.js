@@ -29,7 +29,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
       if (path === props.value) SPARE.show(sent);
     } catch {
       if (path !== props.value) return;
-      panes[0].words.textContent = 'These pictures did not arrive. Press Ask again.';
+      for (const words of [caption, ...panes.map((pane) => pane.words)]) {
+        words.textContent = 'These pictures did not arrive. Press Ask again.';
+      }
     }
   }
 
