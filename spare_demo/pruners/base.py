@@ -37,6 +37,13 @@ FIELD_LABELS = {  # the same: what it is
     "vision_keys": "keys of a vision block",
 }
 
+GROUPS = {  # group of a method: its heading
+    "before": "Before the language model",
+    "merging": "Merging tokens before it",
+    "inside": "Inside the language model",
+    "controls": "Controls",
+}
+
 
 class Method(ABC):
     """What every method has; it is a `Pruner`, or a `LayerPruner` inside the language model."""
@@ -102,6 +109,15 @@ class Method(ABC):
             *text,
             *(words for field, words in FIELD_LABELS.items() if field in self.needs),
         )
+
+    @property
+    def group(self) -> str:
+        """What kind of choice it makes: a key of `GROUPS`."""
+        if self.inside:
+            return "inside"
+        if self.merges:
+            return "merging"
+        return "before" if self.reads else "controls"
 
     @property
     def counting_note(self) -> str:

@@ -14,10 +14,14 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.pruners import PRUNERS, Method
+from spare_demo.pruners.base import GROUPS
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 
 NOT_HERE = " – not on this model: "
 """Between the title and the reason of a method that cannot run; js/menus.js disables it."""
+
+HEADING = "— "
+"""What the label of a group of methods begins with; js/menus.js disables it."""
 
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
@@ -27,16 +31,22 @@ Reasons = Callable[[Method], str | None]
 
 
 def menu(against: Reasons, current: str = "") -> list[tuple[str, str]]:
-    """(label, value) of every method, those that cannot run with the reason, and of `current`.
+    """(label, value) of every method under the heading of its group, and of `current`.
 
-    against: of the model. chosen: a menu's value, which may have settings.
+    Those that cannot run have the reason in their label. A heading's value is no method.
+
+    against: of the model. current: a menu's value, which may have settings.
     """
     entries = []
-    for name, method in PRUNERS.items():
-        reason = against(method)
-        entries.append((f"{method.title}{NOT_HERE}{reason}" if reason else method.title, name))
-    if ":" in current:
-        entries.append((title_of(read_method(current, PRUNERS), PRUNERS), current))
+    for group, heading in GROUPS.items():
+        entries.append((f"{HEADING}{heading}", f"group:{group}"))
+        for name, method in PRUNERS.items():
+            if method.group != group:
+                continue
+            reason = against(method)
+            entries.append((f"{method.title}{NOT_HERE}{reason}" if reason else method.title, name))
+            if current.startswith(f"{name}:"):
+                entries.append((title_of(read_method(current, PRUNERS), PRUNERS), current))
     return entries
 
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spare_demo import PRUNERS, VisualTokens
-from spare_demo.pruners import LayerPruner, Pruner
+from spare_demo.pruners import LayerPruner, Method, Pruner
+from spare_demo.pruners.base import GROUPS
 
 # Those inside the language model have no selection; test_plan.py holds them to their contract.
 METHODS = [method for method in PRUNERS.values() if not isinstance(method, LayerPruner)]
@@ -130,11 +131,18 @@ def test_the_table_is_the_one_of_the_design() -> None:
     assert all(name == method.name for name, method in PRUNERS.items())
 
 
+@pytest.mark.parametrize("method", PRUNERS.values(), ids=list(PRUNERS))
+def test_a_method_says_in_one_line_what_it_does_and_has_a_group(method: Method) -> None:
+    assert method.summary.endswith(".")
+    assert "\n" not in method.summary
+    assert method.group in GROUPS
+    assert (method.group == "inside") == isinstance(method, LayerPruner)
+    assert method.group != "controls" or not (method.merges or method.needs_text)
+
+
 @every_method
 def test_a_method_describes_itself(method: Pruner) -> None:
     assert method.title
-    assert method.summary.endswith(".")
-    assert "\n" not in method.summary
     assert not method.link or method.link.startswith("https://")
     assert method.text_free is None or not PRUNERS[method.text_free].needs_text
     assert method.seeded == any(f.name == "seed" for f in dataclasses.fields(method))

@@ -8,7 +8,8 @@ import pytest
 
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.ui.tuning import NOT_HERE, Reasons, able, about_html, choose, menu
+from spare_demo.pruners.base import GROUPS
+from spare_demo.ui.tuning import HEADING, NOT_HERE, Reasons, able, about_html, choose, menu
 
 
 def lacking(supplies: set[str]) -> Reasons:
@@ -16,28 +17,54 @@ def lacking(supplies: set[str]) -> Reasons:
     return lambda method: method.reason_against(supplies, 32)
 
 
+def methods_in(entries: list[tuple[str, str]]) -> dict[str, str]:
+    """Label of each method in a menu, by name, without the headings."""
+    return {name: label for label, name in entries if not label.startswith(HEADING)}
+
+
 def test_every_method_is_listed_and_the_unable_say_why(tiny_model: LlavaModel) -> None:
-    entries = {name: label for label, name in menu(tiny_model.reason_against)}
-    assert list(entries) == list(PRUNERS)
+    entries = methods_in(menu(tiny_model.reason_against))
+    assert sorted(entries) == sorted(PRUNERS)
     for name in ("pyramiddrop", "sparsevlm", "sparsevlm-plus"):
         assert entries.pop(name) == (
             f"{PRUNERS[name].title}{NOT_HERE}this model's language model has 3 layers, and its 3 "
             "steps need more"
         )
     assert all(label == PRUNERS[name].title for name, label in entries.items())
-    entries = {name: label for label, name in menu(lacking({"clip_text"}))}
-    assert list(entries) == list(PRUNERS)
+    entries = methods_in(menu(lacking({"clip_text"})))
+    assert sorted(entries) == sorted(PRUNERS)
     assert entries["spare"] == "SPARE"
     assert entries["visionzip"].startswith(f"VisionZip{NOT_HERE}this model's vision tower has no")
-    entries = {name: label for label, name in menu(lacking(set()))}
+    entries = methods_in(menu(lacking(set())))
     assert "no CLIP text side" in entries["spare"]
     assert entries["spare-reconstruction"] == PRUNERS["spare-reconstruction"].title
 
 
-def test_a_method_with_settings_is_an_entry_of_its_own() -> None:
+def test_methods_stand_under_the_heading_of_their_group() -> None:
+    groups: dict[str, list[str]] = {}
+    for label, name in menu(lacking({"clip_text"})):
+        if label.startswith(HEADING):
+            groups[label.removeprefix(HEADING)] = []
+            with pytest.raises(ValueError, match="There is no method"):
+                able(name, lacking(set()))
+        else:
+            groups[[*groups][-1]].append(name)
+    assert list(groups) == list(GROUPS.values())
+    assert groups["Controls"] == ["random", "uniform"]
+    assert groups["Merging tokens before it"] == [
+        *("prumerge", "prumerge-plus", "visionzip", "trim", "trim-paper")
+    ]
+    assert groups["Inside the language model"] == [
+        *("fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart")
+    ]
+    assert groups["Before the language model"][:4] == list(PRUNERS)[:4]
+
+
+def test_a_method_with_settings_is_an_entry_after_its_own() -> None:
     entries = menu(lacking({"clip_text"}), "divprune:metric=euclidean")
-    assert entries[-1] == ("DivPrune (metric=euclidean)", "divprune:metric=euclidean")
-    assert len(entries) == len(PRUNERS) + 1 == len(menu(lacking(set()), "divprune")) + 1
+    place = entries.index(("DivPrune (metric=euclidean)", "divprune:metric=euclidean"))
+    assert entries[place - 1] == ("DivPrune", "divprune")
+    assert len(entries) == len(menu(lacking({"clip_text"}), "divprune")) + 1
 
 
 def test_a_method_that_needs_text_gives_way_to_its_text_free_form() -> None:

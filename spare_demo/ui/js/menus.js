@@ -1,13 +1,14 @@
-// Methods that cannot run on this model stand in the menus with the reason, and cannot be chosen:
-// Gradio's menu knows no such entries.
+// The headings of a menu's groups, and methods that cannot run on this model with the reason, cannot
+// be chosen: Gradio's menu knows no such entries.
 'use strict';
 (() => {
-  const NOT_HERE = ' – not on this model: ';  // as ui/tuning.py has it
+  const NOT_HERE = ' – not on this model: ', HEADING = '— ';  // as ui/tuning.py has them
   const off = (option) => option?.getAttribute('aria-disabled') === 'true';
 
   function disable() {  // an entry's element may be another's as soon as the list is filtered
     for (const option of document.querySelectorAll('[role=option]')) {
-      const wanted = option.getAttribute('aria-label')?.includes(NOT_HERE) ?? false;
+      const label = option.getAttribute('aria-label') ?? '';
+      const wanted = label.startsWith(HEADING) || label.includes(NOT_HERE);
       if (wanted !== off(option)) option.setAttribute('aria-disabled', String(wanted));
     }
   }
