@@ -16,6 +16,7 @@ from spare_demo.ui.find import find_button
 from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.guess import guess_toggle
+from spare_demo.ui.method_line import method_line
 from spare_demo.ui.session import Visit
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
@@ -204,6 +205,7 @@ def _asked(
             label=label,
             elem_id=f"method-{slot}",
         )
+        method_line(parts[f"method_{slot}"], name, slot)
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         for slot in "ab":
             parts[f"tuned_{slot}"] = tuning.settings_panel(

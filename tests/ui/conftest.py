@@ -119,6 +119,18 @@ def served() -> Iterator[Served]:
     demo.close(verbose=False)
 
 
+@pytest.fixture
+def lacking(tiny_qwen: Any, unused_port: int) -> Iterator[str]:
+    """The page of a model without class token and without CLIP's text side."""
+    from spare_demo.ui import build, launch_options
+
+    settings = Settings(device="cpu", port=unused_port, budget=8, max_new_tokens=2)
+    demo = build(tiny_qwen, settings)
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    yield f"http://127.0.0.1:{unused_port}"
+    demo.close(verbose=False)
+
+
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One Chromium for all tests of a worker; it leaves an event loop running in this thread."""

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
 import pytest
 
 from spare_demo.pruners import PRUNERS
-from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options
+from spare_demo.pruners.base import GROUPS
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS
-
-
-@pytest.fixture
-def lacking(tiny_qwen, unused_port: int) -> Iterator[str]:
-    """The page of a model without class token and without CLIP's text side."""
-    settings = Settings(device="cpu", port=unused_port, budget=8, max_new_tokens=2)
-    demo = build(tiny_qwen, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield f"http://127.0.0.1:{unused_port}"
-    demo.close(verbose=False)
 
 
 def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(browser, lacking: str) -> None:
@@ -56,3 +45,28 @@ def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(browser, lacki
     menu.press("Enter")
     expect(page.locator("#answers h3").nth(1)).to_have_text("A DivPrune · 8")
     page.close()
+
+
+def test_headings_of_groups_are_read_and_not_chosen(visitor) -> None:
+    menu = visitor.find("#method-b input")
+    menu.click()
+    options = visitor.page.get_by_role("option")
+    headings = visitor.page.get_by_role("option", disabled=True)
+    expect(headings).to_have_text([re.compile(f"— {words}$") for words in GROUPS.values()])
+    expect(options).to_have_count(len(PRUNERS) + len(GROUPS))
+    headings.last.click(force=True)
+    expect(menu).to_have_value("CDPruner")
+    options.last.click()
+    expect(menu).to_have_value("Uniform grid")
+    visitor.expect_answers(576, 64, 64)
+
+
+def test_the_line_under_a_menu_is_of_its_method(visitor) -> None:
+    line, menu = visitor.find("#does-b"), visitor.find("#method-b input")
+    expect(line).to_contain_text(PRUNERS["cdpruner"].summary)
+    menu.press("ControlOrMeta+a")
+    menu.press_sequentially("PruMerge+")
+    menu.press("Enter")
+    expect(line).to_contain_text(PRUNERS["prumerge-plus"].summary)
+    expect(line.get_by_role("img")).to_have_accessible_name(re.compile("Sketch: Kept patches take"))
+    expect(visitor.find("#does-a")).to_contain_text(PRUNERS["spare"].summary)
