@@ -137,7 +137,6 @@ class Driver:
             self.page.close()
         page = self.page = self._browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(1000 * self.patience)
-        page.add_init_script("localStorage.setItem('spare-tour', 'done')")
         self.waited("the page to load", lambda: page.goto(self.url))
         self.waited("the finished comparison", lambda: page.wait_for_function(_FINISHED))
         return float(page.evaluate(_SINCE_FIRST_PAINT))

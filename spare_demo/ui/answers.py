@@ -12,6 +12,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.grading import grade
 from spare_demo.models import Answer
 from spare_demo.ui.session import Visit
+from spare_demo.ui.terms import mark_terms
 
 
 def answers_html(
@@ -137,10 +138,12 @@ def _card(label: str, name: str, visit: Visit, first: Candidate | None) -> str:
     else:
         words, figures = "", "not asked" if visit.stopped else "waits for its turn"
     whole = result.answers.get(UNPRUNED) if label != UNPRUNED else None
+    terms = ("prefill", "cache") if label == UNPRUNED else ()
+    marked = mark_terms(escape(figures), *terms)
     return (
         f'<section class="card {kind}"><h3>{escape(name)}</h3>'
         f"{_said(words, answer, whole, visit.truth)}"
-        f'<p class="figures">{escape(figures)}</p></section>'
+        f'<p class="figures">{marked}</p></section>'
     )
 
 

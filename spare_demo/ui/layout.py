@@ -18,6 +18,7 @@ from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.guess import guess_toggle
 from spare_demo.ui.method_line import method_line
 from spare_demo.ui.session import Visit
+from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
@@ -59,6 +60,7 @@ class Components:
     stage: gr.HTML
     reply: gr.HTML
     why: gr.HTML
+    story_card: gr.HTML
     own: gr.HTML
     own_answer: gr.HTML
     cite: gr.HTML
@@ -116,6 +118,7 @@ def lay_out(
             parts |= _asked(demo, model, settings, names, offered, shown)
         with gr.Column(min_width=320, elem_id="kept"):
             parts["headline"] = gr.HTML(shown["headline"], elem_id="headline")
+            parts["story_card"] = script_part("story_card", "story-card")
             parts |= _budget(model, settings, tokens, shown)
             parts["own"] = script_part("edit", "edit")  # above the picture, while it is changed
             parts["stage"] = viewer(shown["stage"])
@@ -135,7 +138,6 @@ def lay_out(
     parts["cost_fold"] = fold(shown["cost_fold"]["label"], "price")
     with parts["cost_fold"]:
         parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
-        gr.HTML(panels.GLOSSARY)
     with fold("Question against question", "against"):
         with gr.Row():
             parts["other"] = gr.Textbox(
@@ -150,6 +152,8 @@ def lay_out(
         parts["many"] = gr.HTML(elem_id="many")
     with fold("Keep it, cite it", "keep"):
         parts["cite"] = script_part("cite", "cite")
+    with fold("Terms", "terms"):
+        gr.HTML(glossary_html())
     return Components(**parts)
 
 

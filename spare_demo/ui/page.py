@@ -31,6 +31,7 @@ from spare_demo.ui.layout import Components, lay_out
 from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.session import OpenVisits
+from spare_demo.ui.story_card import story_methods
 from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.viewer import scripts
 
@@ -303,7 +304,10 @@ def _wire(
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
-    for event in (p.method_a.input, p.method_b.input):
+    told = p.story_card.choose_methods(
+        functools.partial(story_methods, handlers.model), None, [p.method_a, p.method_b], **_QUIET
+    )
+    for event in (p.method_a.input, p.method_b.input, told.then):
         answering(event, handlers.change_methods, others, "always_last")
 
     p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)

@@ -17,6 +17,13 @@ from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
 from spare_demo.table import html_table
 from spare_demo.ui.session import Visit
+from spare_demo.ui.story_card import stories_menu_html
+from spare_demo.ui.terms import mark_terms
+
+_TAGLINE = (
+    "Look inside visual token pruning: which of a picture's visual tokens a method keeps, and what "
+    "the language model still answers from them."
+)
 
 
 def header_html(model: Model) -> str:
@@ -34,8 +41,7 @@ def header_html(model: Model) -> str:
     where = "GPU" if model.device.type == "cuda" else model.device.type.upper()
     return (
         '<header class="masthead"><h1>SPARE demo</h1>'
-        "<p>Look inside visual token pruning: which of a picture's visual tokens a method keeps, "
-        "and what the language model still answers from them.</p>"
+        f"<p>{mark_terms(_TAGLINE, 'visual token')}</p>{stories_menu_html()}"
         f'<p class="model"><b>{escape(model.title)}</b>{part} on {where}. '
         f"{code_html(description)}{prompt}</p></header>"
     )
@@ -108,25 +114,6 @@ def rank_html(rank: int, n: int, budget: int) -> str:
         return ""
     hidden = "" if budget > rank else " hidden"
     return f'<p class="note rank-note" data-rank="{rank}"{hidden}>{rank_sentence(rank)}</p>'
-
-
-GLOSSARY = """<dl class="glossary">
-<dt>Visual token</dt>
-<dd>One square patch of the picture as the language model receives it.</dd>
-<dt>Budget</dt>
-<dd>How many visual tokens are kept; the rest never enter the language model. Of methods inside it,
-the average number of visual tokens over its layers.</dd>
-<dt>Prefill</dt>
-<dd>The language model's one pass over all that it is given, up to its first word.</dd>
-<dt>Operations</dt>
-<dd>Of the prefill, by arithmetic: two for each multiplication with its addition, every layer with
-the tokens that it gets.</dd>
-<dt>KV cache</dt>
-<dd>What it holds of those tokens while it writes; read from the cache itself.</dd>
-<dt>Reconstruction error</dt>
-<dd>The share of all tokens' features (Frobenius norm) that no combination of the kept ones gives
-back. The SVD bound is the least that any k directions leave.</dd>
-</dl>"""
 
 
 def words_html(sentence: str) -> str:
@@ -206,7 +193,8 @@ def change_key_html(size: float) -> str:
     )
 
 
-KL_WORDS = words_html(
-    "How far the probabilities of the first word are from the unpruned model's, for A, B and "
+_KL_SENTENCES = (
+    "How far the probabilities of the first word are from the unpruned model's (KL), for A, B and "
     "random picks. Measuring runs the model some fifty times."
 )
+KL_WORDS = f'<p class="words">{mark_terms(_KL_SENTENCES, "KL")}</p>'

@@ -36,7 +36,7 @@ MOST_BYTES = 1_000_000
 _HERE = Path(__file__).parent
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "words", "viewer", "scrub"),
-    *("depth", "why", "answers", "link", "phone", "saved"),
+    *("depth", "why", "answers", "link", "terms", "phone", "saved"),
 )
 # Ever smaller; only the first loses nothing.
 _PICTURE_FORMATS: tuple[tuple[str, dict[str, Any]], ...] = (

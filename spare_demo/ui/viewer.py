@@ -18,6 +18,7 @@ import gradio as gr
 from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
 from spare_demo.ui.gradio_compat import keep_in_cache, kind_of, write_to_cache
+from spare_demo.ui.terms import TERMS
 from spare_demo.ui.wire import to_bytes
 
 _HERE = Path(__file__).parent
@@ -25,8 +26,8 @@ _HERE = Path(__file__).parent
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
     *("words", "viewer", "scrub", "depth", "menus", "messages", "near", "why", "edit", "answers"),
-    *("link", "tour", "cite", "upload", "chips", "guess", "phone"),
-    "rove",
+    *("link", "cite", "upload", "chips", "guess", "phone", "rove", "terms", "stories"),
+    "story_card",
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"
@@ -34,6 +35,7 @@ _ON_LOAD = {
     "why": "SPARE.why(element, trigger); /* 'why' */",
     "edit": "SPARE.edit(element, props, trigger); /* 'ask_own' */",
     "cite": "SPARE.cite(element, trigger); /* 'cite' 'save_page' 'film' */",
+    "story_card": "SPARE.storyCard(element, trigger); /* 'choose_methods' */",
     # The hidden part through which the server answers the page's own questions.
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
@@ -51,9 +53,10 @@ def scripts(changing: bool = False) -> str:
 
 
 def code(names: Iterable[str]) -> str:
-    """Files of `js/` one after the other, with the sentences that they write."""
+    """Files of `js/` one after the other, with the sentences and the terms that they write."""
     files = "\n".join((_HERE / "js" / f"{name}.js").read_text("utf-8") for name in names)
-    return files.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(TEMPLATES)}")
+    filled = files.replace("SENTENCES = {}", f"SENTENCES = {json.dumps(TEMPLATES)}")
+    return filled.replace("TERMS = {}", f"TERMS = {json.dumps(TERMS)}")
 
 
 def _panel_choices() -> str:

@@ -38,10 +38,8 @@ class Visitor:
     def find(self, selector: str) -> sync_api.Locator:
         return self.page.locator(selector)
 
-    def open(self, url: str, toured: bool = True) -> Visitor:
-        """Opens the page; `toured` as one who was here before."""
-        if toured:
-            self.page.add_init_script("localStorage.setItem('spare-tour', 'done')")
+    def open(self, url: str) -> Visitor:
+        """Opens the page, and waits until it listens."""
         self.page.goto(url)
         expect(self.caption).to_contain_text("tokens")
         # The last thing to come; from then on the page listens.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from browsing import MARKS, expect
+from browsing import MARKS, Visitor, expect
 
 pytestmark = MARKS
 
@@ -13,8 +13,7 @@ def test_a_setting_changes_the_menu_and_the_answers(browser, served) -> None:
     page = browser.new_page()
     page.set_default_timeout(60_000)
     wait = {"timeout": 60_000}
-    page.goto(served.url)
-    page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
+    Visitor(page).open(served.url)
     menu, panel = page.locator("#method-a input"), page.locator("#tune-a")
     page.locator("#settings > .label-wrap").click()
     heading = page.locator("#answers h3").nth(1)
@@ -51,8 +50,7 @@ def test_what_was_merged_is_shown_when_asked(browser, served) -> None:
     page = browser.new_page()
     page.set_default_timeout(60_000)
     wait = {"timeout": 60_000}
-    page.goto(served.url)
-    page.locator(".tour .skip").click()  # it takes the focus, which closes a menu
+    Visitor(page).open(served.url)
     panel = page.locator("#merged")
     expect(page.locator("#answers h3").nth(2)).to_contain_text("64")
     menu = page.locator("#method-a input")

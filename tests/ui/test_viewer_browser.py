@@ -453,23 +453,6 @@ def test_a_stale_link_says_what_differs_and_opens_the_rest(visitor, served) -> N
     expect(second.find("#question textarea")).to_have_value("Red?")
 
 
-def test_the_tour_has_five_stops_and_comes_once(visitor, served) -> None:
-    context = visitor.page.context.browser.new_context()
-    page = browsing.Visitor(context.new_page()).open(served.url, toured=False)
-    tour = page.find(".tour")
-    expect(tour).to_contain_text("1 of 5")
-    for stop in range(2, 6):
-        tour.locator(".next").click()
-        expect(tour).to_contain_text(f"{stop} of 5")
-    tour.locator(".skip").click()
-    expect(tour).to_have_count(0)
-    page.page.reload()
-    expect(page.caption).to_contain_text("kept")
-    page.page.wait_for_timeout(2000)
-    expect(tour).to_have_count(0)
-    context.close()
-
-
 def held(key: str) -> int:
     """How many visits to a picture are in memory."""
     gc.collect()

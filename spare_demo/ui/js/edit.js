@@ -39,6 +39,8 @@ SPARE.edit = (element, props, trigger) => {
     update();
   }
 
+  SPARE.on('own', replace);
+
   // The classes of the difference picture, and either method's picks.
   const starts = {
     a: (a) => a, b: (a, b) => b, 'only-a': (a, b) => a && !b, 'only-b': (a, b) => b && !a,

@@ -46,6 +46,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       if (grounds.size > 3) grounds.delete(grounds.keys().next().value);
     }
     if (sent !== latest) return;  // another one came while the photo was read
+    data.ground = grounds.get(sent.key);
     state.data = data;
     if (layers && layers.of === data.of) data.addLayers(layers.slots);  // they came before the photo was read
     state.cursor = state.cursor !== null && state.cursor < data.n ? state.cursor : null;
@@ -285,8 +286,6 @@ SPARE.viewer = (element, props, trigger, watch) => {
     press('pane', pane);
     press('layer', layer);
     trigger('reopen', {query: linked});
-  } else if (!SPARE.saved) {
-    setTimeout(SPARE.tour.begin, 1200);
   }
 
   let latest = null;

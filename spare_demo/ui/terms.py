@@ -1,0 +1,73 @@
+"""The words that the page explains: in its list of terms, and at the words themselves."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+TERMS = {  # word on the page: what it means
+    "visual token": (
+        "One patch of the picture as the language model receives it: a vector made from the patch "
+        "after the vision tower has looked at the whole picture."
+    ),
+    "budget": (
+        "How many visual tokens are kept; the rest never enter the language model. Of methods "
+        "inside it, the average number of visual tokens over its layers."
+    ),
+    "Jaccard": (
+        "How much two sets share: the tokens in both, divided by the tokens in either. 1 means the "
+        "same tokens, 0 none in common."
+    ),
+    "weight": (
+        "What a method multiplies a patch's novelty by because of the question, as it used it. "
+        "Weights of two methods are not comparable."
+    ),
+    "leftover": (
+        "The share of a patch's features (squared norm) that no combination of the kept tokens "
+        "gives back: 0 nothing, 1 all of it."
+    ),
+    "reconstruction error": (
+        "The share of all tokens' features (Frobenius norm) that no combination of the kept ones "
+        "gives back. The SVD bound is the least that any k directions leave."
+    ),
+    "KL": (
+        "Kullback-Leibler divergence, in nats: how far the probabilities of the first word are "
+        "from those of the unpruned model. 0 means the same."
+    ),
+    "prefill": ("The language model's one pass over all that it is given, up to its first word."),
+    "operations": (
+        "Of the prefill, by arithmetic: two for each multiplication with its addition, every layer "
+        "with the tokens that it gets."
+    ),
+    "cache": (
+        "What the language model holds of those tokens while it writes, its keys and values; read "
+        "from the cache itself."
+    ),
+}
+
+
+def glossary_html() -> str:
+    """All terms with what they mean, as a list."""
+    rows = "".join(
+        f"<dt>{escape(word[0].upper() + word[1:])}</dt><dd>{escape(meaning)}</dd>"
+        for word, meaning in TERMS.items()
+    )
+    return f'<dl class="glossary">{rows}</dl>'
+
+
+def mark_terms(html: str, *words: str) -> str:
+    """The text with the first place of each of these terms marked for js/terms.js.
+
+    html: escaped text, without tags. Raises KeyError for a word that is no term.
+    """
+    pending = {word.lower(): word for word in words if TERMS[word]}
+
+    def mark(match: re.Match[str]) -> str:
+        word = pending.pop(match[0].lower(), None)
+        return (
+            match[0]
+            if word is None
+            else (f'<span class="term" data-term="{word}">{match[0]}</span>')
+        )
+
+    return re.sub(rf"\b({'|'.join(map(re.escape, words))})", mark, html, flags=re.IGNORECASE)

@@ -1,0 +1,200 @@
+"""The three stories: what they say is what Python computes, and they cover nothing."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from visits import page_request
+
+from spare_demo import measures
+from spare_demo.render.base import number
+from spare_demo.ui import examples
+from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.story_card import STORIES
+
+browsing = pytest.importorskip("browsing", reason="playwright is not installed")
+expect = browsing.expect
+
+pytestmark = browsing.MARKS
+
+
+@pytest.fixture(scope="module")
+def opened(served) -> Visit:
+    """What the page opens on, worked out once more."""
+    first = examples.load_examples(served.model.name)[0]
+    guide = Guide(served.model, served.settings)
+    return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
+
+
+def plain_patches(visit: Visit) -> set[int]:
+    """Patches of a picture without padding whose colours vary no more than in the median one."""
+    pixels = np.asarray(visit.canvas.image.convert("RGB"), dtype=np.int64)
+    varies = []
+    for token in range(visit.exploration.n):
+        left, top, right, bottom = visit.canvas.rectangle(token)
+        patch = pixels[top:bottom, left:right].reshape(-1, 3)
+        varies.append(int((len(patch) * (patch**2).sum(axis=0) - patch.sum(axis=0) ** 2).sum()))
+    median = sorted(varies)[(len(varies) - 1) // 2]
+    return {token for token, value in enumerate(varies) if value <= median}
+
+
+def error(visit: Visit, slot: str, budget: int) -> str:
+    order = visit.exploration.selections(budget)[slot].order
+    features = visit.exploration.view.tokens.features
+    return number(measures.reconstruction_error(features, order, relative=True))
+
+
+def tell(visitor, name: str):
+    """Opens a story by its menu; its text."""
+    visitor.find(".stories summary").click()
+    visitor.find(f"[data-story={name}]").click()
+    expect(visitor.find("#story-title")).to_have_text(STORIES[name])
+    expect(visitor.find("#story-title")).to_be_focused()
+    return visitor.find(".story-card .text")
+
+
+def go_on(visitor, step: int) -> None:
+    visitor.find(".story-card .next").click()
+    expect(visitor.find(".story-card .place")).to_have_text(f"step {step} of 3")
+
+
+def test_tokens_are_not_pixels(visitor, opened: Visit) -> None:
+    text = tell(visitor, "pixels")
+    plain = plain_patches(opened)
+    picks = [t for t in opened.exploration.selections(16)["A"].order.tolist() if t in plain]
+    expect(text).to_contain_text(f"keeps 16 of 576 tokens. {len(picks)} of them lie on patches")
+    go_on(visitor, 2)
+    # A model that is slow on a busy machine is asked by hand.
+    visitor.find(".answer-now").evaluate("button => button.checkVisibility() && button.click()")
+    visitor.expect_answers(576, 16, 16)
+    answer = visitor.find("#answers .card.a .answer-text").inner_text()
+    verdict = visitor.find("#answers .card.a .verdict").inner_text()
+    expect(text).to_contain_text(f"the model answers “{answer}” ({verdict})")
+    go_on(visitor, 3)
+    expect(text).to_contain_text(f"holds {len(picks)} now. Press Ask again")
+    flags = visitor.page.evaluate("[...SPARE.state.own].flatMap((f, i) => f ? [i] : [])")
+    assert flags == sorted(picks)
+    visitor.find("#edit .again").click()
+    verdict = visitor.find("#own-answer .verdict")
+    expect(verdict).to_be_visible()
+    answer = visitor.find("#own-answer .answer-text").inner_text()
+    expect(text).to_contain_text(f"answers “{answer}” ({verdict.inner_text()})")
+
+
+def test_diversity_is_not_reconstruction(visitor, opened: Visit) -> None:
+    text = tell(visitor, "diversity")
+    picks = opened.exploration.selections(16)
+    a, b = (picks[slot].order for slot in "AB")
+    both = len(set(a.tolist()) & set(b.tolist()))
+    shared = measures.jaccard(a, b, 576)
+    chance = measures.expected_jaccard(576, 16, 16)
+    where = opened.canvas.where
+    expect(text).to_contain_text(
+        f"They begin at {where(int(a[0]))} and at {where(int(b[0]))}. Of 16 picks they share "
+        f"{both}. Jaccard {shared:.2f} (two random picks: {chance:.2f})."
+    )
+    for step, budget in ((2, 16), (3, 64)):
+        go_on(visitor, step)
+        errors = [error(opened, slot, budget) for slot in "AB"]
+        better = "A SPARE" if float(errors[0]) < float(errors[1]) else "B CDPruner"
+        expect(text).to_contain_text(
+            f"With {budget} tokens, A SPARE leaves a reconstruction error of {errors[0]}, B "
+            f"CDPruner of {errors[1]}: here {better} rebuilds more."
+        )
+    visitor.find(".story-card .before").click()
+    left = measures.leftover_share(opened.exploration.view.tokens.features, b)
+    expect(text).to_contain_text(
+        f"leaves is {number(float(left.max()))}, at {where(int(left.argmax()))}."
+    )
+
+
+def test_where_relevance_falls(visitor, opened: Visit) -> None:
+    text = tell(visitor, "relevance")
+    relevance = opened.exploration.view.relevance.double()
+    top, where = relevance.argsort(descending=True).tolist(), opened.canvas.where
+    plain = plain_patches(opened)
+    expect(text).to_contain_text(
+        f"Its mean over 576 tokens is {number(float(relevance.mean()))}; the highest is "
+        f"{number(float(relevance.max()))}, at {where(top[0])}. Of the 16 most relevant patches, "
+        f"{len(plain & set(top[:16]))} are plain"
+    )
+    assert visitor.page.evaluate("SPARE.state.cursor") == top[0]
+    go_on(visitor, 2)
+    kept = opened.exploration.selections(64)["A"].kept
+    dropped = [token for token in range(576) if token not in set(kept.tolist())]
+    means = [float(relevance[tokens].mean()) for tokens in (kept, dropped)]
+    expect(text).to_contain_text(
+        f"mean cosine of {number(means[0])} with the question, those it drops {number(means[1])}: "
+        f"on the whole it keeps what is {'less' if means[0] < means[1] else 'more'} like"
+    )
+    go_on(visitor, 3)
+    weight = opened.exploration.weights["A"]
+    expect(text).to_contain_text(
+        f"It is {number(float(weight[top[0]]))} where relevance is highest, at {where(top[0])}, "
+        f"and {number(float(weight[top[-1]]))} where it is lowest, at {where(top[-1])}."
+    )
+
+
+def test_the_card_stands_above_the_pictures_and_leaves_the_controls_as_they_are(visitor) -> None:
+    assert not visitor.find(".story-card").is_visible()  # nothing opens by itself
+    for width in (1440, 390):
+        visitor.page.set_viewport_size({"width": width, "height": 844})
+        text = tell(visitor, "diversity")
+        expect(text).to_contain_text("Of 16 picks")
+        card = visitor.find(".story-card").bounding_box()
+        for below in ("#budget", "#stage"):
+            assert card["y"] + card["height"] <= visitor.find(below).bounding_box()["y"]
+        visitor.page.keyboard.press("Escape")
+        expect(visitor.find(".story-card")).to_be_hidden()
+        expect(visitor.find(".stories summary")).to_be_focused()
+        assert visitor.page.evaluate("[SPARE.state.k, SPARE.state.layer]") == [16, "order"]
+
+
+def test_the_last_step_offers_the_next_story(visitor) -> None:
+    tell(visitor, "relevance")
+    go_on(visitor, 2)
+    go_on(visitor, 3)
+    expect(visitor.find(".story-card .next")).to_have_text("Next story: Tokens are not pixels")
+    visitor.find(".story-card .next").click()
+    expect(visitor.find("#story-title")).to_have_text(STORIES["pixels"])
+    expect(visitor.find(".story-card .place")).to_have_text("step 1 of 3")
+
+
+def test_a_story_puts_the_methods_that_it_compares_into_the_menus(visitor) -> None:
+    menu = visitor.find("#method-b input")
+    menu.press("ControlOrMeta+a")
+    menu.press_sequentially("Random")
+    menu.press("Enter")
+    expect(visitor.caption).to_contain_text("B Random")
+    expect(visitor.find("#ask")).to_be_visible()
+    text = tell(visitor, "diversity")
+    expect(text).to_contain_text(re.compile("A SPARE takes .* B CDPruner the one"))
+    expect(menu).to_have_value("CDPruner")
+    expect(visitor.find("#does-b")).to_contain_text("Greedy diversity of directions")
+
+
+def test_a_story_that_a_picture_cannot_tell_says_so_and_offers_the_next(
+    visitor, wide_picture
+) -> None:
+    visitor.upload(wide_picture)
+    visitor.ask("Where is the square?")
+    visitor.expect_answers(576, 64, 64)
+    text = tell(visitor, "pixels")
+    expect(text).to_contain_text("The model here knows drawn scenes only")
+    expect(visitor.find(".story-card .before")).to_be_hidden()
+    expect(visitor.find(".story-card .next")).to_have_text(f"Next story: {STORIES['diversity']}")
+    visitor.find(".story-card .next").click()
+    expect(text).to_contain_text("Of 16 picks they share")
+
+
+def test_a_story_that_a_model_cannot_tell_says_so(browser, lacking: str) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(browsing.PATIENCE)
+    visitor = browsing.Visitor(page).open(lacking)
+    text = tell(visitor, "relevance")
+    expect(text).to_contain_text("this model has no CLIP text side")
+    visitor.find(".story-card .next").click()
+    expect(text).to_contain_text("A SPARE, reconstruction only keeps 16 of")
+    page.close()

@@ -1,0 +1,40 @@
+"""The terms: one text for the list and for the words on the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape, unescape
+
+import pytest
+
+from spare_demo.ui.terms import TERMS, glossary_html, mark_terms
+from spare_demo.ui.viewer import code
+
+
+def test_the_list_explains_every_term() -> None:
+    html = glossary_html()
+    assert html.count("<dt>") == len(TERMS)
+    for word, meaning in TERMS.items():
+        assert f"<dt>{escape(word[0].upper() + word[1:])}</dt><dd>{escape(meaning)}</dd>" in html
+
+
+def test_a_mark_changes_no_text_and_marks_a_term_once() -> None:
+    text = escape("prefill 3 ms · cache 2 MB · prefill again, by the model's own count")
+    marked = mark_terms(text, "prefill", "cache")
+    assert re.sub("<[^>]*>", "", marked) == text
+    assert re.findall('data-term="(.*?)">(.*?)<', marked) == [
+        ("prefill", "prefill"),
+        ("cache", "cache"),
+    ]
+    assert 'data-term="KL">KL<' in mark_terms("the KL here", "KL")
+    assert mark_terms(unescape(text)) == unescape(text)
+
+
+def test_a_word_without_an_explanation_is_refused() -> None:
+    with pytest.raises(KeyError):
+        mark_terms("attention", "attention")
+
+
+def test_the_pages_script_has_the_same_words() -> None:
+    assert json.dumps(TERMS) in code(["terms"])
