@@ -6,7 +6,7 @@ import gradio as gr
 
 _TOGGLE = """<div class="guess-toggle">
 <label><input type="checkbox" autocomplete="off"> Guess first</label>
-<span class="note">does each answer stay as with all tokens?</span>
+<span class="note">does each answer stay the same?</span>
 <b id="guess-score" role="status"></b></div>"""
 
 

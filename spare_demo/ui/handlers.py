@@ -123,7 +123,10 @@ class Handlers:
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
             "headline": headline_html(visit, budget),
-            "chips": chips_html(visit.questions, visit.source),
+            "chips": chips_html(
+                [text for text in visit.questions if text != visit.request.question.strip()],
+                visit.source,
+            ),
             "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
             "answers": self.answers(visit, budget),
             **self.cost(visit),

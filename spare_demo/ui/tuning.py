@@ -73,7 +73,6 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
     demo.load(name_of, dropdown, name_shown, **_QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
-
         # One at a time: two panels that are made in one moment change one another's list of parts.
         @gr.render(
             inputs=[dropdown],

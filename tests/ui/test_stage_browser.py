@@ -62,14 +62,14 @@ def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
 
 
 def test_a_layer_is_chosen_from_the_menu_of_rarer_ones(visitor) -> None:
-    menu = visitor.find(".more summary")
+    menu = visitor.find("#stage .more summary")
     menu.click()
     visitor.page.get_by_text("Leftover", exact=True).click()
     expect(menu).to_have_text("More: Leftover")
     expect(visitor.caption).to_contain_text("cannot reconstruct")
     menu.click()
     visitor.page.keyboard.press("Escape")
-    expect(visitor.find(".more label").first).to_be_hidden()
+    expect(visitor.find("#stage .more label").first).to_be_hidden()
     visitor.find(".layers label").first.click()
     expect(menu).to_have_text("More")
 
