@@ -54,6 +54,24 @@ def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> N
     context.close()
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_serious_in_a_story(browser, served, theme: str, width: int) -> None:
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+    )
+    visitor = browsing.Visitor(context.new_page()).open(f"{served.url}/?__theme={theme}")
+    visitor.find(".stories summary").click()
+    assert grave(visitor.page) == []
+    visitor.find("[data-story=relevance]").click()
+    expect(visitor.find(".story-card .text")).to_contain_text("cosine")
+    visitor.find(".masthead .term").hover()
+    expect(visitor.find("#term-tip")).to_be_visible()
+    assert grave(visitor.page) == []
+    assert visitor.wide() == (width, width)
+    context.close()
+
+
 @pytest.mark.parametrize("width", [1440, 1024, 390])
 def test_nothing_scrolls_sideways_whatever_is_open(visitor, width: int) -> None:
     visitor.page.set_viewport_size({"width": width, "height": 844})

@@ -8,18 +8,29 @@
   tip.setAttribute('role', 'tooltip');
   tip.hidden = true;
 
+  let shown = null;  // the word that is explained
+
   function show(term) {
     if (!tip.isConnected) document.querySelector('.gradio-container').append(tip);
     tip.textContent = TERMS[term.dataset.term];
     tip.hidden = false;
-    const word = term.getBoundingClientRect(), box = tip.getBoundingClientRect();
+    shown = term;
+    place();
+  }
+
+  function place() {
+    if (!shown) return;
+    const word = shown.getBoundingClientRect(), box = tip.getBoundingClientRect();
     const left = Math.max(8, Math.min(word.left, innerWidth - box.width - 8));
     const below = word.bottom + box.height < innerHeight;
     Object.assign(tip.style, {left: `${left}px`,
                               top: `${below ? word.bottom : word.top - box.height}px`});
   }
 
-  function hide() { tip.hidden = true; }
+  function hide() {
+    tip.hidden = true;
+    shown = null;
+  }
 
   // A tap also moves the pointer onto the word and off again, so taps are left to `click`.
   document.addEventListener('pointerover', ({target, pointerType}) => {
@@ -38,7 +49,7 @@
   });
   document.addEventListener('focusout', hide);
   document.addEventListener('keydown', ({key}) => { if (key === 'Escape') hide(); });
-  addEventListener('scroll', hide, {capture: true, passive: true});
+  addEventListener('scroll', place, {capture: true, passive: true});
 
   // Marks the first place of a word below an element, which keeps its text.
   function mark(element, word) {
