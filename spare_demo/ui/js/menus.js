@@ -12,7 +12,12 @@
       if (wanted !== off(option)) option.setAttribute('aria-disabled', String(wanted));
     }
   }
-  new MutationObserver(disable).observe(document, {childList: true, subtree: true,
+  // An open list scrolls, which makes it a stop of the Tab key of its own; it closes as it gets there,
+  // and the focus would be nowhere.
+  function passOver() {
+    for (const list of document.querySelectorAll('[role=listbox]:not([tabindex])')) list.tabIndex = -1;
+  }
+  new MutationObserver(() => { disable(); passOver(); }).observe(document, {childList: true, subtree: true,
     attributeFilter: ['aria-label']});
 
   const refuse = (event) => {

@@ -28,7 +28,7 @@ SPARE.rove = (row) => {
   stopAt(buttons()[0]);
 };
 SPARE.roveAll = () => {
-  for (const row of document.querySelectorAll('#examples .gallery, #marks, #chips, .scrubber, #further')) {
+  for (const row of document.querySelectorAll('#picture .source-selection, #examples .gallery, #marks, #chips, .scrubber, #further')) {
     SPARE.rove(row);
   }
 };

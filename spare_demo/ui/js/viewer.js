@@ -229,8 +229,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     const rare = checked('layer').closest('.more');
     $('.more').classList.toggle('chosen', Boolean(rare));
     $('.more').open = false;
-    $('.more summary').textContent = rare
-      ? `More: ${checked('layer').nextElementSibling.textContent}` : 'More';
+    $('.more summary').textContent = rare ? checked('layer').nextElementSibling.textContent : 'More';
     const viewer = element.firstElementChild;
     viewer.classList.toggle('large', state.pane !== null);
     viewer.dataset.layer = state.layer;
