@@ -10,8 +10,7 @@ import gradio as gr
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.analysis.disagreement import find_split
 from spare_demo.comparison.request import QuestionOptions, read_budget, read_seed
-from spare_demo.images.geometry import Aspect
-from spare_demo.relevance import RelevanceOptions, TextPieces
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui import examples
 from spare_demo.ui.gradio_compat import cached_picture
 from spare_demo.ui.handlers import Handlers, PageChanges
@@ -39,56 +38,36 @@ def find_button(model: str) -> gr.Button:
     )
 
 
-def find_disagreement(
-    handlers: Handlers,
-    *,
-    method_a: str,
-    method_b: str,
-    seed: object,
-    aspect: Aspect,
-    relevance_layer: int,
-    relevance_text: TextPieces,
-    together: bool,
-    budget: object,
-) -> Iterator[PageChanges]:
+def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChanges]:
     """Draw scenes until the answers of A and B differ; then show that one as if it was asked.
 
-    The keywords are what the controls say. Yields how many scenes were tried, after each of them.
+    controls: what each of `CONTROLS` says, as `Handlers.ask` takes it.
+
+    Yields how many scenes were tried, after each of them.
 
     Raises:
         ValueError: with a sentence for the visitor, where A and B can never differ.
     """
     model, settings = handlers.model, handlers.settings
-    k, start = read_budget(budget, handlers.tokens), read_seed(seed)
-    methods = methods_by_slot(method_a, method_b, start)
+    k, seed = read_budget(controls["budget"], handlers.tokens), read_seed(controls["seed"])
+    methods = methods_by_slot(controls["method_a"], controls["method_b"], seed)
     if methods["A"] == methods["B"]:
         raise ValueError("A and B are the same method. Choose another one in A or B.")
     options = QuestionOptions(
         max_new_tokens=settings.max_new_tokens,
-        aspect=aspect,
-        relevance=RelevanceOptions(relevance_layer, relevance_text),
-        together=together,
+        aspect=controls["aspect"],
+        relevance=RelevanceOptions(controls["relevance_layer"], controls["relevance_text"]),
+        together=controls["together"],
     )
     yield {"tried": tried_html("Drawing the first scene …")}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
-        picture = model.look(example.path, aspect)
+        picture = model.look(example.path, controls["aspect"])
         question = find_split(model, picture, [*example.answers], methods, k, options)
         if question is not None:
             shown: PageChanges = {}
-            for values in handlers.ask(
-                image=cached_picture(example.path),
-                question=question,
-                method_a=method_a,
-                method_b=method_b,
-                seed=seed,
-                aspect=aspect,
-                relevance_layer=relevance_layer,
-                relevance_text=relevance_text,
-                together=together,
-                budget=budget,
-                example=example,
-            ):
+            image = cached_picture(example.path)
+            for values in handlers.ask(image=image, question=question, example=example, **controls):
                 shown |= values
             # Answers made together can differ from these in the last digit of a near tie.
             if _differ(shown["visit"]):

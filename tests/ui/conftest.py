@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image, ImageDraw
+from visits import page_request
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
+from spare_demo.ui import examples
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import Guide
+from spare_demo.ui.session import Guide, Visit
 
 
 class Passes(list[str]):
@@ -142,6 +144,14 @@ def browser() -> Iterator[Any]:
         )
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def opened(served: Served) -> Visit:
+    """The comparison that the page of `served` opens on, worked out once more."""
+    first = examples.load_examples(served.model.name)[0]
+    guide = Guide(served.model, served.settings)
+    return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
 
 
 @pytest.fixture

@@ -6,26 +6,16 @@ import re
 
 import numpy as np
 import pytest
-from visits import page_request
 
 from spare_demo import measures
 from spare_demo.render.base import number
-from spare_demo.ui import examples
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.session import Visit
 from spare_demo.ui.story_card import STORIES
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS
-
-
-@pytest.fixture(scope="module")
-def opened(served) -> Visit:
-    """What the page opens on, worked out once more."""
-    first = examples.load_examples(served.model.name)[0]
-    guide = Guide(served.model, served.settings)
-    return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
 
 
 def plain_patches(visit: Visit) -> set[int]:

@@ -38,14 +38,6 @@ expect = browsing.expect
 pytestmark = browsing.MARKS
 
 
-@pytest.fixture(scope="module")
-def opened(served) -> Visit:
-    """What the page opens on, worked out once more."""
-    first = examples.load_examples(served.model.name)[0]
-    guide = Guide(served.model, served.settings)
-    return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
-
-
 def drawn(visit: Visit, layer: str, budget: int):
     """Python's picture and sentence of a layer, without its legend."""
     chosen = visit.exploration.selections(budget)
