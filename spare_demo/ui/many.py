@@ -10,6 +10,7 @@ from PIL import Image
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
+from spare_demo.evaluation.grading import grade
 from spare_demo.pruners import PRUNERS
 from spare_demo.render import Canvas
 from spare_demo.render.base import tokens_word
@@ -26,9 +27,11 @@ _LONGEST = 320
 class ManyHtml:
     """Writes the same comparison again and again as its answers come; draws each picture once."""
 
-    def __init__(self, canvas: Canvas, reasons: Mapping[str, str]) -> None:
-        """reasons: why a method is left out, by name, in words that follow "…: "."""
-        self._canvas, self._reasons = canvas, reasons
+    def __init__(self, canvas: Canvas, reasons: Mapping[str, str], truth: str | None) -> None:
+        """reasons: why a method is left out, by name, in words that follow "…: ".
+        truth: the true answer, None where it is not known.
+        """
+        self._canvas, self._reasons, self._truth = canvas, reasons, truth
         self._pictures: dict[str, str] = {}
         self._consensus: str | None = None
 
@@ -62,8 +65,18 @@ class ManyHtml:
             lines.append(f"<span>{escape(cell.figures)}</span>")
         if cell.answer is not None:
             verdict = "" if cell.same else " <i>another answer</i>"
-            lines.append(f"<q>{escape(cell.answer) or '(no words)'}</q>{verdict}")
+            lines.append(
+                f"{self._mark(cell.answer)}<q>{escape(cell.answer) or '(no words)'}</q>{verdict}"
+            )
         return f"<figure>{picture}<figcaption>{'<br>'.join(lines)}</figcaption></figure>"
+
+    def _mark(self, answer: str) -> str:
+        """Whether an answer is the true one, where that is known, before the answer itself."""
+        right = None if self._truth is None else grade(answer, self._truth)
+        if right is None:
+            return ""
+        kind, sign = ("right", "✓") if right else ("wrong", "✗")
+        return f'<span class="grade {kind}" aria-label="{kind}" role="img">{sign}</span> '
 
     def _consensus_html(self, result: Result) -> str:
         display = consensus(result, self._canvas)

@@ -201,7 +201,7 @@ class Studies:
         result = start_result(exploration, settings, model.name, model.revision)
         answers = _answers(visit, exploration.methods, k)
         result = dataclasses.replace(result, answers=answers, errors=exploration.errors(k))
-        html = ManyHtml(visit.canvas, reasons)
+        html = ManyHtml(visit.canvas, reasons, visit.truth)
         total, drawn = len(names) + 1, time.monotonic()
         yield {"many": html(result, "The answers follow." if _answers_here(visit) else "")}
         if not _answers_here(visit):
