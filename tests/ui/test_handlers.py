@@ -16,7 +16,7 @@ import pytest
 import torch
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from visits import controls, with_result
+from visits import controls, finished_answers, with_result
 
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.citation import cite
@@ -70,7 +70,7 @@ def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
         and "tokens" in curve["curve_words"]
     )
     assert shown["message"] == ""
-    assert shown["answers"].count("prefill") == 3
+    assert finished_answers(shown["answers"]) == 3
     assert shown["cost"].count("<th scope='col'") == 3
 
 
@@ -270,7 +270,7 @@ def test_a_menu_that_was_only_passed_changes_nothing(handlers, photo_file, passe
 def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
     half = half_way(ask(handlers, photo_file))
     shown = merged(list(handlers.stop(8, half)))
-    assert shown["answers"].count("prefill") == 1
+    assert finished_answers(shown["answers"]) == 1
     assert shown["answers"].count("stopped") == 2
     assert "answering" not in shown["answers"] and "turn" not in shown["answers"]
     assert "<table" not in shown["cost"]
@@ -499,7 +499,7 @@ def test_a_question_out_of_memory_ends_and_the_page_goes_on(
     assert "0x7f" not in said and "CUDA" not in said
     assert ("stage" in merged(steps)) == (part == "language_model")  # what is kept was shown
     again = merged(ask(handlers, photo_file))
-    assert again["message"] == "" and again["answers"].count("prefill") == 3
+    assert again["message"] == "" and finished_answers(again["answers"]) == 3
 
 
 def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(

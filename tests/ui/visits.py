@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from spare_demo.comparison.request import Request
@@ -42,3 +43,8 @@ def controls(path: str | None, question: str, **other: Any) -> dict[str, Any]:
         "together": False,
         "budget": 5,
     } | other
+
+
+def finished_answers(html: str) -> int:
+    """How many of the answers in the page's HTML are finished: those that say how long they took."""
+    return len(re.findall(r"prefill(?:</span>)? [0-9]", html))
