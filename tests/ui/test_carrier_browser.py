@@ -35,7 +35,7 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     page.get_by_role("button", name=str(BUDGET), exact=True).click()
     visitor.expect_answers(576, BUDGET, BUDGET)
     visitor.find("#find-carrier").click()
-    expect(label).to_be_visible()
+    expect(visitor.find("#stage .more summary")).to_have_text("Carrier")
     expect(visitor.find(".layers input[value=carrier]")).to_be_checked()
     expect(visitor.find("#carrier section")).to_have_count(2)
 

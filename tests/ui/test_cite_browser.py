@@ -11,6 +11,7 @@ pytestmark = MARKS
 
 
 def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> None:
+    visitor.unfold("keep")
     button = visitor.find(".cite .film")
     with visitor.page.expect_download() as download:
         button.click()
@@ -25,6 +26,7 @@ def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> Non
 
 
 def test_stop_ends_a_film(visitor) -> None:
+    visitor.unfold("keep")
     button = visitor.find(".cite .film")
     visitor.page.evaluate("SPARE.setBudget(576, true)")
     visitor.expect_answers(576, 576, 576)
@@ -37,6 +39,7 @@ def test_stop_ends_a_film(visitor) -> None:
 
 def test_the_bibtex_is_of_the_methods_on_the_page(visitor) -> None:
     visitor.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.unfold("keep")
     visitor.find(".copy-bibtex").click()
     expect(visitor.find(".copy-bibtex + .copied")).to_have_text("Copied.")
     text = visitor.page.evaluate("navigator.clipboard.readText()")

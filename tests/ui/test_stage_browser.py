@@ -212,11 +212,21 @@ def test_a_phone_shows_the_answers_after_ask(phone) -> None:
 def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     sheet, board = phone.find("#reason"), phone.find("#stage .board").first
     expect(sheet).to_be_hidden()
-    board.scroll_into_view_if_needed()
+    phone.page.evaluate(  # its lower part would lie below the sheet
+        "document.querySelector('#stage .board').scrollIntoView({block: 'end'})"
+    )
     board.tap(position={"x": 100, "y": 60})
     expect(sheet).to_be_in_viewport()
     expect(sheet).to_contain_text("Patch row")
-    expect(board).to_be_in_viewport()
+    patch = phone.page.evaluate(
+        """() => {
+        const {data, cursor} = SPARE.state, over = document.querySelector('#stage canvas.over');
+        const box = over.getBoundingClientRect(), scale = box.height / data.grid.height;
+        return box.y + (data.grid.y + (data.place(cursor).row + .5) * data.grid.patch) * scale;
+    }"""
+    )
+    [shown] = boxes(phone, "#reason")
+    assert 0 < patch < shown["y"]
     phone.find(".sheet-close").tap()
     expect(sheet).to_be_hidden()
     assert not marked(phone, 0)

@@ -46,5 +46,5 @@ def controls(path: str | None, question: str, **other: Any) -> dict[str, Any]:
 
 
 def finished_answers(html: str) -> int:
-    """How many of the answers in the page's HTML are finished: those that say how long they took."""
+    """How many of the answers in the page's HTML are finished: those with a time."""
     return len(re.findall(r"prefill(?:</span>)? [0-9]", html))

@@ -4,9 +4,21 @@
   const narrow = matchMedia('(max-width: 720px)');
   const show = (shown) => document.querySelector('.why')?.classList.toggle('open', shown);
 
-  SPARE.on('look', () => { if (narrow.matches && SPARE.state.layer !== 'own') show(true); });
+  // y: where the patch is in the window, in the upper half of which it stays in sight.
+  SPARE.on('look', (y) => {
+    if (!narrow.matches || SPARE.state.layer === 'own') return;
+    show(true);
+    if (y > innerHeight / 2) scrollBy({top: y - innerHeight / 3, behavior: 'instant'});
+  });
   SPARE.on('unlit', () => show(false));
-  SPARE.on('chosen', () => show(false));
+  // Of the three pictures, the one that the layer is about.
+  SPARE.on('chosen', (layer) => {
+    show(false);
+    const panes = document.querySelector('.panes'), at = SPARE.layers.trios[layer].indexOf(layer);
+    if (narrow.matches && SPARE.state.data) {
+      panes.scrollLeft = panes.children[at].offsetLeft - panes.children[0].offsetLeft;
+    }
+  });
   document.addEventListener('click', ({target}) => {
     if (target.closest?.('.sheet-close')) SPARE.emit('unlight');
   });

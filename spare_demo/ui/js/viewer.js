@@ -193,7 +193,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
         SPARE.emit('press', token, event);
       }
       board.focus({preventScroll: true});
-      SPARE.emit('look', token);
+      SPARE.emit('look', event.clientY);
     });
     for (const end of ['pointerup', 'pointercancel']) {
       over.addEventListener(end, (event) => SPARE.emit('lift', event));
@@ -214,7 +214,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       } else if (event.key === 'Enter' || event.key === ' ') {
         event.preventDefault();
         SPARE.emit('toggle', state.cursor);
-        if (state.cursor !== null) SPARE.emit('look', state.cursor);
+        if (state.cursor !== null) SPARE.emit('look', board.getBoundingClientRect().top);
       }
     });
   }

@@ -73,6 +73,8 @@ SPARE.why = (element, trigger) => {
       `</span>${winner === null ? '' : `<i style="left:${wide(winner)}"></i>`}</td><td>${text}</td></tr>`;
   }
 
+  // Three digits at most, of large squared norms too.
+  const brief = (value) => (Math.abs(value) < 1000 ? number(value) : value.toExponential(2));
   const greatest = (values) => values.reduce((most, value) => Math.max(most, value), 0);
 
   function factors(slot, reason) {
@@ -84,13 +86,13 @@ SPARE.why = (element, trigger) => {
     const same = reason.winner === state.cursor;
     const versus = (key) => (same || !won ? null : won[key]);
     return '<table class="factors"><tbody>' +
-      bar('novelty', own.novelty, 1, number(own.novelty), versus('novelty')) +
-      bar('× magnitude', own.magnitude, most.magnitude, number(own.magnitude), versus('magnitude')) +
-      bar('× text weight', own.text, most.text, number(own.text), versus('text')) +
+      bar('novelty', own.novelty, 1, brief(own.novelty), versus('novelty')) +
+      bar('× magnitude', own.magnitude, most.magnitude, brief(own.magnitude), versus('magnitude')) +
+      bar('× text weight', own.text, most.text, brief(own.text), versus('text')) +
       bar('= product', own.value, won ? Math.max(won.value, own.value) : own.value,
-        number(own.value), versus('value')) + '</tbody></table>' +
+        brief(own.value), versus('value')) + '</tbody></table>' +
       `<p>At pick ${reason.step + 1}. ` + (same ? 'It was picked then, with the largest product.'
-        : `Picked then: ${name(reason.winner)}, with ${number(won.value)} (the marks).`) + '</p>';
+        : `Picked then: ${name(reason.winner)}, with ${brief(won.value)} (the marks).`) + '</p>';
   }
 
   const WORDS = {novelty: 'novelty', magnitude: 'magnitude', text: 'text weight'};
@@ -110,7 +112,7 @@ SPARE.why = (element, trigger) => {
     const than = `that of the patch picked ${at + 1 === count ? 'last' : 'then'}`;
     if (!(share > 0)) return `${fate}: its ${WORDS[least]} is 0.`;
     return share > 0.5 ? `${fate}: its ${WORDS[least]} is ${percent(share)} of ${than}.`
-      : `${fate}: its ${WORDS[least]} is ${number(1 / share)} times smaller than ${than}.`;
+      : `${fate}: its ${WORDS[least]} is ${brief(1 / share)} times smaller than ${than}.`;
   }
 
   // How far a patch got in a method that drops tokens between layers, and the merged row that it is
