@@ -133,9 +133,12 @@ def test_the_card_stands_above_the_pictures_and_leaves_the_controls_as_they_are(
         visitor.page.set_viewport_size({"width": width, "height": 844})
         text = tell(visitor, "diversity")
         expect(text).to_contain_text("Of 16 picks")
-        card = visitor.find(".story-card").bounding_box()
-        for below in ("#budget", "#stage"):
-            assert card["y"] + card["height"] <= visitor.find(below).bounding_box()["y"]
+        # In one moment: the page may still be scrolling to it.
+        bottom, *below = visitor.page.evaluate(
+            """() => [document.querySelector('.story-card').getBoundingClientRect().bottom,
+            ...['#budget', '#stage'].map(s => document.querySelector(s).getBoundingClientRect().top)]"""
+        )
+        assert all(bottom <= top for top in below)
         visitor.page.keyboard.press("Escape")
         expect(visitor.find(".story-card")).to_be_hidden()
         expect(visitor.find(".stories summary")).to_be_focused()
