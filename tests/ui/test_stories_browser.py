@@ -135,8 +135,10 @@ def test_the_card_stands_above_the_pictures_and_leaves_the_controls_as_they_are(
         expect(text).to_contain_text("Of 16 picks")
         # In one moment: the page may still be scrolling to it.
         bottom, *below = visitor.page.evaluate(
-            """() => [document.querySelector('.story-card').getBoundingClientRect().bottom,
-            ...['#budget', '#stage'].map(s => document.querySelector(s).getBoundingClientRect().top)]"""
+            """() => {
+            const box = selector => document.querySelector(selector).getBoundingClientRect();
+            return [box('.story-card').bottom, box('#budget').top, box('#stage').top];
+        }"""
         )
         assert all(bottom <= top for top in below)
         visitor.page.keyboard.press("Escape")
