@@ -62,6 +62,7 @@ def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
 
     Raises:
         PictureError: no picture, empty, damaged, or too large; judged from the header.
+        MemoryError: this machine has no memory left for it.
     """
     if isinstance(source, Image.Image):
         return _decode(source, max_pixels)
@@ -94,7 +95,7 @@ def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
     try:
         with Image.open(stream, formats=known) as image:
             return _decode(image, max_pixels)
-    except PictureError:
+    except (PictureError, MemoryError):  # no memory left says nothing about the file
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(_too_large(None, max_pixels)) from error
@@ -107,6 +108,8 @@ def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
     _check_size(image.size, max_pixels)
     try:
         image.load()
+    except MemoryError:
+        raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(_too_large(None, max_pixels)) from error
     except Exception as error:

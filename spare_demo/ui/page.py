@@ -117,7 +117,8 @@ def build(
     # Where answers take long, finishing the other examples would hold up the first visitors.
     if serving is not None and not slow and shown["visit"].answer_seconds < QUICK:
         threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
-    return demo.queue(max_size=settings.queue_size)
+    # Closed to direct calls: they would run beside the queue, all of them at once.
+    return demo.queue(max_size=settings.queue_size, api_open=False)
 
 
 def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) -> PageChanges:

@@ -254,3 +254,16 @@ def test_pillows_own_limit_gives_the_same_sentence(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
     with pytest.raises(PictureError, match="at most 40 million pixels"):
         open_picture(PNG)
+
+
+@pytest.mark.parametrize("step", ["open", "load"])
+def test_a_full_memory_is_no_fault_of_the_file(monkeypatch, step):
+    def fail(*_, **__):
+        raise MemoryError
+
+    if step == "open":
+        monkeypatch.setattr(Image, "open", fail)
+    else:
+        monkeypatch.setattr("PIL.ImageFile.ImageFile.load", fail)
+    with pytest.raises(MemoryError):
+        open_picture(PNG)

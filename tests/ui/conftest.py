@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image, ImageDraw
+from ports import free_port
 from visits import page_request
 
 from spare_demo.models import LlavaModel
@@ -77,12 +77,6 @@ def photo_file(photo: Image.Image, tmp_path: Path) -> str:
     path = tmp_path / "photo.png"
     photo.save(path)
     return str(path)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture
