@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from spare_demo.images.file_parts import has_too_many_parts, tags_exceed
+
 Source = str | os.PathLike[str] | bytes | bytearray | IO[bytes] | Image.Image
 
 # Long enough for any JPEG; a 1 x 40,000,000 strip would pass the pixel limit and still need
@@ -33,6 +35,10 @@ _NOT_A_PICTURE = (
 )
 _DAMAGED = (
     "The picture file is cut off or damaged. Upload it again, or save it anew as PNG or JPEG."
+)
+_OVERLOADED = (
+    "The picture file has too many parts: more scans, tags or comments than a camera or a program "
+    "writes. Save it anew as PNG or JPEG and upload that."
 )
 
 
@@ -90,6 +96,8 @@ def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
         raise PictureError(_MISSING) from error
     if not head:
         raise PictureError(_EMPTY)
+    if has_too_many_parts(stream):
+        raise PictureError(_OVERLOADED)
     Image.init()
     known = [name for name in _FORMATS if name in Image.OPEN]  # AVIF came with Pillow 11.3
     try:
@@ -106,6 +114,9 @@ def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
 
 def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
     _check_size(image.size, max_pixels)
+    exif = image.info.get("exif")
+    if isinstance(exif, bytes) and tags_exceed(exif):
+        raise PictureError(_OVERLOADED)
     try:
         image.load()
     except MemoryError:
