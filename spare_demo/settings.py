@@ -70,6 +70,20 @@ class Settings:
     max_question_characters: int = _setting(2_000, "longest question, in characters")
     max_pixels: int = _setting(40_000_000, "largest picture, width times height")
     max_upload_bytes: int = _setting(20_000_000, "largest uploaded file, in bytes")
+    max_request_bytes: int = _setting(
+        25_000_000, "largest request, all its files together, in bytes"
+    )
+    max_waiting: int = _setting(
+        8, "requests of one address that may wait or run on a public page; more are turned away"
+    )
+    address_header: str = _setting(
+        "",
+        "header in which the proxy in front of a public page names the visitor's address, such as "
+        "X-Forwarded-For; set it only behind a proxy, since visitors can write it themselves",
+    )
+    trusted_hosts: tuple[str, ...] = _setting(
+        (), "more names by which a private page may be opened, beside those of this machine"
+    )
     queue_size: int = _setting(32, "visitors who may wait for an answer; more are turned away")
 
     def __post_init__(self) -> None:
@@ -90,6 +104,8 @@ class Settings:
             "max_pixels",
             "max_upload_bytes",
             "queue_size",
+            "max_request_bytes",
+            "max_waiting",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 1 or more.")

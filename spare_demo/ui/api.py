@@ -21,7 +21,13 @@ from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.io import read_pick_lists, to_json
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.gradio_compat import NumberAsSent, describe, describe_endpoint, photo_input
+from spare_demo.ui.gradio_compat import (
+    NumberAsSent,
+    describe,
+    describe_endpoint,
+    forget_caller,
+    photo_input,
+)
 from spare_demo.ui.session import Guide
 
 
@@ -217,8 +223,8 @@ class Api:
         return self.model.ask(picture, text)
 
 
-def offer(api: Api, answering: dict[str, Any]) -> None:
-    """Adds the endpoints to the current `gr.Blocks`.
+def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks) -> None:
+    """Adds the endpoints to the current `gr.Blocks`, which is `demo`.
 
     answering: options of events that run the model (one turn at it, the rest queue).
     """
@@ -269,4 +275,5 @@ def offer(api: Api, answering: dict[str, Any]) -> None:
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
         describe_endpoint(getattr(api, name), components, result)
-        button.click(getattr(api, name), components, result, api_name=name, **answering)
+        operation = forget_caller(demo, getattr(api, name))
+        button.click(operation, components, result, api_name=name, **answering)

@@ -6,7 +6,9 @@ one was found.
 
 from __future__ import annotations
 
+import functools
 import json
+import time
 from abc import ABCMeta
 from collections.abc import Callable, Mapping, MutableMapping
 from pathlib import Path
@@ -14,11 +16,13 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import gradio as gr
+from gradio.context import LocalContext
 from gradio.data_classes import ImageData
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
 from gradio.route_utils import get_root_url
 from gradio.utils import get_function_description, get_upload_folder, is_in_or_equal
 from starlette.requests import Request
+from starlette.types import Scope
 
 PartT = TypeVar("PartT")
 
@@ -130,6 +134,73 @@ def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
             holder.time_last_used.pop(request.session_hash, None)
 
     return forget
+
+
+def forget_caller(demo: gr.Blocks, operation: Callable[..., Any]) -> Callable[..., Any]:
+    """The operation, after which nothing of its caller's session is left.
+
+    Gradio keeps a copy of the page for each caller, and programs do not say when they leave. An
+    operation that needs no memory of the last call only.
+    """
+    forget = forget_session(demo)
+
+    @functools.wraps(operation)
+    def run(*inputs: Any) -> Any:
+        try:
+            return operation(*inputs)
+        finally:
+            if (request := LocalContext.request.get(None)) is not None:
+                forget(request)
+
+    return run
+
+
+def requests_in_queue(demo: gr.Blocks) -> tuple[list[Scope], list[Scope]]:
+    """The requests that wait for their turn on a page, and those that have it."""
+    queue = demo._queue
+    waiting = [e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue]
+    running = [event for job in queue.active_jobs for event in job or ()]
+    return [e.request.scope for e in waiting], [e.request.scope for e in running]
+
+
+def queue_limit(demo: gr.Blocks) -> int | None:
+    """How many may wait on a page; None for any number."""
+    return demo._queue.max_size
+
+
+class UnreadRuns:
+    """Ends runs whose results nobody fetches, and drops the results."""
+
+    def __init__(self, demo: gr.Blocks) -> None:
+        self._queue = demo._queue
+        self._unread: dict[str, int] = {}
+
+    async def end(self) -> None:
+        """End those whose oldest message is the one that was unread at the last call."""
+        queue, oldest = self._queue, {}
+        for session, messages in list(queue.pending_messages_per_session.items()):
+            if not messages.empty():
+                # Peeked at: getting it would take it from whoever comes to read.
+                oldest[session] = id(messages._queue[0])  # type: ignore[attr-defined]
+        for session, message in oldest.items():
+            if self._unread.get(session) == message:
+                await queue.clean_events(session_hash=session)
+                queue.pending_event_ids_session.pop(session, None)
+                queue.pending_messages_per_session.pop(session, None)
+        self._unread = oldest
+
+
+def remove_broken_uploads(older_than: float) -> None:
+    """Delete uploads whose sender broke off; whole ones lie in folders of their own.
+
+    older_than: seconds since its last byte, after which a file counts as broken off.
+    """
+    for path in Path(get_upload_folder()).glob("tmp*"):
+        try:
+            if path.is_file() and time.time() - path.stat().st_mtime > older_than:
+                path.unlink()
+        except FileNotFoundError:  # it was finished meanwhile
+            continue
 
 
 def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callable[..., dict]:

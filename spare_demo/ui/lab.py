@@ -37,6 +37,7 @@ SETS = {
     "unseen-pairs": "scenes of pairs never shown in training",
 }
 MOST_SCENES = 200
+MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
 _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
 _FILES = 200  # of all visitors; older ones are of no use
@@ -91,6 +92,11 @@ class Lab:
         most = self.model.most_tokens
         return tuple(k for k in BUDGETS if k < most) or (most,)
 
+    @property
+    def most_scenes(self) -> int:
+        """Of one run."""
+        return MOST_SCENES if self.settings.private else MOST_SCENES_IN_PUBLIC
+
     def measure(
         self,
         methods: Sequence[str],
@@ -116,7 +122,7 @@ class Lab:
                     f"{title_of(label)} cannot meet any of these budgets. Choose one of at least "
                     f"{least}, or leave the method out."
                 )
-        bench = Bench(experiment, _read_scenes(scenes), seed=start)
+        bench = Bench(experiment, _read_scenes(scenes, self.most_scenes), seed=start)
         yield {"bench": bench, "message": "", "progress": _progress(bench), **self._pickers(bench)}
         start_time = time.monotonic()
         sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
@@ -268,10 +274,10 @@ def _table_html(table: tables.Table) -> str:
     )
 
 
-def _read_scenes(value: object) -> int:
+def _read_scenes(value: object, most: int) -> int:
     whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
-    if not whole or not 1 <= int(value) <= MOST_SCENES:  # type: ignore[call-overload]
-        raise ValueError(f"The number of scenes must be a whole number from 1 to {MOST_SCENES}.")
+    if not whole or not 1 <= int(value) <= most:  # type: ignore[call-overload]
+        raise ValueError(f"The number of scenes must be a whole number from 1 to {most}.")
     return int(value)  # type: ignore[call-overload]
 
 

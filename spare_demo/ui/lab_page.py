@@ -13,7 +13,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.gradio_compat import NumberAsSent
 from spare_demo.ui.handlers import with_refusals
-from spare_demo.ui.lab import METHODS, MOST_SCENES, SETS, Bench, Lab, PageChanges
+from spare_demo.ui.lab import METHODS, SETS, Bench, Lab, PageChanges
 from spare_demo.ui.streaming import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
@@ -96,7 +96,7 @@ def lay_out_lab(lab: Lab) -> LabComponents:
             with gr.Row():
                 parts["scenes"] = NumberAsSent(
                     10,
-                    label=f"Scenes (up to {MOST_SCENES})",
+                    label=f"Scenes (up to {lab.most_scenes})",
                     min_width=120,
                     elem_id="lab-scenes",
                 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,9 @@ from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gallery import gallery_panel
+from spare_demo.ui.gate import layers
+from spare_demo.ui.gate.health import name_model
+from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat import cached_picture, forget_session, with_event_data
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
@@ -30,7 +34,7 @@ from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import Components, lay_out
 from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.model_switch import ModelSwitch
-from spare_demo.ui.session import OpenVisits
+from spare_demo.ui.session import IDLE_SECONDS, OpenVisits
 from spare_demo.ui.story_card import story_methods
 from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.viewer import scripts
@@ -50,11 +54,15 @@ _ON_LOAD = """() => {
   SPARE.roveAll();
 }"""
 
+MOST_SESSIONS = 128
+"""Visitors of whom Gradio keeps a copy of the page, about half a megabyte each."""
+
 FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
 # In the page itself: the server's word would be a journey more before the handler is asked.
 _BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
+_IDLE = """() => [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}]"""
 _SHOW = "() => ({__type__: 'update', visible: true})"
 _BY_HAND = "() => { SPARE.editByHand() }"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
@@ -88,7 +96,10 @@ def build(
     slow = model.warm_up_seconds > QUICK
     shown = _opening(handlers, names, pictures_only=slow)
 
-    visits = OpenVisits(open_visits(model.hf.config, model.most_tokens, model.dtype))
+    visits = OpenVisits(
+        open_visits(model.hf.config, model.most_tokens, model.dtype),
+        idle_seconds=math.inf if settings.private else IDLE_SECONDS,
+    )
     with gr.Blocks(
         title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
@@ -111,9 +122,11 @@ def build(
         _wire(demo, parts, handlers, visits, opened, ask_on_load=slow)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
-        offer(Api(model, settings), _ANSWERING)
+        offer(Api(model, settings), _ANSWERING, demo)
         demo.unload(forget_session(demo))
     keep_preview(demo, shown["visit"])
+    name_model(demo, model.name)
+    sweep_also(demo, visits.put_away_idle)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     if serving is not None and not slow and shown["visit"].answer_seconds < QUICK:
         threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
@@ -156,12 +169,13 @@ def launch_options(settings: Settings) -> dict[str, Any]:
         ),
         "css_paths": [_CSS, LAB_CSS],
         "head": scripts(settings.private),
-        "app_kwargs": {"middleware": [Middleware(DocumentHead)]},
+        "app_kwargs": {"middleware": [*layers(settings), Middleware(DocumentHead)]},
         "server_name": settings.host,
         "server_port": settings.port,
         "share": settings.share,
         "mcp_server": settings.mcp,
         "max_file_size": settings.max_upload_bytes,
+        "state_session_capacity": MOST_SESSIONS,
         "show_error": False,  # no traceback; sentences raised as gr.Error are still shown
         "enable_monitoring": False,
         "run_history": False,
@@ -276,6 +290,8 @@ def _wire(
         answer = stream(handler, names, place)
         run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
         running.append(run)
+        # Turned away before its turn, it brings nothing that would end it.
+        run.failure(None, None, [p.ask, p.stop], js=_IDLE, **_QUIET)
         if curve:
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
         return run

@@ -6,14 +6,17 @@ A `Visit` is never changed, only replaced: two visitors share nothing but the mo
 from __future__ import annotations
 
 import dataclasses
+import math
 import threading
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from PIL import Image
 
 from spare_demo.comparison.pipeline import answer_steps
 from spare_demo.comparison.request import UNPRUNED, LabelledMethods, Request, choose, name_of
@@ -32,7 +35,16 @@ SLOTS = ("A", "B")
 OWN = "mine"
 """What the visitor's own set is called in files."""
 
-PUT_AWAY = "This comparison was put away because many others are open. Press Ask to see it again."
+PUT_AWAY = (
+    "This comparison was put away because many others are open, or because it was not used for "
+    "some minutes. Press Ask to see it again."
+)
+IDLE_SECONDS = 600.0
+"""After which a comparison that nobody uses is put away on a public page."""
+
+OPEN_PIXELS = 200_000_000
+"""Of the photos of all open comparisons, three bytes each."""
+
 _CPU = torch.device("cpu")
 _SHARED_PICTURES = 12  # encoded pictures; there are about half as many examples
 
@@ -73,6 +85,11 @@ class Visit:
 
     def __deepcopy__(self, memo: dict) -> Visit:
         return self  # nothing in it changes, so visitors may start from the same one
+
+    @property
+    def photo(self) -> Image.Image:
+        """The picture as it was uploaded, upright."""
+        return self.exploration.view.photo
 
     @property
     def titles(self) -> dict[str, str]:
@@ -122,30 +139,60 @@ class VisitKey:
 class OpenVisits:
     """The visits that were used last; any other is put away. Safe to share between threads."""
 
-    def __init__(self, size: int) -> None:
-        """size: how many stay open. One whose page was closed goes by itself, with its key."""
-        self._size = size
-        self._visits: WeakKeyDictionary[VisitKey, Visit] = WeakKeyDictionary()
+    def __init__(
+        self,
+        size: int,
+        idle_seconds: float = math.inf,
+        pixels: int = OPEN_PIXELS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """One whose page was closed goes by itself, with its key.
+
+        Args:
+            size: how many stay open. pixels: of all their photos; the one used last stays anyway.
+            idle_seconds: after which one that is not used is put away. now: a clock, in seconds.
+        """
+        self._size, self._pixels, self._idle, self._now = size, pixels, idle_seconds, now
+        self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
         self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._visits)
 
     def put(self, visit: Visit) -> VisitKey:
         """Keep a visit open, under a new key."""
         key = VisitKey()
+        self.put_away_idle()
         with self._lock:
-            self._visits[key] = visit
-            while len(self._visits) > self._size:
+            self._visits[key] = visit, self._now()
+            while len(self._visits) > 1 and (
+                len(self._visits) > self._size or self._open_pixels() > self._pixels
+            ):
                 del self._visits[next(self._visits.keys())]
         return key
+
+    def put_away_idle(self) -> None:
+        """Put away what was not used for too long."""
+        with self._lock:
+            end = self._now() - self._idle
+            for key in [key for key, (_, used) in self._visits.items() if used < end]:
+                del self._visits[key]
+
+    def _open_pixels(self) -> int:
+        """Of all photos; one that several visits share counts once."""
+        photos = {id(photo): photo for photo in (v.photo for v, _ in self._visits.values())}
+        return sum(photo.width * photo.height for photo in photos.values())
 
     def find(self, value: Any) -> Any:
         """The visit under a key, None if it was put away; any other value as it is."""
         if not isinstance(value, VisitKey):
             return value
         with self._lock:
-            visit = self._visits.pop(value, None)
-            if visit is not None:
-                self._visits[value] = visit  # used last
-            return visit
+            entry = self._visits.pop(value, None)
+            if entry is None:
+                return None
+            self._visits[value] = entry[0], self._now()  # used last
+            return entry[0]
 
     def get(self, value: Any) -> Any:
         """As `find`; ValueError, with a sentence to show, for a visit that was put away."""

@@ -51,7 +51,8 @@ def root_path(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def client(tiny_model: LlavaModel, root_path: str) -> Iterator[TestClient]:
-    settings = Settings(device="cpu", budget=5, max_new_tokens=2)
+    trusted = ("pictures.example",)
+    settings = Settings(device="cpu", budget=5, max_new_tokens=2, trusted_hosts=trusted)
     demo = build(tiny_model, settings)
     app_kwargs = launch_options(settings)["app_kwargs"]
     app, _, _ = demo.launch(

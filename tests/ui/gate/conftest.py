@@ -25,6 +25,7 @@ class PublicPage:
 
     url: str
     demo: gr.Blocks
+    model: LlavaModel
     settings: Settings
 
     def api(self, path: str) -> str:
@@ -44,9 +45,9 @@ class PublicPage:
         return {"path": uploaded, "meta": {"_type": "gradio.FileData"}}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def serve_public(tiny_model: LlavaModel) -> Iterator[Callable[..., PublicPage]]:
-    """Serves pages with settings of their own; all are closed after the module's tests."""
+    """Serves pages with settings of their own; all are closed after the last test."""
     with ExitStack() as stack:
 
         def serve(**changes: Any) -> PublicPage:
@@ -62,11 +63,11 @@ def serve_public(tiny_model: LlavaModel) -> Iterator[Callable[..., PublicPage]]:
             demo = build(tiny_model, settings)
             demo.launch(**launch_options(settings), prevent_thread_lock=True)
             stack.callback(demo.close, verbose=False)
-            return PublicPage(f"http://127.0.0.1:{settings.port}", demo, settings)
+            return PublicPage(f"http://127.0.0.1:{settings.port}", demo, tiny_model, settings)
 
         yield serve
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def public(serve_public: Callable[..., PublicPage]) -> PublicPage:
     return serve_public()

@@ -1,0 +1,26 @@
+"""What stands between strangers and the page: small ASGI layers, each with one refusal."""
+
+from __future__ import annotations
+
+from starlette.middleware import Middleware
+
+from spare_demo.settings import Settings
+from spare_demo.ui.gate.closed_doors import ClosedDoors
+from spare_demo.ui.gate.fair_share import FairShare
+from spare_demo.ui.gate.health import Health
+from spare_demo.ui.gate.request_size import RequestSize
+from spare_demo.ui.gate.sweeper import Sweeper
+from spare_demo.ui.gate.trusted_hosts import TrustedHosts
+
+
+def layers(settings: Settings) -> list[Middleware]:
+    """The layers of a page with these settings, the outermost first."""
+    listed = [Middleware(Sweeper), Middleware(Health)]
+    if settings.private:
+        listed.append(Middleware(TrustedHosts, hosts=(settings.host, *settings.trusted_hosts)))
+    listed += [Middleware(ClosedDoors), Middleware(RequestSize, most=settings.max_request_bytes)]
+    if not settings.private:
+        listed.append(
+            Middleware(FairShare, most=settings.max_waiting, header=settings.address_header)
+        )
+    return listed

@@ -1,0 +1,60 @@
+"""Clears away, time and again, what visitors left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from weakref import WeakKeyDictionary
+
+import gradio as gr
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from spare_demo.ui.gradio_compat import UnreadRuns, remove_broken_uploads
+
+EVERY_SECONDS = 60.0
+BROKEN_UPLOAD_SECONDS = 600.0
+
+_log = logging.getLogger(__name__)
+_jobs: WeakKeyDictionary[gr.Blocks, list[Callable[[], object]]] = WeakKeyDictionary()
+
+
+def sweep_also(demo: gr.Blocks, job: Callable[[], object]) -> None:
+    """Call a quick job of a page every minute while it is served."""
+    _jobs.setdefault(demo, []).append(job)
+
+
+class Sweeper:
+    """ASGI middleware: sweeps from the start of the page to its end, and sees no request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on."""
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+        sweeping = asyncio.create_task(_sweep_on(scope["app"].get_blocks()))
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            sweeping.cancel()
+
+
+async def _sweep_on(demo: gr.Blocks) -> None:
+    unread = UnreadRuns(demo)
+    while True:
+        await asyncio.sleep(EVERY_SECONDS)
+        try:
+            await sweep(demo, unread)
+        except Exception as error:  # the next sweep may go well
+            _log.error("A sweep failed", exc_info=error)
+
+
+async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:
+    """One sweep: runs that nobody reads, uploads that broke off, and the page's own jobs."""
+    await unread.end()
+    remove_broken_uploads(BROKEN_UPLOAD_SECONDS)
+    for job in _jobs.get(demo, []):
+        job()

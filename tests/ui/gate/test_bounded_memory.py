@@ -1,0 +1,102 @@
+"""Programs that never come back leave a bounded number of things; no memory is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from visits import page_request
+
+from spare_demo.ui.gate.sweeper import sweep, sweep_also
+from spare_demo.ui.gradio_compat import UnreadRuns
+from spare_demo.ui.page import MOST_SESSIONS
+from spare_demo.ui.session import OpenVisits
+
+QUESTION = "How many crosses are there?"
+
+
+def call(public, name: str, data: list) -> str:
+    """The last words of an operation, called as a program does that keeps no connection."""
+    started = httpx.post(public.api(f"call/{name}"), json={"data": data}, timeout=60)
+    event = started.raise_for_status().json()["event_id"]
+    return httpx.get(public.api(f"call/{name}/{event}"), timeout=60).text
+
+
+def test_calls_of_programs_leave_no_session_behind(public, photo_file) -> None:
+    sessions = public.demo.state_holder.session_data
+    image = public.picture(photo_file)
+    before = len(sessions)
+    for _ in range(5):
+        assert "event: complete" in call(public, "select", [image, QUESTION, "spare", 5, 0])
+        assert "event: error" in call(public, "select", [image, QUESTION, "no such", 5, 0])
+    assert len(sessions) <= before
+    assert public.demo.state_holder.time_last_used.keys() <= sessions.keys()
+
+
+def test_sessions_of_whoever_names_one_are_bounded(public) -> None:
+    """A mark of the slider is called beside the queue, and opens a session each time."""
+    beside = next(n for n, event in public.demo.fns.items() if event.fn and not event.queue)
+    inputs = [None] * len(public.demo.fns[beside].inputs)
+    for number in range(MOST_SESSIONS + 20):
+        body = {"fn_index": beside, "data": inputs, "session_hash": f"stranger-{number}"}
+        httpx.post(public.api("run/predict"), json=body, timeout=60)
+    assert len(public.demo.state_holder.session_data) <= MOST_SESSIONS
+
+
+def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
+    public, photo_file
+) -> None:
+    queue, unread = public.demo._queue, UnreadRuns(public.demo)
+    image = public.picture(photo_file)
+    data = {"data": [image, QUESTION, "spare", 5, 0]}
+    left = [httpx.post(public.api("call/select"), json=data, timeout=60).json() for _ in range(3)]
+    events = {one["event_id"] for one in left}
+    assert events <= queue.pending_messages_per_session.keys()
+    asyncio.run(sweep(public.demo, unread))
+    assert events <= queue.pending_messages_per_session.keys()  # there is time to come for them
+    kept = events.pop()
+    assert "event: complete" in httpx.get(public.api(f"call/select/{kept}"), timeout=60).text
+    asyncio.run(sweep(public.demo, unread))
+    assert not events & queue.pending_messages_per_session.keys()
+    assert not events & queue.pending_event_ids_session.keys()
+
+
+def test_a_sweep_calls_the_jobs_of_its_page(public) -> None:
+    swept: list[str] = []
+    sweep_also(public.demo, lambda: swept.append("this"))
+    asyncio.run(sweep(public.demo, UnreadRuns(public.demo)))
+    assert swept == ["this"]
+
+
+@pytest.fixture
+def clock():
+    """A clock that stands until it is moved."""
+    return SimpleNamespace(now=1000.0)
+
+
+def test_a_visit_ends_after_idle_minutes(guide, photo_file, clock) -> None:
+    visits = OpenVisits(8, idle_seconds=600, now=lambda: clock.now)
+    visit = guide.look(page_request(photo_file, QUESTION))
+    idle, used = visits.put(visit), visits.put(visit)
+    clock.now += 400
+    assert visits.get(used) is visit
+    clock.now += 201
+    visits.put_away_idle()
+    assert visits.find(idle) is None and visits.get(used) is visit
+    with pytest.raises(ValueError, match=r"not used for some minutes\. Press Ask"):
+        visits.get(idle)
+
+
+def test_large_photos_are_put_away_before_many_small_ones(guide, photo_file) -> None:
+    first = guide.look(page_request(photo_file, QUESTION))
+    second = guide.look(page_request(photo_file, "Is it red?"))
+    area = first.photo.width * first.photo.height
+    visits = OpenVisits(8, pixels=area)
+    keys = [visits.put(first), visits.put(dataclasses.replace(first))]
+    assert len(visits) == 2  # two visits of one photo hold it once
+    assert second.photo is not first.photo
+    last = visits.put(second)
+    assert [visits.find(key) for key in keys] == [None, None] and visits.get(last) is second

@@ -1,0 +1,90 @@
+"""Nothing is fetched, written or taken in beyond what the page needs."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+from gradio.utils import get_upload_folder
+
+from spare_demo.ui.gradio_compat import remove_broken_uploads
+
+
+@pytest.mark.parametrize("path", ["deep_link?session_hash=a", "proxy=http://127.0.0.1/"])
+def test_doors_without_use_are_closed(public, path: str) -> None:
+    answer = httpx.get(public.api(path), timeout=60)
+    assert answer.status_code == 404
+    assert answer.json() == {"detail": "There is nothing at this address."}
+
+
+def test_no_video_is_taken_in(public) -> None:
+    files = {"video": ("a.mp4", b"x" * 100, "video/mp4")}
+    assert httpx.post(public.api("process_recording"), files=files, timeout=60).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["file=http://{}/", "file=HTTP://{}/", "file=%68ttp://{}/", "file/http://{}/"]
+)
+@pytest.mark.parametrize("root", ["gradio_api/", ""])
+def test_no_address_is_fetched(public, path: str, root: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        address = path.format(f"127.0.0.1:{server.getsockname()[1]}")
+        answer = httpx.get(f"{public.url}/{root}{address}", timeout=60, follow_redirects=False)
+        assert answer.status_code == 403 and "fetches nothing" in answer.json()["detail"]
+        with pytest.raises(TimeoutError):
+            server.accept()
+
+
+@pytest.fixture(scope="module")
+def small(serve_public):
+    """A page that takes a megabyte in one request."""
+    return serve_public(max_request_bytes=1_000_000)
+
+
+def uploaded() -> set[Path]:
+    return {path for path in Path(get_upload_folder()).rglob("*") if path.is_file()}
+
+
+def test_many_files_in_one_request_are_refused_unread(small) -> None:
+    before = uploaded()
+    answer = small.upload(*[bytes(250_000) for _ in range(60)])
+    assert answer.status_code == 413
+    assert answer.json()["detail"].endswith("larger than 1 MB. Send one picture at a time.")
+    assert uploaded() == before
+
+
+def test_a_length_that_is_not_announced_is_counted(small) -> None:
+    def chunks():
+        yield b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
+        for _ in range(40):
+            yield bytes(50_000)
+        yield b"\r\n--b--\r\n"
+
+    before = uploaded()
+    kind = {"content-type": "multipart/form-data; boundary=b"}
+    try:
+        answer = httpx.post(small.api("upload"), content=chunks(), headers=kind, timeout=60)
+        assert answer.status_code == 413 and "larger than 1 MB" in answer.json()["detail"]
+    except httpx.TransportError:
+        pass  # cut off while it was still sending
+    for path in uploaded() - before:  # what the sweep is to find ten minutes later
+        os.utime(path, (1, 1))
+    remove_broken_uploads(600)
+    assert uploaded() == before
+
+
+def test_uploads_that_broke_off_are_swept_and_whole_ones_stay(small) -> None:
+    (whole,) = small.upload(b"whole").json()
+    folder = Path(get_upload_folder())
+    broken, fresh = folder / "tmpbroken01", folder / "tmpfresh01"
+    for path in (broken, fresh):
+        path.write_bytes(b"half")
+    os.utime(broken, (1, 1))
+    os.utime(whole, (1, 1))
+    remove_broken_uploads(600)
+    assert not broken.exists() and fresh.exists() and Path(whole).exists()
+    fresh.unlink()

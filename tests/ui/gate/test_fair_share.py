@@ -1,0 +1,79 @@
+"""One address cannot fill the queue, whatever it sends, and whoever is turned away learns why."""
+
+from __future__ import annotations
+
+import threading
+
+import httpx
+import pytest
+
+from spare_demo.ui.gate.fair_share import FULL, address_of
+
+QUESTION = "How many crosses are there?"
+
+
+@pytest.fixture(scope="module")
+def crowded(serve_public):
+    """A page behind a proxy: eight may wait, three of one address."""
+    return serve_public(max_waiting=3, queue_size=8, address_header="X-Forwarded-For")
+
+
+@pytest.fixture
+def held_model(crowded, monkeypatch):
+    """The model's turn is held by an answer that does not end before the test says so."""
+    goes_on = threading.Event()
+    names = {event.api_name: event for event in crowded.demo.fns.values()}
+    operation = names["select"].fn
+
+    def wait(*inputs):
+        assert goes_on.wait(60)
+        return operation(*inputs)
+
+    monkeypatch.setattr(names["select"], "fn", wait)
+    yield
+    goes_on.set()
+
+
+def ask(crowded, image, address: str) -> httpx.Response:
+    data = {"data": [image, QUESTION, "spare", 5, 0]}
+    headers = {"X-Forwarded-For": address}
+    return httpx.post(crowded.api("call/select"), json=data, headers=headers, timeout=60)
+
+
+def test_an_address_gets_its_share_and_the_others_theirs(crowded, held_model, photo_file) -> None:
+    image = crowded.picture(photo_file)
+    greedy = [ask(crowded, image, f"1.1.1.{i}, 10.0.0.1") for i in range(20)]
+    assert [answer.status_code for answer in greedy] == [200] * 3 + [429] * 17
+    assert greedy[-1].json()["detail"].startswith("3 requests from your address are waiting")
+    others = [ask(crowded, image, f"10.0.0.{2 + i // 3}") for i in range(9)]
+    statuses = [answer.status_code for answer in others]
+    assert statuses[:6] == [200] * 6  # one of all has the turn, eight wait
+    assert 429 in statuses and others[-1].json()["detail"] == FULL
+    assert httpx.get(crowded.url, timeout=60).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("header", "sent", "address"),
+    [
+        ("", "9.9.9.9", "1.2.3.4"),
+        ("X-Forwarded-For", "9.9.9.9, 5.6.7.8", "5.6.7.8"),
+        ("X-Forwarded-For", "", ""),
+    ],
+)
+def test_the_header_counts_only_when_told_so(header: str, sent: str, address: str) -> None:
+    scope = {
+        "type": "http",
+        "client": ("1.2.3.4", 5),
+        "headers": [(b"x-forwarded-for", sent.encode())],
+    }
+    assert address_of(scope, header) == address
+
+
+def test_without_the_header_the_address_is_the_connections() -> None:
+    scope = {"type": "http", "client": ("1.2.3.4", 5), "headers": []}
+    assert address_of(scope, "X-Forwarded-For") == "1.2.3.4"
+
+
+def test_a_run_of_the_lab_is_short_in_public(public) -> None:
+    labels = [getattr(part, "label", "") for part in public.demo.blocks.values()]
+    assert "Scenes (up to 20)" in labels
