@@ -33,4 +33,7 @@ RUN mkdir -p "$HF_HOME" "$GRADIO_TEMP_DIR"
 VOLUME /home/user/.cache/huggingface
 
 EXPOSE 7860
+# The first start may download weights; until the page is served, a failure counts for nothing.
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30m CMD python -c \
+    "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ['SPARE_PORT'] + '/health', timeout=4)"
 CMD ["python", "app.py"]
