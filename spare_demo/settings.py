@@ -123,9 +123,17 @@ class Settings:
         """The question without spaces around it, "" for none.
 
         Raises:
-            ValueError: a question longer than `max_question_characters`; may be shown as it is.
+            ValueError: a question longer than `max_question_characters`, or one that cannot be
+                written as UTF-8; may be shown as it is.
         """
         text = (question or "").strip()
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                "The question has a character that is none (half of a pair, or a byte that is not "
+                "UTF-8). Type the question again."
+            ) from None
         if len(text) > self.max_question_characters:
             raise ValueError(
                 f"The question has {len(text):,} characters; at most "

@@ -51,8 +51,8 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
 
     Raises ValueError, with a sentence to show, for anything else.
     """
-    name, _, settings = text.partition(":")
-    if name not in methods:
+    name, _, settings = text.partition(":") if isinstance(text, str) else (text, "", "")
+    if not isinstance(name, str) or name not in methods:
         raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
     return configure(methods[name], read_options(texts, methods).get(name, {}))

@@ -163,6 +163,17 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     return {name: _selection_of(indices) for name, indices in data.items()}
 
 
+def read_pick_list(text: str, label: str) -> Selection:
+    """As `read_pick_lists`, where exactly one list is wanted; ValueError for several."""
+    lists = read_pick_lists(text, label)
+    if len(lists) > 1:
+        raise ValueError(
+            f"These are {len(lists)} lists of patches, and one is wanted. Send one of them, such "
+            "as [3, 17, 240]."
+        )
+    return lists.popitem()[1]
+
+
 # What reading a part raises that is missing, of another kind, or beyond any number.
 _DAMAGE = (ValidationError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 

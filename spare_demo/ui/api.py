@@ -18,7 +18,7 @@ from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Model, Picture, View
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.results.io import read_pick_lists, to_json
+from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat import (
@@ -36,7 +36,7 @@ def _refusing(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     try:
         return run()
     except Exception as error:
-        raise gr.Error(sentence(error)) from None
+        raise gr.Error(sentence(error), print_exception=False) from None
 
 
 class Api:
@@ -188,7 +188,7 @@ class Api:
             view, longest = self._view(image, question), self.settings.max_new_tokens
             picks = None
             if (tokens or "").strip():
-                (picks,) = read_pick_lists(tokens, "mine").values()
+                picks = read_pick_list(tokens, "mine")
                 picks.check(view.tokens.n)
             answer = self.model.answer(view, picks, longest)
             data = {

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import threading
+import time
+from collections.abc import Hashable
+from types import TracebackType
 
 from spare_demo.models import ModelError
 from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
@@ -12,15 +17,78 @@ SORRY = (
     "try a smaller picture."
 )
 
+NO_FILES = (
+    "The server has no room for files now, so nothing could be shown. Your picture and question "
+    "are still here: ask again in a few minutes."
+)
+NO_ROOM = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT),
+    *(errno.EMFILE, errno.ENFILE),
+}
+"""What a temporary folder that is full, read-only or gone says, and too many open files."""
+
+QUIET_SECONDS = 60.0
+"""For so long nothing more is logged of an error that is logged already; it is counted."""
+
 _log = logging.getLogger(__name__)
 
 
 def sentence(error: Exception) -> str:
     """The message of a ValueError (a PictureError is one) or a ModelError, written for them.
 
-    Of anything else they learn only that it happened; the details go to the log.
+    Of anything else see `fault_sentence`. The log gets one line of a refusal: where it was, and
+    nothing of what was sent.
     """
     if isinstance(error, ValueError | ModelError):
+        log_refusal(error)
         return str(error)
-    _log.error("An event failed", exc_info=error)
+    return fault_sentence(error)
+
+
+def fault_sentence(error: Exception) -> str:
+    """What may be told of an error whose own words are not written for them; the log has those."""
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
+        log_refusal(error)
+        return NO_FILES
+    if times := _counter.times(_place(error)):
+        _log.error("An event failed, %d since the last such line", times, exc_info=error)
     return NO_MEMORY if is_out_of_memory(error) else SORRY
+
+
+def log_refusal(error: Exception) -> None:
+    """One line about an error that was told to whoever caused it."""
+    place = _place(error)
+    if times := _counter.times(place):
+        _log.warning("Refused at %s: %s, %d since the last such line", *place, times)
+
+
+class Counter:
+    """Counts what would be logged again and again."""
+
+    def __init__(self, seconds: float) -> None:
+        """seconds: for how long after a line the same is only counted."""
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._seen: dict[Hashable, tuple[float, int]] = {}
+
+    def times(self, what: Hashable) -> int:
+        """How often it came since it was logged last, this time included; 0 to log nothing now."""
+        now = time.monotonic()
+        with self._lock:
+            last, count = self._seen.get(what, (now - self._seconds, 0))
+            due = now - last >= self._seconds
+            self._seen[what] = (now, 0) if due else (last, count + 1)
+            return count + 1 if due else 0
+
+
+_counter = Counter(QUIET_SECONDS)
+
+
+def _place(error: Exception) -> tuple[str, str]:
+    """Where in the source it was raised, and its kind: as many as the program has lines."""
+    trace: TracebackType | None = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file = "" if trace is None else trace.tb_frame.f_code.co_filename.rpartition("/")[2]
+    line = 0 if trace is None else trace.tb_lineno
+    return f"{file}:{line}", type(error).__name__

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 import time
 from abc import ABCMeta
 from collections.abc import Callable, Mapping, MutableMapping
@@ -20,6 +21,7 @@ from gradio.context import LocalContext
 from gradio.data_classes import ImageData
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
 from gradio.route_utils import get_root_url
+from gradio.tunneling import CURRENT_TUNNELS
 from gradio.utils import get_function_description, get_upload_folder, is_in_or_equal
 from starlette.requests import Request
 from starlette.types import Scope
@@ -46,7 +48,8 @@ class _SentPicture(ImageData):
         if isinstance(obj, str):
             raise gr.Error(
                 "Send the picture as a file: in Python image=handle_file('photo.png'), with "
-                "handle_file from gradio_client."
+                "handle_file from gradio_client.",
+                print_exception=False,
             )
         return super().model_validate(obj, **options)
 
@@ -57,7 +60,10 @@ async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) ->
     if path.startswith(("http://", "https://")):
         url_or_file_path = _uploaded(path)
         if url_or_file_path is None:
-            raise gr.Error("Send the picture itself: this page fetches nothing from addresses.")
+            raise gr.Error(
+                "Send the picture itself: this page fetches nothing from addresses.",
+                print_exception=False,
+            )
     return await gr.Image.async_move_resource_to_block_cache(image, url_or_file_path)
 
 
@@ -75,7 +81,7 @@ def _uploaded_path(image: gr.Image, payload: ImageData | None) -> str | None:
     """
     path = payload.path if payload else None
     if path and not _is_upload(path):
-        raise gr.Error("The picture could not be opened. Upload it again.")
+        raise gr.Error("The picture could not be opened. Upload it again.", print_exception=False)
     return path
 
 
@@ -201,6 +207,50 @@ def remove_broken_uploads(older_than: float) -> None:
                 path.unlink()
         except FileNotFoundError:  # it was finished meanwhile
             continue
+
+
+def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -> None:
+    """Let what goes wrong before and after a handler reach the caller as a sentence, too.
+
+    Gradio sends nothing of it and prints a traceback, also for each of its own refusals.
+
+    sentence: what may be told about an error that Gradio has no words for; it logs the error.
+    """
+    process = demo.process_api
+
+    async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        event = demo.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        if len(inputs) < len(event.inputs):
+            names = ", ".join(str(getattr(part, "label", None)) for part in event.inputs)
+            raise gr.Error(
+                f"{len(inputs)} inputs were sent, and {len(event.inputs)} are needed: {names}.",
+                print_exception=False,
+            )
+        try:
+            return await process(block_fn, inputs, *more, **named)
+        except gr.Error as error:
+            error.print_exception = False
+            raise
+        except Exception as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
+
+    demo.process_api = process_or_refuse  # type: ignore[method-assign]
+
+
+def stop_server(demo: gr.Blocks, seconds: float) -> None:
+    """End the server of a launched page. Gradio itself waits for every open connection to end.
+
+    seconds: how long answers being sent may take to end before they are cut off.
+    """
+    server = demo.server
+    if server is not None:
+        cut = threading.Timer(seconds, setattr, (server, "force_exit", True))
+        cut.daemon = True
+        cut.start()
+        demo.close(verbose=False)
+        cut.cancel()
+    for tunnel in CURRENT_TUNNELS:
+        tunnel.kill()
 
 
 def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callable[..., dict]:

@@ -21,7 +21,7 @@ from spare_demo.models import Model
 from spare_demo.relevance import RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
-from spare_demo.results.io import read_pick_lists
+from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
@@ -345,7 +345,7 @@ class Handlers:
     def ask_own(self, own: str | None, visit: Visit) -> Iterator[PageChanges]:
         """Answer from a set made by hand, and compare with the unpruned answer."""
         try:
-            (selection,) = read_pick_lists(own or "[]", OWN).values()
+            selection = read_pick_list(own or "[]", OWN)
             selection.check(visit.exploration.n)
         except ValueError as error:
             yield {"own_answer": panels.message_html(str(error))}

@@ -145,6 +145,9 @@ class Lab:
         """The end of a run, by itself or by Stop: the rows as a file, and what it can be asked."""
         if bench is None or not bench.rows:
             return {"progress": _progress(bench, ended=True) if bench else ""}
+        self.folder.mkdir(
+            parents=True, exist_ok=True
+        )  # whoever tidies the machine may have removed it
         file = self.folder / f"lab-{next(self._numbers)}.csv"
         file.write_bytes(csv_text(bench.rows).encode())
         self._tidy()
@@ -202,6 +205,7 @@ class Lab:
     def _picture(self, bench: Bench, row: Row) -> str:
         path = self.folder / f"{row.set}-{row.picture}.png"
         if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
             signature.save(row.set, int(row.picture), path)
             self._tidy()
         return str(path)

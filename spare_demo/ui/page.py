@@ -21,13 +21,19 @@ from spare_demo.settings import Settings
 from spare_demo.ui import chips, panels, sources, tuning
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
+from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gallery import gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
-from spare_demo.ui.gradio_compat import cached_picture, forget_session, with_event_data
+from spare_demo.ui.gradio_compat import (
+    cached_picture,
+    forget_session,
+    say_what_went_wrong,
+    with_event_data,
+)
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
@@ -37,7 +43,7 @@ from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.session import IDLE_SECONDS, OpenVisits
 from spare_demo.ui.story_card import story_methods
 from spare_demo.ui.streaming import in_steps
-from spare_demo.ui.viewer import scripts
+from spare_demo.ui.viewer import scripts, write_comparison
 
 _CSS = Path(__file__).with_name("style.css")
 
@@ -87,7 +93,7 @@ def build(
     answers, which those after it find finished.
 
     serving: once it is set, the other examples are finished too, in the background, where that is
-        quick.
+        quick. A thread waits for it: set it also where nothing is served after all.
     model_switch: of a page on which the model can be changed.
     """
     handlers = Handlers(model, settings)
@@ -124,12 +130,13 @@ def build(
             load_from(parts.answers.load_tiny)
         offer(Api(model, settings), _ANSWERING, demo)
         demo.unload(forget_session(demo))
+    say_what_went_wrong(demo, fault_sentence)
     keep_preview(demo, shown["visit"])
     name_model(demo, model.name)
     sweep_also(demo, visits.put_away_idle)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     if serving is not None and not slow and shown["visit"].answer_seconds < QUICK:
-        threading.Thread(target=_once_serving, args=(serving, handlers), daemon=True).start()
+        threading.Thread(target=_once_serving, args=(serving, handlers)).start()
     # Closed to direct calls: they would run beside the queue, all of them at once.
     return demo.queue(max_size=settings.queue_size, api_open=False)
 
@@ -196,6 +203,20 @@ def with_visits(
     return run
 
 
+def with_files(
+    handler: Callable[..., Iterator[PageChanges]], stage: gr.HTML
+) -> Callable[..., Iterator[PageChanges]]:
+    """The handler with the comparison on the stage in a file: the disk may be full."""
+
+    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
+        for values in handler(*inputs, **controls):
+            if "stage" in values:
+                values = values | {"stage": write_comparison(stage, values["stage"])}
+            yield values
+
+    return run
+
+
 def _wire(
     demo: gr.Blocks,
     parts: Components,
@@ -231,7 +252,7 @@ def _wire(
         def run(*values: Any) -> Iterator[dict]:
             # Ask can do without the visit before it.
             find = visits.find if handler == handlers.ask else visits.get
-            steps = with_refusals(with_visits(handler, find), place)(
+            steps = with_refusals(with_files(with_visits(handler, find), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
             yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl", *FOLDS)))

@@ -17,10 +17,11 @@ import gradio as gr
 
 from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
-from spare_demo.ui.gradio_compat import keep_in_cache, kind_of, write_to_cache
+from spare_demo.ui.gradio_compat import keep_in_cache, write_to_cache
 from spare_demo.ui.terms import TERMS
 from spare_demo.ui.wire import to_bytes
 
+_numbers = itertools.count()
 _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
@@ -96,25 +97,24 @@ def script_part(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
 
 
 def viewer(comparison: dict[str, Any]) -> gr.HTML:
-    """The patch viewer; its value, what `payload` gives, becomes the address of a file.
+    """The patch viewer; its value is the address of a file that `write_comparison` made.
 
     Gradio's page makes text of a value again and again, to see whether it is another one, and the
     garbage of that would stop the browser while somebody scrubs. Like an upload the file lies in
     Gradio's cache for some hours; that of `comparison`, on which the page opens, stays.
     """
-    numbers = itertools.count()
-
-    def write_file(_: gr.HTML, value: dict[str, Any] | None) -> str | None:
-        if value is None:
-            return None
-        # Asked again the same is sent again: it may not have arrived.
-        name = f"comparison-{next(numbers)}.bin"
-        return write_to_cache(part, to_bytes(value), name)
-
-    part = script_part("viewer", "stage", kind_of(gr.HTML, postprocess=write_file))
-    part.value = write_file(part, comparison)
+    part = script_part("viewer", "stage")
+    part.value = write_comparison(part, comparison)
     keep_in_cache(part, part.value)
     return part
+
+
+def write_comparison(stage: gr.HTML, comparison: dict[str, Any]) -> str:
+    """The path of a new file of what `payload` gives, for the viewer of the page.
+
+    Asked again the same is written again: it may not have arrived. Raises OSError.
+    """
+    return write_to_cache(stage, to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
 
 
 def near(html: str) -> gr.HTML:

@@ -1,0 +1,144 @@
+"""What the page refuses, and what goes wrong on its disk, is one sentence and one line of log."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+import httpx
+import pytest
+from visits import controls
+
+from spare_demo.models import LlavaModel
+from spare_demo.settings import Settings
+from spare_demo.ui import build, errors, launch_options
+from spare_demo.ui.api import Api
+from spare_demo.ui.errors import NO_FILES, SORRY, Counter, fault_sentence, sentence
+from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.page import with_files
+from spare_demo.ui.viewer import viewer
+
+_JSON = {"Content-Type": "application/json"}
+QUESTION = "Which number is written on the small triangle?"
+
+
+@pytest.fixture(autouse=True)
+def nothing_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors, "_counter", Counter(errors.QUIET_SECONDS))
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A program that sends what it likes to the API of a served page."""
+
+    url: str
+
+    def call(self, name: str, data: list[Any]) -> str:
+        """What the server says at the end of one call."""
+        address = f"{self.url}/gradio_api/call/{name}"
+        event = httpx.post(address, content=json.dumps({"data": data}), headers=_JSON).json()[
+            "event_id"
+        ]
+        return httpx.get(f"{address}/{event}", timeout=60).text
+
+    def upload(self, path: str) -> dict[str, Any]:
+        with open(path, "rb") as stream:
+            files = {"files": ("photo.png", stream)}
+            (stored,) = httpx.post(f"{self.url}/gradio_api/upload", files=files).json()
+        return {"path": stored, "meta": {"_type": "gradio.FileData"}}
+
+
+@pytest.fixture
+def caller(tiny_model: LlavaModel, unused_port: int) -> Iterator[Caller]:
+    settings = Settings(device="cpu", port=unused_port, budget=5, max_new_tokens=2)
+    demo = build(tiny_model, settings)
+    demo.launch(**launch_options(settings), prevent_thread_lock=True)
+    yield Caller(f"http://127.0.0.1:{settings.port}")
+    demo.close(verbose=False)
+
+
+def test_a_refused_call_prints_no_traceback(
+    caller: Caller, photo_file: str, capfd: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
+) -> None:
+    picture = caller.upload(photo_file)
+    for data, words in (
+        ([picture, QUESTION, "nonsense", 5, 0], "There is no method 'nonsense'"),
+        ([picture, QUESTION, None, 5, 0], "There is no method None"),
+        ([picture, QUESTION, "spare", "NaN", 0], "A budget of nan visual tokens"),
+        ([picture, QUESTION, "spare", {"k": 1}, 0], "A budget of {'k': 1} visual tokens"),
+        ([picture, QUESTION, "spare", 5, "x"], "The seed must be a whole number"),
+        ([picture, "x\ud800", "spare", 5, 0], "a character that is none"),
+        ([picture], "1 inputs were sent, and 5 are needed: image, question, method, budget, seed"),
+        ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Upload it again"),
+        (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),
+    ):
+        assert words in caller.call("select", data).encode().decode("unicode_escape")
+    two = '{"a": [1], "b": [2]}'
+    assert "2 lists of patches, and one is wanted" in caller.call("answer", [picture, "", two])
+    for record in caplog.records:
+        assert QUESTION not in record.getMessage() and "photo" not in record.getMessage()
+    assert "Traceback" not in "".join(capfd.readouterr())
+    assert "event: complete" in caller.call("select", [picture, QUESTION, "spare", 5, 0])
+
+
+def test_a_refusal_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(words: str) -> str:
+        try:
+            raise ValueError(words)
+        except ValueError as error:
+            return sentence(error)
+
+    with caplog.at_level(logging.WARNING):
+        assert [refuse(f"{word}?") for word in ("One", "Two")] == ["One?", "Two?"]
+    (record,) = caplog.records
+    assert "Refused at test_refusals.py:" in record.getMessage()
+    assert "One" not in record.getMessage() and record.exc_info is None
+    counter = Counter(0.0)
+    assert [counter.times("a"), counter.times("a")] == [1, 1]
+    counter = Counter(1e9)
+    assert [counter.times("a"), counter.times("b"), counter.times("a")] == [1, 1, 0]
+
+
+def test_words_of_a_library_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    assert fault_sentence(ValueError("not enough values to unpack")) == SORRY
+    (record,) = caplog.records
+    assert record.exc_info is not None
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EMFILE])
+def test_a_full_disk_ends_one_question(
+    handlers: Handlers, photo_file: str, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    with gr.Blocks():
+        *_, first = (v for v in handlers.ask(**controls(photo_file, QUESTION)) if "stage" in v)
+        stage = viewer(first["stage"])
+    ask = with_refusals(with_files(handlers.ask, stage))
+
+    def fail(*_: object) -> None:
+        raise OSError(number, "No room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", fail)
+        (only,) = ask(**controls(photo_file, QUESTION))
+    assert set(only) == {"message"} and NO_FILES in only["message"]
+    served = [
+        values["stage"] for values in ask(**controls(photo_file, QUESTION)) if "stage" in values
+    ]
+    assert Path(served[0]).stat().st_size > 1000
+
+
+def test_a_removed_folder_is_made_again(handlers: Handlers, photo_file: str) -> None:
+    handlers.scenes.rmdir()
+    assert Path(handlers.new_scene()[0]).is_file()
+
+
+def test_a_question_of_half_a_pair_is_refused(tiny_model: LlavaModel, photo_file: str) -> None:
+    api = Api(tiny_model, Settings())
+    with pytest.raises(gr.Error, match="a character that is none"):
+        api.answer(photo_file, "\udcff")
