@@ -47,7 +47,7 @@ from spare_demo.tokens import Selection
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     """The options of the command."""
-    parser.set_defaults(wrong=parser.error)
+    parser.set_defaults(run=run, wrong=parser.error)
     add = parser.add_argument
     add("image", metavar="IMAGE", nargs="?", help="a picture file")
     add("question", metavar="QUESTION", nargs="?", help='"" for none: then the text part is off')

@@ -293,6 +293,13 @@ class Model(Answering):
         sizes = {(t.device, t.data_ptr()): t.numel() * t.element_size() for t in tensors}
         return sum(sizes.values())
 
+    def stop(self, why: str) -> None:
+        """Let no pass begin any more, at once: the process is about to end.
+
+        why: the message of every later call, and of the answer being written.
+        """
+        self._passes.stop(why)
+
     def close(self, why: str) -> None:
         """Give the memory back for good, whoever still holds this model.
 

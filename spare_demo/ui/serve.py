@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 
+import gradio as gr
+
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import mcp
+from spare_demo.ui.ending import close_page
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
@@ -15,20 +18,21 @@ def serve(model: Model, settings: Settings) -> None:
     """Serve until interrupted.
 
     Raises:
+        KeyboardInterrupt: once everything is closed.
         ValueError: a method or a picture of the start cannot be, or the port is taken, or MCP is
             not spoken here; the message may be shown.
     """
     while True:
-        model_switch = ModelSwitch(model, settings) if settings.private else None
-        serving = threading.Event()
-        demo = build(model, settings, serving, model_switch)
-        try:
-            demo.launch(**launch_options(settings), prevent_thread_lock=True)
-            if settings.mcp:
-                mcp.speak_json(demo)
-        except OSError:
-            sentence = f"Port {settings.port} is not free. Choose another with --port."
-            raise ValueError(sentence) from None
+        model, settings = _serve_model(model, settings)
+
+
+def _serve_model(model: Model, settings: Settings) -> tuple[Model, Settings]:
+    """Serve the page of one model until it is changed: the next model, and its settings."""
+    model_switch = ModelSwitch(model, settings) if settings.private else None
+    serving = threading.Event()
+    demo = build(model, settings, serving, model_switch)
+    try:
+        _launch(demo, settings)
         for line in (
             *(f"{model.title} on {model.device}.", *model.notes),
             f"Open http://{settings.host}:{settings.port} in a browser.",
@@ -36,11 +40,23 @@ def serve(model: Model, settings: Settings) -> None:
             print(line, flush=True)
         serving.set()
         if model_switch is None:
-            demo.block_thread()
-            return
-        try:
-            model, settings = model_switch.wait_for_next()
-        except KeyboardInterrupt:
-            return
-        finally:
-            demo.close(verbose=False)
+            threading.Event().wait()  # for an interrupt: no other model comes
+        assert model_switch is not None
+        following = model_switch.wait_for_next()
+    except BaseException:  # an interrupt, or a port that is taken
+        model.stop("The server is being stopped. Ask again when it is back.")
+        serving.set()  # what waits for it finds no model to ask
+        close_page(demo)
+        raise
+    demo.close(verbose=False)
+    return following
+
+
+def _launch(demo: gr.Blocks, settings: Settings) -> None:
+    try:
+        demo.launch(**launch_options(settings), prevent_thread_lock=True)
+        if settings.mcp:
+            mcp.speak_json(demo)
+    except OSError:
+        sentence = f"Port {settings.port} is not free. Choose another with --port."
+        raise ValueError(sentence) from None

@@ -110,7 +110,7 @@ def test_the_command_line_is_read_as_it_was_meant(result: Result) -> None:
 
     words = shlex.split(command_line(result))
     assert words[:3] == ["python", "-m", "spare_demo"]
-    read = _parser(Settings()).parse_args(words[3:])
+    read = _parser(Settings(), "compare").parse_args(words[3:])
     assert (read.image, read.question) == ("picture.png", QUESTION)
     assert read.methods == ["spare", "cdpruner"]
     assert (read.model, int(read.budget), read.seed) == (result.model, 5, 0)

@@ -151,10 +151,14 @@ class Passes:
         """Whether there will be no pass any more."""
         return bool(self._closed)
 
+    def stop(self, why: str) -> None:
+        """Let none begin any more, without waiting for the one that runs."""
+        self._closed = why
+
     def close(self, why: str) -> None:
         """Let the pass that runs end, and none begin after it."""
         with self._lock:
-            self._closed = why
+            self.stop(why)
 
     def release(self) -> None:
         """Give back what the device's allocator keeps for later."""

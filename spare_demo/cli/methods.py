@@ -1,0 +1,45 @@
+"""`python -m spare_demo methods`: the table of methods, measured on a model where asked."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+
+from spare_demo.cli.methods_table import markdown, measure_methods
+from spare_demo.cli.options import add_model_options, print_table
+from spare_demo.models import load_model
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
+
+
+def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
+    """The options of the command."""
+    parser.set_defaults(run=run)
+    about = "say which methods cannot run on this model, and measure with --table"
+    add_model_options(parser, settings, None, about)
+    parser.add_argument(
+        "--table", action="store_true", help="the whole table in Markdown, with every setting"
+    )
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Print the table. Raises ValueError or ModelError with a sentence to show."""
+    model = None
+    if arguments.model:
+        bits = settings.bits if arguments.bits is None else arguments.bits
+        model = load_model(arguments.model, arguments.device, bits=bits)
+    if arguments.table:
+        print(markdown() if model is None else markdown(*measure_methods(model)), end="")
+        return
+    print_table(
+        ("method", "needs text", "paper", "what it keeps"),
+        [
+            (name, "yes" if method.needs_text else "no", method.paper, method.summary)
+            for name, method in PRUNERS.items()
+        ],
+    )
+    if model is not None:
+        print()
+        for name, method in PRUNERS.items():
+            if reason := model.reason_against(method):
+                print(textwrap.fill(f"{name} cannot run on {model.name}: {reason}.", 96))

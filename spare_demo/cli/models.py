@@ -1,0 +1,26 @@
+"""`python -m spare_demo models`: the table of models."""
+
+from __future__ import annotations
+
+import argparse
+
+from spare_demo.cli.options import print_table
+from spare_demo.models import catalogue, supported_classes
+from spare_demo.settings import Settings
+
+
+def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
+    """The command has none of its own."""
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> None:
+    """Print the table."""
+    print_table(
+        ("model", "needs", "what it is"),
+        [(row["name"], row["needs"], row["description"]) for row in catalogue()],
+    )
+    print(
+        "\nOr give --model the path of a folder that holds a checkpoint of one of "
+        f"these\nclasses, or a repository of the Hugging Face hub: {supported_classes()}."
+    )

@@ -1,0 +1,153 @@
+"""SIGTERM and SIGINT end the program as it is started: in time, with status 0, leaving nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 500  # for the start, on a machine that is busy
+QUESTION = "Which number is written on the small triangle?"
+
+
+class Program:
+    """`python app.py`, its temporary files in a folder of the test's."""
+
+    def __init__(self, port: int, temporary: Path, output: Path, before: tuple[str, ...]) -> None:
+        self.url, self.output = f"http://127.0.0.1:{port}", output
+        environment = os.environ | {"TMPDIR": str(temporary), "SPARE_PORT": str(port)}
+        environment.pop("GRADIO_TEMP_DIR", None)
+        command = [*before, sys.executable, "app.py", "--model", "built-in", "--device", "cpu"]
+        with output.open("w") as stream:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=stream, stderr=subprocess.STDOUT
+            )
+
+    def wait_until_served(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while "Open http" not in self.output.read_text():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, self.output.read_text()
+            time.sleep(0.1)
+
+    def end(self, number: int) -> str:
+        """Signal it, and return what it printed; it has the time that was promised."""
+        self.process.send_signal(number)
+        assert self.process.wait(5) == 0, self.output.read_text()
+        return self.output.read_text()
+
+
+Start = Callable[..., Program]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def start(unused_port: int, tmp_path: Path, temporary: Path) -> Iterator[Start]:
+    started: list[Program] = []
+
+    def start(*before: str) -> Program:
+        output = tmp_path / f"output-{len(started)}.txt"
+        started.append(Program(unused_port, temporary, output, before))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.process.kill()
+        program.process.wait()
+
+
+def _run_the_lab(url: str) -> Iterator[str]:
+    """Presses Run on the Lab's tab, and yields the stream's lines."""
+    config = httpx.get(f"{url}/config").json()
+    button = next(
+        part["id"] for part in config["components"] if part["props"].get("elem_id") == "lab-run"
+    )
+    number = next(
+        event["id"] for event in config["dependencies"] if [button, "click"] in event["targets"]
+    )
+    data = [["spare", "uniform"], [16, 64], 200, "held-out", 0]
+    body = {"fn_index": number, "data": data, "session_hash": "lab"}
+    httpx.post(f"{url}/gradio_api/queue/join", json=body).raise_for_status()
+    address = f"{url}/gradio_api/queue/data?session_hash=lab"
+    with httpx.stream("GET", address, timeout=PATIENCE) as stream:
+        yield from stream.iter_lines()
+
+
+def _ask(url: str, photo_file: str) -> list[Any]:
+    """Twenty comparisons one after the other, of which the first is done."""
+    from gradio_client import Client, handle_file
+
+    client = Client(url, verbose=False)
+    jobs = [
+        client.submit(handle_file(photo_file), QUESTION, api_name="/compare") for _ in range(20)
+    ]
+    jobs[0].result(PATIENCE)
+    return jobs
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_in_mid_answer(start: Start, temporary: Path, photo_file: str, number: int) -> None:
+    program = start()
+    program.wait_until_served()
+    jobs = _ask(program.url, photo_file)
+    (folder,) = temporary.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert "Traceback" not in program.end(number)
+    assert not all(job.done() and not job.exception() for job in jobs)
+    assert list(temporary.iterdir()) == []
+
+
+def test_it_ends_during_a_run_of_the_lab(start: Start, temporary: Path) -> None:
+    program = start()
+    program.wait_until_served()
+    lines = _run_the_lab(program.url)
+    assert any("process_generating" in line for line in lines)
+    assert "Traceback" not in program.end(signal.SIGINT)
+    assert list(temporary.iterdir()) == []
+
+
+def test_process_1_obeys_too(start: Start, temporary: Path) -> None:
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        pytest.skip("needs to make a process namespace")
+    program = start("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+    program.wait_until_served()
+    children = Path(f"/proc/{program.process.pid}/task/{program.process.pid}/children")
+    os.kill(int(children.read_text()), signal.SIGTERM)
+    assert program.process.wait(5) == 0
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_a_killed_process_left_goes_at_the_next_start(start: Start, temporary: Path) -> None:
+    killed = start()
+    _wait_for_folder(killed, temporary)
+    killed.process.kill()
+    killed.process.wait()
+    (left,) = temporary.glob("*/.lock")
+    following = start()
+    _wait_for_folder(following, temporary, other_than=left)
+    assert not left.exists()
+    # It is told to end while it starts.
+    assert "Traceback" not in following.end(signal.SIGTERM)
+    assert list(temporary.iterdir()) == []
+
+
+def _wait_for_folder(program: Program, temporary: Path, other_than: Path | None = None) -> None:
+    while not set(temporary.glob("*/.lock")) - {other_than}:
+        assert program.process.poll() is None, program.output.read_text()
+        time.sleep(0.05)
