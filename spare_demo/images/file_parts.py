@@ -90,7 +90,7 @@ def tags_exceed(data: bytes) -> bool:
                 tag in (_STRIP_OFFSETS, _TILE_OFFSETS) and values > MOST_STRIPS
             ):
                 return True
-    except struct.error:  # cut off: Pillow's own refusal says so
+    except (struct.error, OverflowError):  # cut off: Pillow's own refusal says so
         pass
     return False
 

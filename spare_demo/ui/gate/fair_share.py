@@ -22,8 +22,8 @@ class FairShare:
         self.app, self._most, self._header = app, most, header
         self._entering: Counter[str] = Counter()
         self._sentence = (
-            f"{most} requests from your address are waiting or running already. Let one of them "
-            "finish, then ask again."
+            f"As many requests as one address may have ({most}) are waiting or running already. "
+            "Let one of them finish, then ask again."
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
