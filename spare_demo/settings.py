@@ -166,6 +166,7 @@ def parse(
     # A Space is reached through its own proxy, which does not come over the loopback address.
     if "SPACE_ID" in environment:
         chosen.setdefault("host", "0.0.0.0")
+        chosen.setdefault("address_header", "X-Forwarded-For")
     try:
         return Settings(**chosen)
     except ValueError as error:

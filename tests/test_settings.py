@@ -112,3 +112,8 @@ def test_a_question_too_long_is_refused_with_both_numbers() -> None:
 def test_settings_do_not_change_under_a_running_app() -> None:
     with pytest.raises(FrozenInstanceError):
         Settings().port = 1  # type: ignore[misc]
+
+
+def test_a_space_reads_addresses_where_its_proxy_writes_them() -> None:
+    assert parse([], {}).address_header == ""
+    assert parse([], {"SPACE_ID": "someone/spare"}).address_header == "X-Forwarded-For"

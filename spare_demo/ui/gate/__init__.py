@@ -20,7 +20,8 @@ def layers(settings: Settings) -> list[Middleware]:
         listed.append(Middleware(TrustedHosts, hosts=(settings.host, *settings.trusted_hosts)))
     listed += [Middleware(ClosedDoors), Middleware(RequestSize, most=settings.max_request_bytes)]
     if not settings.private:
-        listed.append(
-            Middleware(FairShare, most=settings.max_waiting, header=settings.address_header)
-        )
+        # Through gradio.live without a header, all visitors come from one address: the tunnel's.
+        alike = settings.share and not settings.address_header
+        most = settings.queue_size if alike else settings.max_waiting
+        listed.append(Middleware(FairShare, most=most, header=settings.address_header))
     return listed
