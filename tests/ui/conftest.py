@@ -15,7 +15,7 @@ from visits import page_request
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui import examples
+from spare_demo.ui import errors, examples
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.session import Guide, Visit
 
@@ -28,6 +28,12 @@ class Passes(list[str]):
 
     def answers(self) -> int:
         return self.count("answer")
+
+
+@pytest.fixture(autouse=True)
+def nothing_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was logged in one test is not only counted in the next."""
+    monkeypatch.setattr(errors, "_counter", errors.Counter(errors.QUIET_SECONDS))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from visits import controls
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui import build, errors, launch_options
+from spare_demo.ui import build, launch_options
 from spare_demo.ui.api import Api
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
@@ -26,11 +26,6 @@ from spare_demo.ui.viewer import viewer
 
 _JSON = {"Content-Type": "application/json"}
 QUESTION = "Which number is written on the small triangle?"
-
-
-@pytest.fixture(autouse=True)
-def nothing_logged_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "_counter", Counter(errors.QUIET_SECONDS))
 
 
 @dataclass(frozen=True)

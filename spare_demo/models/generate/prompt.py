@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from torch import Tensor
@@ -23,7 +24,7 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
 
     Args:
         processor: of the checkpoint; its template wins over its tokenizer's.
-        question: as asked; blanks around it are dropped.
+        question: as asked; blanks around it are dropped, and control tokens in it are words.
         n: image placeholders: visual tokens, and newline tokens where there are some.
         system: one of `SYSTEMS`.
 
@@ -34,8 +35,7 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
         ModelError: a template that does not place exactly one picture.
     """
     image, tokenizer = processor.image_token, processor.tokenizer
-    # A visitor who types the image token means the word, not a second picture.
-    question_text = question.strip().replace(image, f"< {image.strip('<>')} >")
+    question_text = _spell_out(question.strip(), tokenizer)
     if system == "vicuna_v1":
         prompt = f"{VICUNA} USER: {image}\n{question_text} ASSISTANT:"
     elif processor.chat_template:
@@ -63,3 +63,20 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
             "Get its processor files again."
         )
     return prompt, ids
+
+
+def _spell_out(question: str, tokenizer: Any) -> str:
+    """The question with "< /s >" for "</s>" and so on: a visitor who types a control token means
+    the word, not the end of the question or a second picture. Any other question stays as it is.
+    """
+    names = {token.content for token in tokenizer.added_tokens_decoder.values()}
+    names = {name for name in names if len(name) > 1 and not name.isspace()}
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+
+    def spell(match: re.Match[str]) -> str:
+        name = match[0]
+        if name.startswith("<") and name.endswith(">"):
+            return f"< {name[1:-1]} >"
+        return f"{name[0]} {name[1:]}"
+
+    return re.sub(pattern, spell, question) if pattern else question

@@ -189,8 +189,14 @@ class TextTower(nn.Module):
         tokenizer = self._tokenizer
         if hasattr(tokenizer, "tokenizer"):  # open_clip's wrapper around a Hugging Face tokenizer
             clean = tokenizer.clean_fn(text)  # verbose: no alarm at 77 tokens, we cut it ourselves
-            return list(tokenizer.tokenizer(clean, truncation=False, verbose=False).input_ids)
-        return [tokenizer.sot_token_id, *tokenizer.encode(text), tokenizer.eot_token_id]
+            ids = tokenizer.tokenizer(
+                clean, truncation=False, verbose=False, split_special_tokens=True
+            ).input_ids
+            return list(ids)
+        start, end = tokenizer.sot_token_id, tokenizer.eot_token_id
+        # A typed "<end_of_text>" would end the sentence, which is read there.
+        typed = [number for number in tokenizer.encode(text) if number not in (start, end)]
+        return [start, *typed, end]
 
     def _words(self, tokens: list[int]) -> list[str]:
         """The tokens as text; parts of one character ("这") as "这 1/3", "这 2/3" and "这 3/3"."""

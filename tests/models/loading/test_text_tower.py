@@ -221,3 +221,11 @@ def test_unreadable_settings_are_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="settings or the tokenizer") as refusal:
         TextTower.from_folder(copy)
     assert str(tmp_path) not in str(refusal.value)
+
+
+@pytest.mark.parametrize("typed", ["<end_of_text>", "<START_OF_TEXT>", "&lt;end_of_text&gt;"])
+def test_a_typed_control_token_ends_nothing(tiny_model: Any, typed: str) -> None:
+    tower = tiny_model.text_tower
+    plain, with_token = tower._ids("a red cat"), tower._ids(f"a red {typed} cat")
+    for number in (plain[0], plain[-1]):
+        assert with_token.count(number) == plain.count(number)
