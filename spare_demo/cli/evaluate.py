@@ -125,9 +125,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add(
         "--figures",
         type=Path,
-        default=ASSETS / "figures",
         metavar="FOLDER",
-        help="where the report's figures go (default: assets/figures)",
+        help="where the report's figures go (default: figures, beside the report)",
     )
 
 
@@ -298,7 +297,8 @@ def _write(
             parameters = sum(p.numel() for p in model.hf.parameters())
             about = about_built_in(ASSETS / "built-in", parameters)
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
-        write_report(arguments.report, arguments.figures, about, record, summaries, command)
+        figures = arguments.figures or arguments.report.parent / "figures"
+        write_report(arguments.report, figures, about, record, summaries, command)
     print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")

@@ -59,11 +59,13 @@ def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
 
 def _sentence(error: Exception) -> str | None:
     """What went wrong, written for whoever typed the command; None for a fault of the program."""
-    from spare_demo.models import ModelError
-    from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
-
-    if isinstance(error, ValueError | ModelError):
+    if isinstance(error, ValueError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
+    from spare_demo.models import ModelError
+    from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
+
+    if isinstance(error, ModelError):
+        return str(error)
     return NO_MEMORY if is_out_of_memory(error) else None

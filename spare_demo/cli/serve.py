@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import errno
 import os
+import socket
 
 from spare_demo.cli.stopping import until_stopped
 from spare_demo.cli.temporary_files import own_temporary_folder
@@ -35,7 +37,26 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         _serve(settings)
 
 
+def check_address(host: str, port: int) -> None:
+    """Raises ValueError, with a sentence to show, where nothing can be served at an address."""
+    name = host.strip("[]")
+    try:
+        family = socket.AF_INET6 if ":" in name else socket.AF_INET
+        socket.create_server((name, port), family=family).close()
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ValueError(f"Port {port} is not free. Choose another with --port.") from None
+        if error.errno == errno.EACCES:
+            sentence = f"This user may not serve on port {port}. Choose one from 1024 on."
+            raise ValueError(sentence) from None
+        raise ValueError(
+            f"{host} is not an address of this machine. Choose another with --host, such as "
+            "127.0.0.1, or 0.0.0.0 for every network."
+        ) from None
+
+
 def _serve(settings: Settings) -> None:
+    check_address(settings.host, settings.port)  # before the minutes that a model may take
     # Gradio reads this when it is imported: no telemetry, no version check.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from spare_demo.models import load_model

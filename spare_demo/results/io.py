@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import math
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ FORMAT = 3
 
 PACKAGES = ("torch", "transformers", "open_clip_torch", "pillow", "numpy", "plotly")
 """Those whose version may change what is found or drawn."""
+
+MOST_LISTS = 32
+"""Pick lists of one file: each is answered, and drawn beside all others."""
 
 _GREY = (160, 160, 160)
 _MOST_PIXELS = 40_000_000
@@ -142,7 +146,8 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     The file holds one list (which gets `label`), {label: list, …}, or a whole result.json.
 
     Raises:
-        ValueError: with a sentence to show: not lists of whole numbers, none at all, or repeats.
+        ValueError: with a sentence to show: not lists of whole numbers, none at all, too
+            many (`MOST_LISTS`), or repeats.
     """
     try:
         data = json.loads(text)
@@ -160,6 +165,11 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
         }
     if not isinstance(data, dict) or not data or UNPRUNED in data:
         raise _not_a_list()
+    if len(data) > MOST_LISTS:
+        raise ValueError(
+            f"These are {len(data)} lists of patches; at most {MOST_LISTS} are compared at a time. "
+            "Split them into several files."
+        )
     return {name: _selection_of(indices) for name, indices in data.items()}
 
 
@@ -199,6 +209,9 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     before = labels - set(result.inside)
     if result.grid.n != n or result.grid.photo_size != size or not result.finished:
         raise ValueError
+    for part in result.grid.parts:
+        if part.patch < 1 or not all(0 < side < math.inf for side in part.scale):
+            raise ValueError
     by_label = (result.selections, result.weights, result.leftover)
     if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:
         raise ValueError

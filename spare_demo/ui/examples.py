@@ -82,12 +82,20 @@ def load_examples(model: str) -> list[Example]:
     """The examples in ``assets/examples`` for the model of this name, in the order of its list.
 
     They are drawn scenes for the built-in model, and photos for every other one.
+
+    Raises ValueError, with a sentence to show, where the program's own files are not all there.
     """
     file = "examples.json" if knows_only_scenes(model) else "photos.json"
     answers: dict[str, dict[str, str]] = {}
-    for row in json.loads((FOLDER / file).read_text()):
-        answers.setdefault(row["picture"], {})[row["question"]] = row["answer"]
-    return [_example(FOLDER / picture, answers[picture]) for picture in answers]
+    try:
+        for row in json.loads((FOLDER / file).read_text(encoding="utf-8")):
+            answers.setdefault(row["picture"], {})[row["question"]] = row["answer"]
+        return [_example(FOLDER / picture, answers[picture]) for picture in answers]
+    except (OSError, ValueError, LookupError, TypeError):
+        raise ValueError(
+            f"The examples in {FOLDER} are not all there, or {file} is damaged. Get the program's "
+            "folder assets again."
+        ) from None
 
 
 def _example(path: Path, answers: dict[str, str]) -> Example:

@@ -242,7 +242,7 @@ def stop_server(demo: gr.Blocks, seconds: float) -> None:
 
     seconds: how long answers being sent may take to end before they are cut off.
     """
-    server = demo.server
+    server = getattr(demo, "server", None)  # of a page that could not be launched there is none
     if server is not None:
         cut = threading.Timer(seconds, setattr, (server, "force_exit", True))
         cut.daemon = True

@@ -279,7 +279,7 @@ def _table_html(table: tables.Table) -> str:
 
 
 def _read_scenes(value: object, most: int) -> int:
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+    whole = type(value) is int or (isinstance(value, float) and value.is_integer())
     if not whole or not 1 <= int(value) <= most:  # type: ignore[call-overload]
         raise ValueError(f"The number of scenes must be a whole number from 1 to {most}.")
     return int(value)  # type: ignore[call-overload]

@@ -5,6 +5,7 @@ Of a method that merges inside the language model, what the layer looked at has,
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import Any
 
@@ -62,6 +63,8 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
     layer: of the language model, from 0; None for the last one.
     """
     try:
+        if token is not None and not math.isfinite(token):
+            raise ValueError("Type the token's number: 0 for all of them, or from 1 on.")
         selections = visit.exploration.selections(read_budget(budget, visit.exploration.n))
         figures = []
         for slot, colour in zip(SLOTS, (BLUE, VERMILION), strict=True):

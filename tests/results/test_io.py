@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,14 @@ from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.by_hand import SetByHand
 from spare_demo.results.drawings import PANELS, drawings
-from spare_demo.results.io import PACKAGES, read_pick_lists, read_result, to_json, write_result
+from spare_demo.results.io import (
+    MOST_LISTS,
+    PACKAGES,
+    read_pick_lists,
+    read_result,
+    to_json,
+    write_result,
+)
 from spare_demo.tokens import Selection
 
 QUESTION = "Which number is written on the small triangle?"
@@ -285,3 +293,20 @@ def test_a_file_of_picks_holds_one_list_or_several_or_is_a_result(result: Result
 def test_a_bad_file_of_picks_gets_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="could not be read"):
         read_pick_lists(text, "mine")
+
+
+def test_more_pick_lists_than_can_be_compared_are_refused() -> None:
+    lists = {str(number): [number] for number in range(MOST_LISTS)}
+    assert len(read_pick_lists(json.dumps(lists), "mine")) == MOST_LISTS
+    with pytest.raises(ValueError, match=f"These are {MOST_LISTS + 1} lists of patches; at most"):
+        read_pick_lists(json.dumps(lists | {"more": [1]}), "mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("patch", 0), ("scale", [0.0, 1.0]), ("scale", [math.nan, 1.0]), ("scale", [1.0, -1.0])],
+)
+def test_a_grid_that_lies_nowhere_is_refused(data: Any, name: str, value: Any) -> None:
+    data["grid"][name] = value
+    with pytest.raises(ValueError, match=r"This is no result\.json"):
+        read_result(json.dumps(data))

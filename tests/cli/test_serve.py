@@ -1,0 +1,41 @@
+"""What `serve` refuses before anything heavy is imported or loaded."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spare_demo.cli.main import main
+from spare_demo.cli.serve import check_address
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_address_of_no_machine_is_refused_by_its_name(capsys: pytest.CaptureFixture) -> None:
+    assert main(["serve", "--host", "999.1.1.1"]) == 1
+    assert capsys.readouterr().err.startswith("999.1.1.1 is not an address of this machine.")
+    with pytest.raises(ValueError, match=r"192\.0\.2\.1 is not an address of this machine"):
+        check_address("192.0.2.1", 0)  # kept for documents: nobody has it
+
+
+def test_a_port_in_use_is_refused_by_its_number() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ValueError, match=f"Port {port} is not free"):
+            check_address("127.0.0.1", port)
+    check_address("localhost", 0)
+
+
+@pytest.mark.parametrize("words", [["--nonsense"], ["serve", "--port", "x"], ["serve", "--port=0"]])
+def test_a_wrong_flag_is_refused_without_the_heavy_libraries(words: list[str]) -> None:
+    code = (
+        "import sys\nfrom spare_demo.cli.main import main\n"
+        f"try: main({words!r})\n"
+        "except SystemExit as end: assert end.code == 2, end.code\n"
+        "assert not {'torch', 'gradio', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
