@@ -44,7 +44,9 @@ def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = Non
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zip_file:
         for name, data in files.items():
-            zip_file.writestr(zipfile.ZipInfo(name, _THEN), data, zipfile.ZIP_DEFLATED)
+            # PNG is compressed already: once more is seconds of work on a large photo for nothing.
+            kind = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
+            zip_file.writestr(zipfile.ZipInfo(name, _THEN), data, kind)
     return archive.getvalue()
 
 

@@ -366,12 +366,14 @@ def _wire(
     asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
     words = with_event_data(once(studies.words))
     p.stage.words(words, p.visit, [p.reply, p.message], **asking)
-    for part, name in (
-        *((p.stage, "picks"), (p.stage, "leftover"), (p.why, "why")),
-        *((p.cite, "cite"), (p.cite, "save_page")),
+    # A file of a large photo takes hundreds of megabytes while it is made.
+    filing: dict[str, Any] = asking | {"concurrency_id": "file", "concurrency_limit": 1}
+    for part, name, turn in (
+        *((p.stage, "picks", asking), (p.stage, "leftover", asking), (p.why, "why", asking)),
+        *((p.cite, "cite", filing), (p.cite, "save_page", filing)),
     ):
         handler = with_event_data(once(getattr(handlers, name)))
-        getattr(part, name)(handler, p.visit, [p.reply, p.message], **asking)
+        getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET
     )

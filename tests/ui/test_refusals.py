@@ -137,3 +137,13 @@ def test_a_question_of_half_a_pair_is_refused(tiny_model: LlavaModel, photo_file
     api = Api(tiny_model, Settings())
     with pytest.raises(gr.Error, match="a character that is none"):
         api.answer(photo_file, "\udcff")
+
+
+def test_one_file_is_made_at_a_time(tiny_model: LlavaModel) -> None:
+    demo = build(tiny_model, Settings(budget=5, max_new_tokens=2))
+    limits = {
+        event.targets[0][1]: (event.concurrency_id, event.concurrency_limit)
+        for event in demo.fns.values()
+        if event.targets
+    }
+    assert limits["cite"] == limits["save_page"] == ("file", 1)
