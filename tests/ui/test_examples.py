@@ -95,3 +95,14 @@ def test_old_scenes_leave_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     made = [examples.new_scene(tmp_path).path for _ in range(5)]
     assert len(list(tmp_path.iterdir())) == 3
     assert Path(made[-1]).exists()
+
+
+def test_missing_examples_are_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examples, "FOLDER", tmp_path)
+    for text in (None, "[{", '[{"picture": "gone.png", "question": "?", "answer": "!"}]'):
+        if text is not None:
+            (tmp_path / "photos.json").write_text(text)
+        with pytest.raises(ValueError, match=r"are not all there, or photos\.json is"):
+            examples.load_examples("tiny")
