@@ -95,7 +95,7 @@ def test_a_file_of_too_many_parts_is_refused_in_one_sentence(name: str) -> None:
     assert str(refusal.value).count(".") == 2  # what is wrong, and what to do
 
 
-@pytest.mark.parametrize("name", set(BOMBS) - {"png exif tags"})
+@pytest.mark.parametrize("name", sorted(set(BOMBS) - {"png exif tags"}))
 def test_it_is_refused_before_pillow_sees_it(name: str, monkeypatch) -> None:
     monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("Pillow was asked"))
     with pytest.raises(PictureError, match="too many parts"):
