@@ -520,7 +520,7 @@ def test_the_events_of_the_page_go_through_the_open_visits(
     tiny_model: LlavaModel, small_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     visits = OpenVisits(1)
-    monkeypatch.setattr(page, "OpenVisits", lambda size: visits)
+    monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
     demo = build(tiny_model, small_settings)
     (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), Visit))
     lost, kept = visits.put(state.value), visits.put(state.value)

@@ -15,7 +15,7 @@ from visits import page_request
 
 from spare_demo.ui.payload import payload
 from spare_demo.ui.session import Guide
-from spare_demo.ui.viewer import viewer
+from spare_demo.ui.viewer import viewer, write_comparison
 from spare_demo.ui.wire import to_bytes
 
 KINDS = ("f4", "i4", "i2", "u2", "u1")
@@ -74,7 +74,7 @@ def test_a_comparison_lies_at_an_address_and_what_the_page_opens_on_stays(
     first, other = asked("What is it?"), asked("Which one?")
     with gr.Blocks() as demo:
         part = viewer(first)
-    opening, later = part.value, part.__class__(**part.constructor_args).postprocess(other)
+    opening, later = part.value, write_comparison(part, other)
     assert part.keep_in_cache == {opening} and part.temp_files == {opening, later}
     for path, told in ((opening, first), (later, other)):
         with open(path, "rb") as file:

@@ -132,7 +132,8 @@ SPARE.edit = (element, props, trigger) => {
   // The answer comes above the others: beside the picture, on narrow pages below this.
   const place = () => document.querySelector('#own-answer');
   const arrived = new MutationObserver(() => {
-    arrived.disconnect();
+    // It grows while it is written; how far it moved from all tokens' answer comes last.
+    if (place().textContent.includes('KL of the first token')) arrived.disconnect();
     place().scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
   });
 

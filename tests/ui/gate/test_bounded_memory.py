@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -17,6 +20,12 @@ from spare_demo.ui.page import MOST_SESSIONS
 from spare_demo.ui.session import OpenVisits
 
 QUESTION = "How many crosses are there?"
+
+
+def run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """In a thread of its own: in this one a browser's loop may be running."""
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(asyncio.run, work).result()
 
 
 def call(public, name: str, data: list) -> str:
@@ -56,11 +65,11 @@ def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
     left = [httpx.post(public.api("call/select"), json=data, timeout=60).json() for _ in range(3)]
     events = {one["event_id"] for one in left}
     assert events <= queue.pending_messages_per_session.keys()
-    asyncio.run(sweep(public.demo, unread))
+    run_apart(sweep(public.demo, unread))
     assert events <= queue.pending_messages_per_session.keys()  # there is time to come for them
     kept = events.pop()
     assert "event: complete" in httpx.get(public.api(f"call/select/{kept}"), timeout=60).text
-    asyncio.run(sweep(public.demo, unread))
+    run_apart(sweep(public.demo, unread))
     assert not events & queue.pending_messages_per_session.keys()
     assert not events & queue.pending_event_ids_session.keys()
 
@@ -68,7 +77,7 @@ def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
 def test_a_sweep_calls_the_jobs_of_its_page(public) -> None:
     swept: list[str] = []
     sweep_also(public.demo, lambda: swept.append("this"))
-    asyncio.run(sweep(public.demo, UnreadRuns(public.demo)))
+    run_apart(sweep(public.demo, UnreadRuns(public.demo)))
     assert swept == ["this"]
 
 
@@ -122,7 +131,7 @@ def test_a_run_that_nobody_reads_ends(public, monkeypatch) -> None:
     httpx.post(public.api("queue/join"), json=body, timeout=60).raise_for_status()
     assert begun.wait(60)
     unread = UnreadRuns(public.demo)
-    asyncio.run(sweep(public.demo, unread))
+    run_apart(sweep(public.demo, unread))
     assert not ended.is_set()
-    asyncio.run(sweep(public.demo, unread))
+    run_apart(sweep(public.demo, unread))
     assert ended.wait(60)
