@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from browsing import MARKS, expect
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 SENTENCE = "Type a whole number from 1 to 576."
 
 # Every budget that is painted from now on.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from browsing import MARKS, expect
 from PIL import Image
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 
 def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> None:

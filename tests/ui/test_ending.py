@@ -101,7 +101,9 @@ def _ask(url: str, photo_file: str) -> list[Any]:
     return jobs
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
+)
 def test_it_ends_in_mid_answer(start: Start, temporary: Path, photo_file: str, number: int) -> None:
     program = start()
     program.wait_until_served()
@@ -113,6 +115,7 @@ def test_it_ends_in_mid_answer(start: Start, temporary: Path, photo_file: str, n
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.long
 def test_it_ends_during_a_run_of_the_lab(start: Start, temporary: Path) -> None:
     program = start()
     program.wait_until_served()
@@ -122,6 +125,7 @@ def test_it_ends_during_a_run_of_the_lab(start: Start, temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.long
 def test_process_1_obeys_too(start: Start, temporary: Path) -> None:
     if shutil.which("unshare") is None or os.geteuid() != 0:
         pytest.skip("needs to make a process namespace")

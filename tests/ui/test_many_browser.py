@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from browsing import MARKS, expect
 
 from spare_demo.pruners import PRUNERS
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 
 def test_all_methods_come_in_the_order_of_their_kl(visitor) -> None:

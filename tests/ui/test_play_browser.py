@@ -15,7 +15,7 @@ from spare_demo.ui.gallery import GALLERY_FILE
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 
 @pytest.fixture

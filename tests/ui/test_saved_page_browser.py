@@ -122,8 +122,15 @@ def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> Non
     expect(page.find(".words-of")).to_be_hidden()
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        (1440, "light"),
+        (390, "dark"),
+        pytest.param(1440, "dark", marks=pytest.mark.long),
+        pytest.param(390, "light", marks=pytest.mark.long),
+    ],
+)
 def test_axe_finds_nothing_on_a_saved_page(
     saved: Path, open_page: Open, theme: str, width: int
 ) -> None:

@@ -36,6 +36,7 @@ def test_the_first_screen_tells_the_whole_comparison(visitor) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.long
 def test_nothing_moves_when_another_layer_is_shown(visitor, size: tuple[int, int]) -> None:
     visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
     places = []
@@ -51,6 +52,7 @@ def test_nothing_moves_when_another_layer_is_shown(visitor, size: tuple[int, int
     assert all(place[:3] == places[0][:3] for place in places)  # the pictures, at any size
 
 
+@pytest.mark.long
 def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
     visitor.find("#stage .title").nth(2).click()
     expect(visitor.find("#stage .board:visible")).to_have_count(1)
@@ -61,6 +63,7 @@ def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
     expect(visitor.find("#stage .board:visible")).to_have_count(3)
 
 
+@pytest.mark.long
 def test_a_layer_is_chosen_from_the_menu_of_rarer_ones(visitor) -> None:
     menu = visitor.find("#stage .more summary")
     menu.click()
@@ -106,6 +109,7 @@ def test_what_the_pointer_marks_goes_when_it_leaves_unless_it_is_held(visitor) -
     assert not any(marked(visitor, pane) for pane in range(3))
 
 
+@pytest.mark.long
 def test_other_methods_take_away_what_is_marked(visitor) -> None:
     board = visitor.find("#stage .board").first
     board.focus()
@@ -165,6 +169,7 @@ def test_few_stops_of_the_tab_key_lead_to_the_answers(visitor) -> None:
     assert stops <= 25
 
 
+@pytest.mark.long
 def test_headings_do_not_skip_a_level(visitor) -> None:
     visitor.point(30)
     for name in ("lost", "price", "against", "keep"):
@@ -201,6 +206,7 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert small == []
 
 
+@pytest.mark.long
 def test_a_phone_shows_the_answers_after_ask(phone) -> None:
     phone.find("#question textarea").fill("How many arrows are there?")
     phone.find("#ask").tap()
@@ -233,6 +239,7 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     assert "Tap a patch" not in sheet.inner_text()
 
 
+@pytest.mark.long
 def test_older_links_open_the_picture_that_they_name(served, browser) -> None:
     page = browser.new_page()
     for query, words in (

@@ -15,7 +15,7 @@ from spare_demo.ui.story_card import STORIES
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 
 def plain_patches(visit: Visit) -> set[int]:

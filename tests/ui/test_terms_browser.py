@@ -9,7 +9,7 @@ from spare_demo.ui.terms import TERMS
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 
 @pytest.mark.parametrize(

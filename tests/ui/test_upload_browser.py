@@ -8,7 +8,7 @@ import pytest
 from browsing import MARKS, expect
 from PIL import Image
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 COVER = "#stage .new-picture"
 
 
