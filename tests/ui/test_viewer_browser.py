@@ -315,7 +315,7 @@ def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, in
     expect(again).to_be_in_viewport(ratio=1)
     again.click()
     expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
-    expect(visitor.find("#own-answer")).to_be_in_viewport(ratio=0.8)
+    expect(visitor.find("#own-answer")).to_be_in_viewport(ratio=1)
     expect(again).to_be_in_viewport()
     visitor.layer("difference")
     expect(visitor.find("#edit")).not_to_be_visible()

@@ -132,8 +132,7 @@ SPARE.edit = (element, props, trigger) => {
   // The answer comes above the others: beside the picture, on narrow pages below this.
   const place = () => document.querySelector('#own-answer');
   const arrived = new MutationObserver(() => {
-    // It grows while it is written; how far it moved from all tokens' answer comes last.
-    if (place().textContent.includes('KL of the first token')) arrived.disconnect();
+    arrived.disconnect();
     place().scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
   });
 
