@@ -39,7 +39,7 @@ def reconstruction_figure(
     check_curves(budgets, {**series, "SVD bound": svd_bound}, random_band)
     figure = _figure(budgets, series, random_band, budget, "relative error")
     figure.add_trace(_line("SVD bound", budgets, svd_bound, _INK, "dash"))
-    at = _nearest(budgets, budget)
+    at = nearest_place(budgets, budget)
     return Rendered(
         figure,
         f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
@@ -66,7 +66,7 @@ def kl_figure(
         ValueError: no budgets, or a curve of another length.
     """
     check_curves(budgets, series, random_band)
-    at = _nearest(budgets, budget)
+    at = nearest_place(budgets, budget)
     return Rendered(
         _figure(budgets, series, random_band, budget, "KL (nats)"),
         "KL of the first word to the unpruned model, in nats, with "
@@ -157,7 +157,7 @@ def _style(figure: go.Figure, budget: int, value: str) -> None:
     )
 
 
-def _nearest(budgets: Sequence[int], budget: int) -> int:
+def nearest_place(budgets: Sequence[int], budget: int) -> int:
     """The place of the budget, or of the nearest one computed: no value is interpolated."""
     return min(range(len(budgets)), key=lambda index: abs(budgets[index] - budget))
 

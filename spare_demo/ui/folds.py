@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import gradio as gr
 
@@ -10,6 +10,7 @@ from spare_demo.analysis.cost import seconds_text
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves
 from spare_demo.render.base import number
+from spare_demo.render.curves import nearest_place
 from spare_demo.ui.session import SLOTS, Visit
 
 CHANGES = "What changes: KL to the unpruned model against k"
@@ -24,14 +25,14 @@ def fold(title: str, name: str) -> gr.Accordion:
 def lost_title(visit: Visit, budget: int) -> str:
     """The reconstruction errors at the budget, or at the nearest one that was computed."""
     curves = visit.exploration.curves
-    place = _nearest(curves.budgets, budget)
+    place = nearest_place(curves.budgets, budget)
     errors = {visit.titles[slot]: curve[place] for slot, curve in curves.errors.items()}
     return _title("What is lost: error", errors, float(curves.random.mean[place]))
 
 
 def kl_title(visit: Visit, curves: KlCurves, budget: int) -> str:
     """The same of the KL of the first word, in nats."""
-    place = _nearest(curves.budgets, budget)
+    place = nearest_place(curves.budgets, budget)
     values = {visit.titles[slot]: curves.series[slot][place] for slot in SLOTS}
     return _title("What changes: KL", values, float(curves.random[0][place]))
 
@@ -52,7 +53,3 @@ def _title(start: str, values: Mapping[str, float | None], random: float) -> str
     known = {label: value for label, value in values.items() if value is not None}
     words = [f"{label} {number(float(value))}" for label, value in known.items()]
     return f"{start} {', '.join([*words, f'random picks {number(random)}'])}"
-
-
-def _nearest(budgets: Sequence[int], budget: int) -> int:
-    return min(range(len(budgets)), key=lambda index: abs(budgets[index] - budget))

@@ -9,6 +9,7 @@ import gradio as gr
 
 from spare_demo.evaluation.gallery import Case, read_gallery
 from spare_demo.ui import examples, panels
+from spare_demo.ui.folds import fold
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
 _HOW = (
@@ -34,7 +35,7 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: str) -> Any:
         (examples.draw_scene(case.set, case.seed, folder).path, f"{case.line}. {case.question}")
         for case in gallery.cases
     ]
-    with gr.Accordion("Surprising cases", open=False, elem_id="gallery"):
+    with fold("Surprising cases", "gallery"):
         gr.HTML(panels.words_html(gallery.sentence) + _HOW)
         shown = gr.Gallery(
             pictures,

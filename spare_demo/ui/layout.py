@@ -1,4 +1,4 @@
-"""What is where on the page. No events; `page.py` says what happens on which event."""
+"""What is where on the page. No events; `wiring.py` says what happens on which event."""
 
 from __future__ import annotations
 

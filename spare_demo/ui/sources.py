@@ -16,6 +16,7 @@ from spare_demo.render import BLUE, VERMILION, Display, layer_overlay, merged_ov
 from spare_demo.render.base import Colour
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
+from spare_demo.ui.folds import fold
 from spare_demo.ui.session import SLOTS, OpenVisits, Visit
 
 _NONE = (
@@ -32,7 +33,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits) -> None
         except ValueError as error:  # it was put away
             return panels.message_html(str(error))
 
-    with gr.Accordion("Merged tokens: where they came from", open=False, elem_id="merged"):
+    with fold("Merged tokens: where they came from", "merged"):
         with gr.Row():
             token = gr.Number(
                 0,

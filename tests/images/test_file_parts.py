@@ -142,7 +142,7 @@ def test_of_many_frames_the_first_alone_is_decoded(kind: str) -> None:
 @pytest.mark.parametrize("length", range(0, 40, 3))
 def test_a_cut_off_directory_is_left_to_pillow(order: bytes, length: int) -> None:
     whole = order + (b"*\0" if order == b"II" else b"\0*") + bytes(range(8, 60))
-    assert tags_exceed(whole[:length]) in (True, False)
+    assert not tags_exceed(whole[:length])
 
 
 @pytest.mark.parametrize("head", [b"II+\0\x08\0\0\0", b"MM\0+\0\x08\0\0"])

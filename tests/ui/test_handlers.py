@@ -25,8 +25,8 @@ from spare_demo.ui import build, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.page import with_visits
 from spare_demo.ui.session import OpenVisits, Visit
+from spare_demo.ui.wiring import with_visits
 
 QUESTION = "Which number is written on the small triangle?"
 

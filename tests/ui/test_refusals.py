@@ -21,8 +21,8 @@ from spare_demo.ui import build, launch_options
 from spare_demo.ui.api import Api
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.page import with_files
 from spare_demo.ui.viewer import viewer
+from spare_demo.ui.wiring import with_files
 
 _JSON = {"Content-Type": "application/json"}
 QUESTION = "Which number is written on the small triangle?"

@@ -4,7 +4,7 @@
   const narrow = matchMedia('(max-width: 720px)');
   const show = (shown) => document.querySelector('.why')?.classList.toggle('open', shown);
 
-  // y: where the patch is in the window, in the upper half of which it stays in sight.
+  // y: of the patch in the window, in the upper half of which it stays in sight.
   SPARE.on('look', (y) => {
     if (!narrow.matches || SPARE.state.layer === 'own') return;
     show(true);

@@ -1,11 +1,11 @@
 // Rows of buttons that are one stop for the Tab key; the arrow keys go from button to button.
 'use strict';
 SPARE.rove = (row) => {
-  const buttons = () => [...row.querySelectorAll('button, summary')].filter(
+  const buttons = () => [...row.querySelectorAll('button')].filter(
     (button) => !button.disabled && button.getClientRects().length);
 
   function stopAt(chosen) {
-    for (const button of row.querySelectorAll('button, summary')) {
+    for (const button of row.querySelectorAll('button')) {
       button.tabIndex = button === chosen ? 0 : -1;
     }
   }

@@ -193,7 +193,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
         SPARE.emit('press', token, event);
       }
       board.focus({preventScroll: true});
-      SPARE.emit('look', event.clientY);
+      SPARE.emit('look', pane.heightOf(token));
     });
     for (const end of ['pointerup', 'pointercancel']) {
       over.addEventListener(end, (event) => SPARE.emit('lift', event));
@@ -214,7 +214,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
       } else if (event.key === 'Enter' || event.key === ' ') {
         event.preventDefault();
         SPARE.emit('toggle', state.cursor);
-        if (state.cursor !== null) SPARE.emit('look', board.getBoundingClientRect().top);
+        if (state.cursor !== null) SPARE.emit('look', pane.heightOf(state.cursor));
       }
     });
   }
@@ -230,9 +230,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     $('.more').classList.toggle('chosen', Boolean(rare));
     $('.more').open = false;
     $('.more summary').textContent = rare ? checked('layer').nextElementSibling.textContent : 'More';
-    const viewer = element.firstElementChild;
-    viewer.classList.toggle('large', state.pane !== null);
-    viewer.dataset.layer = state.layer;
+    element.firstElementChild.classList.toggle('large', state.pane !== null);
     document.body.classList.toggle('editing', state.layer === 'own');
     // The cursor is one for all, so one stop for the Tab key is enough.
     panes.forEach((pane, i) => { pane.board.tabIndex = i === (state.pane ?? 0) ? 0 : -1; });
@@ -336,6 +334,12 @@ SPARE.Pane = class {
     const row = Math.floor(((event.clientY - box.top) * grid.height / box.height - grid.y) / grid.patch);
     const token = SPARE.state.data.at(row, col);
     return token < 0 ? null : token;
+  }
+
+  // How far below the window's top a patch begins, in pixels.
+  heightOf(token) {
+    const box = this.over.getBoundingClientRect(), {height} = SPARE.state.data.grid;
+    return box.top + this.painter.top(token) * box.height / height;
   }
 
   // The cursor's frame and the lines to those who stand in for its patch, of some slots.

@@ -1,0 +1,266 @@
+"""Which event of the page calls which handler, and with what of the page."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.ui import chips
+from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
+from spare_demo.ui.gradio_compat import with_event_data
+from spare_demo.ui.handlers import Handlers, PageChanges, with_refusals
+from spare_demo.ui.layout import Components
+from spare_demo.ui.session import OpenVisits
+from spare_demo.ui.story_card import story_methods
+from spare_demo.ui.streaming import in_steps
+from spare_demo.ui.viewer import write_comparison
+
+# Once the page shows what changed.
+_COMPARE = "() => { setTimeout(SPARE.compareInputs) }"
+
+# The thumbnails come without a name for those who do not see them.
+_ON_LOAD = """() => {
+  const questions = QUESTIONS;
+  document.querySelectorAll('#examples button').forEach((button, i) => {
+    button.setAttribute('aria-label', 'Example: ' + questions[i]);
+    button.title = questions[i];
+  });
+  SPARE.roveAll();
+}"""
+
+_FOLDS = ("lost_fold", "cost_fold", "kl_fold")
+_AGAIN = " Choose it again to ask: "  # between the questions of an example
+
+# In the page itself: the server's word would be a journey more before the handler is asked.
+_BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
+_IDLE = """() => [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}]"""
+_SHOW = "() => ({__type__: 'update', visible: true})"
+_BY_HAND = "() => { SPARE.editByHand() }"
+_FILM_OVER = "() => { SPARE.emit('film-over') }"
+_TELL = "(budget) => { SPARE.showBudget?.(budget) }"
+
+_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+# One turn at the model for each question; the rest queue and see their place.
+ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
+# It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
+_FINDING: dict[str, Any] = {"concurrency_id": "find", "concurrency_limit": 1}
+
+
+def with_visits(
+    handler: Callable[..., Iterator[PageChanges]], find: Callable[[Any], Any]
+) -> Callable[..., Iterator[PageChanges]]:
+    """The handler with the visits in the place of their keys, by a method of `OpenVisits`."""
+
+    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
+        found = {name: find(value) for name, value in controls.items()}
+        yield from handler(*map(find, inputs), **found)
+
+    return run
+
+
+def with_files(
+    handler: Callable[..., Iterator[PageChanges]], stage: gr.HTML
+) -> Callable[..., Iterator[PageChanges]]:
+    """The handler with the comparison on the stage in a file: the disk may be full."""
+
+    def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
+        for values in handler(*inputs, **controls):
+            if "stage" in values:
+                values = values | {"stage": write_comparison(stage, values["stage"])}
+            yield values
+
+    return run
+
+
+def wire(
+    demo: gr.Blocks,
+    parts: Components,
+    handlers: Handlers,
+    visits: OpenVisits,
+    opened: Sequence[Any],
+    ask_on_load: bool,
+) -> None:
+    """opened: the events after which the gallery or the Lab has put a picture and a question here.
+    ask_on_load: whether the page opens without answers.
+    """
+    changed = (
+        *("visit", "message", "notes", "truth", "headline", "chips", "stage", "answers", "cost"),
+        *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
+        *("enough", "carrier", "kl", "kl_words", "second", "rank", "many", "tried"),
+        *_FOLDS,
+    )
+    outputs = [getattr(parts, name) for name in changed]
+
+    def put(values: PageChanges) -> dict:
+        if "visit" in values:
+            values = {**values, "visit": visits.put(values["visit"])}
+        return {getattr(parts, name): value for name, value in values.items()}
+
+    def of(names: Sequence[str]) -> list[Any]:
+        return [getattr(parts, name) for name in names]
+
+    def stream(
+        handler: Callable[..., Iterator[PageChanges]], names: Sequence[str], place: str
+    ) -> Callable:
+        """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
+
+        def run(*values: Any) -> Iterator[dict]:
+            # Ask can do without the visit before it.
+            find = visits.find if handler == handlers.ask else visits.get
+            steps = with_refusals(with_files(with_visits(handler, find), parts.stage), place)(
+                **dict(zip(names, values, strict=True))
+            )
+            yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl", *_FOLDS)))
+
+        return run
+
+    def once(
+        handler: Callable[..., Iterator[PageChanges]], also: PageChanges | None = None
+    ) -> Callable:
+        """All that the handler changes, in one go."""
+
+        def run(*inputs: Any) -> dict:
+            changes = [*with_refusals(with_visits(handler, visits.get))(*inputs), also or {}]
+            return put({name: value for change in changes for name, value in change.items()})
+
+        return run
+
+    def move_to(mark: int | str, key: Any) -> Any:
+        visit = visits.find(key)
+        return gr.update() if visit is None else handlers.marked(mark, visit)
+
+    busy = {"ask": gr.update(visible=False), "stop": gr.update(visible=True)}
+    idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
+    running = []
+    p = parts
+    redrawn = ["budget", "visit"]
+    moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
+    draw_curve, drawn_curve = (
+        once(handlers.draw_curve),
+        [p.curve, p.curve_words, p.rank, p.lost_fold],
+    )
+
+    def answering(
+        event: Any,
+        handler: Callable,
+        names: Sequence[str],
+        mode: str = "once",
+        place: str = "message",
+        curve: bool = True,
+        more: Sequence[str] = (),
+        turn: dict[str, Any] = ANSWERING,
+    ) -> Any:
+        """After the event Ask becomes Stop at once, and the handler streams when its turn comes.
+
+        names: the handler's inputs, which are parts of the page.
+        place: where a visitor who pressed something far from Ask reads what went wrong.
+        curve: whether the curve of errors is drawn anew afterwards, which needs no model.
+        more: parts that it changes beside those of every answer.
+        turn: whom it waits for.
+
+        Returns the event of the run.
+        """
+        options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
+        begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
+        shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
+        answer = stream(handler, names, place)
+        run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
+        running.append(run)
+        # Turned away before its turn, it brings nothing that would end it.
+        run.failure(None, None, [p.ask, p.stop], js=_IDLE, **_QUIET)
+        if curve:
+            run.then(draw_curve, of(redrawn), drawn_curve, **moving)
+        return run
+
+    controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
+    controls += ["relevance_text", "together", "budget"]
+    asked = [*controls, "example", "visit"]
+
+    load = handlers.load_example
+    chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **_QUIET)
+    drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
+    for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
+        answering(event, handlers.ask, asked)
+    # What is chosen while an answer runs is asked next: the controls show it already.
+    chip = p.chips.choose(
+        with_event_data(once(chips.choose)), p.visit, [p.question, p.message], **_QUIET
+    )
+    for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
+        answering(event, handlers.ask, asked, "always_last")
+    find = functools.partial(find_disagreement, handlers)
+    answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)
+    chosen_anew = (
+        *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
+        p.seed.submit,
+    )
+    for event in chosen_anew:
+        answering(event, handlers.ask, asked, "always_last")
+
+    others = ["method_a", "method_b", "seed", "budget", "visit"]
+    told = p.story_card.choose_methods(
+        functools.partial(story_methods, handlers.model), None, [p.method_a, p.method_b], **_QUIET
+    )
+    for event in (p.method_a.input, p.method_b.input, told.then):
+        answering(event, handlers.change_methods, others, "always_last")
+
+    p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
+    # Plotly is larger than all else together, and draws anew at every question.
+    p.lost.near(None, None, p.curve, js=_SHOW, **_QUIET)
+    p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
+    studies = handlers.studies
+    answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
+    answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
+    answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
+    answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
+    filmed = answering(p.cite.film, studies.film, redrawn, curve=False)
+    filmed.then(None, None, None, js=_FILM_OVER, **_QUIET)
+    for event in (p.compare_questions.click, p.other.submit):
+        inputs = ["other", "budget", "visit"]
+        answering(event, studies.second, inputs, place="second", curve=False)
+    # js/core.js asks them one after the other.
+    asking: dict[str, Any] = moving | {"trigger_mode": "multiple"}
+    words = with_event_data(once(studies.words))
+    p.stage.words(words, p.visit, [p.reply, p.message], **asking)
+    # A file of a large photo takes hundreds of megabytes while it is made.
+    filing: dict[str, Any] = asking | {"concurrency_id": "file", "concurrency_limit": 1}
+    for part, name, turn in (
+        *((p.stage, "picks", asking), (p.stage, "leftover", asking), (p.why, "why", asking)),
+        *((p.cite, "cite", filing), (p.cite, "save_page", filing)),
+    ):
+        handler = with_event_data(once(getattr(handlers, name)))
+        getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
+    linked = p.stage.reopen(
+        with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET
+    )
+    answering(linked.then, handlers.ask, asked)
+    answering(p.answers.answer_now, handlers.answer_now, redrawn)
+    own = ["own", "visit"]
+    answering(p.own.ask_own, handlers.ask_own, own, place="own_answer", curve=False)
+    answering(p.budget.release, handlers.settle, redrawn, "always_last")
+    for mark, button in p.marks:
+        to = functools.partial(move_to, mark)
+        moved = button.click(to, p.visit, p.budget, queue=False, **_QUIET)
+        redraw = moved.then(once(handlers.redraw), of(redrawn), outputs, **moving)
+        answering(redraw.then, handlers.settle, redrawn, "always_last")
+
+    for event in (p.tuned_a.change, p.tuned_b.change):
+        answering(event, handlers.change_methods, others, "always_last")
+
+    checking = moving | {"concurrency_limit": 2}  # a picture is large while it is looked at
+    p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
+    # Not `input`, which a Textbox leaves out for what is pasted or deleted.
+    for event in (p.image.change, p.question.change):
+        event(None, None, None, js=_COMPARE, **_QUIET)
+    # Two steps, so that no word of the run comes after what Stop shows.
+    ended = p.stop.click(None, None, None, cancels=running, queue=False, **_QUIET)
+    stopped = ended.then(
+        once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET
+    )
+    stopped.then(None, None, None, js=_FILM_OVER, **_QUIET)
+    stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
+    questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
+    demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
