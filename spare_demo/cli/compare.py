@@ -41,6 +41,7 @@ from spare_demo.results.drawings import PANELS, USUAL
 from spare_demo.results.export import write
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.scenes.asked import asked_in
+from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
 
@@ -275,7 +276,8 @@ def _print_headline(result: Result, path: str | None) -> None:
     """What the comparison came to. path: of the picture, None where no file was named."""
     asked = None
     if path is not None:
-        asked = asked_in(path, result.photo, result.question, result.grid.boxes.numpy())
+        scene = read_signature(path, result.photo)
+        asked = asked_in(scene, result.photo, result.question, result.grid.boxes.numpy())
     truth = None if asked is None else asked.answer
     grades = grade_all({label: answer.text for label, answer in result.answers.items()}, truth)
     if text := headline(result, truth, grades, asked):

@@ -21,6 +21,7 @@ from spare_demo.images.load import open_picture
 from spare_demo.models import Model, load_model
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes.asked import asked_in
+from spare_demo.scenes.signature import read_signature
 from spare_demo.scenes.world import COLOURS
 from spare_demo.settings import Settings
 
@@ -86,7 +87,9 @@ def try_examples(model: Model) -> Iterator[Case]:
         photo = open_picture(path)
         request = Request(photo, row["question"], Settings().methods, max_new_tokens=16)
         view = encode(model, request)
-        asked = asked_in(path, photo, row["question"], view.grid.boxes.numpy())
+        asked = asked_in(
+            read_signature(path, photo), photo, row["question"], view.grid.boxes.numpy()
+        )
         if asked is None or not (asked.kind != "things" or asked.answer in COLOURS):
             continue
         for budget in BUDGETS:

@@ -7,7 +7,6 @@ question one that is asked of that scene.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -39,24 +38,25 @@ class Asked:
 
 
 def asked_in(
-    path: str | Path, photo: Image.Image, text: str, boxes: NDArray[np.float64]
+    scene: tuple[str, int] | None, photo: Image.Image, text: str, boxes: NDArray[np.float64]
 ) -> Asked | None:
-    """What a question asks of a picture file; None where that cannot be known.
+    """What a question asks of a picture; None where that cannot be known.
 
     Args:
-        path: the file; photo: its upright RGB pixels.
+        scene: what `read_signature` says of the picture; photo: its upright RGB pixels.
         text: the question.
         boxes: (n, 4) x0, y0, x1, y1 of each visual token in pixels of the photo.
     """
-    signed = signature.read_signature(path, photo)
-    if signed is None:
+    if scene is None:
         return None
-    questions = signature.questions_of(*signed)
+    questions = signature.questions_of(*scene)
     question = next((q for q in questions if q.text == text.strip()), None)
-    return None if question is None else _asked(signature.scene_of(*signed), question, boxes)
+    return None if question is None else _asked(signature.scene_of(*scene), photo, question, boxes)
 
 
-def _asked(scene: Scene, question: Question, boxes: NDArray[np.float64]) -> Asked:
+def _asked(
+    scene: Scene, photo: Image.Image, question: Question, boxes: NDArray[np.float64]
+) -> Asked:
     things = [scene.things[index] for index in question.things]
     kind: Literal["word", "number", "things"] = "things"
     if len(things) == 1 and question.answer == things[0].print:
@@ -66,8 +66,8 @@ def _asked(scene: Scene, question: Question, boxes: NDArray[np.float64]) -> Aske
     # What changes where it is taken out is what shows it, whatever lies before or behind it.
     take_out = _move_away if kind == "things" else _without_print
     rest = [take_out(t) if i in question.things else t for i, t in enumerate(scene.things)]
-    whole, without = (np.asarray(draw.draw(s)) for s in (scene, replace(scene, things=tuple(rest))))
-    return Asked(question.answer, kind, _any_inside((whole != without).any(axis=2), boxes))
+    changed = np.asarray(photo) != np.asarray(draw.draw(replace(scene, things=tuple(rest))))
+    return Asked(question.answer, kind, _any_inside(changed.any(axis=2), boxes))
 
 
 def _move_away(thing: Thing) -> Thing:

@@ -271,10 +271,10 @@ class Handlers:
         known, truth = examples.find(listed, visit.key[0], request.question)
         number = examples.number(self.offered, visit.key[0])
         path, view = str(request.image), visit.exploration.view
-        asked = asked_in(path, view.photo, request.question, view.grid.boxes.numpy())
+        scene = read_signature(path, view.photo)
+        asked = asked_in(scene, view.photo, request.question, view.grid.boxes.numpy())
         if truth is None and asked is not None:
             truth = asked.answer
-        scene = read_signature(path, view.photo)
         unknown = examples.knows_only_scenes(self.model.name) and not known and scene is None
         questions = examples.questions_about(listed, visit.key[0], scene)
         return dataclasses.replace(
