@@ -17,7 +17,7 @@ from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.guess import guess_toggle
 from spare_demo.ui.method_line import method_line
-from spare_demo.ui.session import Visit
+from spare_demo.ui.session import Visit, VisitKey
 from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
@@ -111,7 +111,7 @@ def lay_out(
     """
     parts: dict[str, Any] = {}
     parts["notice"] = gr.HTML(elem_id="notice", elem_classes="message-place")
-    parts["visit"] = gr.State(shown["visit"])
+    parts["visit"] = gr.State(VisitKey(shown["visit"]))
     parts["example"] = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(min_width=280, elem_id="asked"):

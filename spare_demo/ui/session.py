@@ -130,7 +130,11 @@ class Visit:
 
 
 class VisitKey:
-    """What a page's state holds in a visit's place."""
+    """What a page's state holds in a visit's place, which Gradio would copy for each visitor."""
+
+    def __init__(self, shown: Visit | None = None) -> None:
+        """shown: of the key that a page opens on, its visit, which is never put away."""
+        self.shown = shown
 
     def __deepcopy__(self, memo: dict) -> VisitKey:
         return self  # a copy would open nothing
@@ -187,6 +191,8 @@ class OpenVisits:
         """The visit under a key, None if it was put away; any other value as it is."""
         if not isinstance(value, VisitKey):
             return value
+        if value.shown is not None:
+            return value.shown
         with self._lock:
             entry = self._visits.pop(value, None)
             if entry is None:

@@ -25,7 +25,7 @@ from spare_demo.ui import build, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.session import OpenVisits, Visit
+from spare_demo.ui.session import OpenVisits, Visit, VisitKey
 from spare_demo.ui.wiring import with_visits
 
 QUESTION = "Which number is written on the small triangle?"
@@ -522,8 +522,10 @@ def test_the_events_of_the_page_go_through_the_open_visits(
     visits = OpenVisits(1)
     monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
     demo = build(tiny_model, small_settings)
-    (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), Visit))
-    lost, kept = visits.put(state.value), visits.put(state.value)
+    (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), VisitKey))
+    shown = visits.get(state.value)
+    assert isinstance(shown, Visit)
+    lost, kept = visits.put(shown), visits.put(shown)
     events = [f for f in demo.fns.values() if state in f.inputs]
 
     def event(name: str, inputs: int, streams: bool) -> Any:
@@ -541,6 +543,9 @@ def test_the_events_of_the_page_go_through_the_open_visits(
                          None, lost))  # fmt: skip
     assert "There is no picture yet" in str(steps) and "put away" not in str(steps)
     assert "put away" in drawn(lost, 5, 0, None) and "put away" not in drawn(kept, 5, 0, None)
+    # What the page opens on stays, however many came since. Of a dataclass in its place Gradio
+    # would copy every tensor whenever somebody opens the page.
+    assert visits.get(state.value) is shown and not dataclasses.is_dataclass(state.value)
 
 
 def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
