@@ -13,6 +13,10 @@ LAYERS = {"576": ("kept", "difference", "order", "relevance", "leftover"),
           "2,880": ("kept", "difference", "order", "relevance")}  # fmt: skip
 """What is scrubbed, by the number of tokens; leftovers of 2,880 are asked of the server."""
 
+TYPING = 0.5
+"""Seconds between the upload and the press on Ask, in which the page looks at the new picture;
+less than anybody needs to type a question."""
+
 _FINISHED = """() => window.SPARE?.state.painted &&
     document.querySelector('#answers .figures, #answers .instead')"""
 _SINCE_FIRST_PAINT = """() => (performance.now() -
@@ -144,6 +148,8 @@ class Driver:
     def ask(self, answers: bool = True) -> tuple[float, float]:
         """Asks about a scene never seen. Seconds from the press to the pictures, to the answers.
 
+        Pressed `TYPING` seconds after the upload.
+
         answers: whether there are any; without, the second figure is until Ask comes back.
         """
         from spare_demo.ui.examples import new_scene
@@ -156,6 +162,7 @@ class Driver:
             shown = page.locator("#picture .image-frame img")
             self.waited("the uploaded picture", shown.wait_for)
         page.locator("#question textarea").fill(scene.question)
+        page.wait_for_timeout(1000 * TYPING)
         old = page.evaluate("SPARE.state.data.key")
         self.waited("Ask to be free", page.locator("#ask").wait_for)
         start = time.perf_counter()

@@ -38,6 +38,7 @@ GOALS = {
     "slowest frame, 576 tokens": "0.032 s",
     "slowest frame, 2,880 tokens": "0.050 s",
     "curve redrawn at the server": "0.1 s",
+    "all methods, what they keep": "3 s",
 }
 SENT_GOAL = 400_000
 
@@ -178,8 +179,17 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
         start = time.perf_counter()
         list(handlers.redraw(1 + (37 * run + 31) % n, visit))
         redraws.append(time.perf_counter() - start)
+    kept: list[float] = []
+    for _ in range(runs + 1):
+        start = time.perf_counter()
+        next(handlers.studies.all_methods(64, visit))  # the answers follow
+        kept.append(time.perf_counter() - start)
     packages = ("torch", "transformers", "open_clip_torch", "gradio", "plotly", "pillow")
-    return {"curve redrawn at the server": redraws[1:]}, {
+    at_server = {
+        "curve redrawn at the server": redraws[1:],
+        "all methods, what they keep": kept[1:],
+    }
+    return at_server, {
         "vision_passes_per_picture": passes,
         "sent_bytes": sent,
         "picture_bytes": picture,

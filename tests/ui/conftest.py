@@ -154,14 +154,22 @@ def opened(served: Served) -> Visit:
     return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
 
 
+@pytest.fixture(scope="session")
+def usual_context(browser: Any) -> Any:
+    """A wide window whose pages share the browser's cache: Gradio's page is a hundred files.
+
+    The page itself leaves nothing in it but what a tab forgets when it is closed.
+    """
+    return browser.new_context(viewport={"width": 1440, "height": 900})
+
+
 @pytest.fixture
-def visitor(browser: Any, served: Served) -> Iterator[Any]:
+def visitor(usual_context: Any, served: Served) -> Iterator[Any]:
     """A visitor on the opened page. Of every test: nothing broke, no request left the machine."""
     from browsing import PATIENCE, Visitor, sync_api
 
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
     sync_api.expect.set_options(timeout=PATIENCE)
-    page = context.new_page()
+    page = usual_context.new_page()
     page.set_default_timeout(PATIENCE)
     visitor = Visitor(page)
     page.on("pageerror", lambda error: visitor.errors.append(str(error)))
@@ -171,7 +179,9 @@ def visitor(browser: Any, served: Served) -> Iterator[Any]:
     )
     page.on("request", lambda request: visitor.hosts.add(urlsplit(request.url).netloc))
     yield visitor.open(served.url)
-    context.close()
+    for opened_page in usual_context.pages:
+        opened_page.close()
+    usual_context.clear_permissions()
     assert visitor.errors == []
     assert visitor.hosts - {""} == {urlsplit(served.url).netloc}  # "" is data: and blob:
 
