@@ -35,24 +35,22 @@ def test_the_first_screen_tells_the_whole_comparison(visitor) -> None:
     assert len(widths) == 1 and widths.pop() >= 300
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.long
-def test_nothing_moves_when_another_layer_is_shown(visitor, size: tuple[int, int]) -> None:
-    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
-    places = []
-    for layer in LAYERS:
-        visitor.choose("layer", layer)
-        visitor.page.wait_for_timeout(150)  # the words come at most ten times a second
-        [slider] = boxes(visitor, "#budget input[type=range]")
-        assert bottom(slider) <= size[1]
-        stage = boxes(visitor, "#stage .board") + boxes(visitor, "#answers .card")
-        places.append([(round(box["x"]), round(box["y"]), round(box["width"])) for box in stage])
-    if size == SIZES[0]:
-        assert all(place == places[0] for place in places)
-    assert all(place[:3] == places[0][:3] for place in places)  # the pictures, at any size
+def test_nothing_moves_when_another_layer_is_shown(visitor) -> None:
+    for width, height in SIZES:
+        visitor.page.set_viewport_size({"width": width, "height": height})
+        places = []
+        for layer in LAYERS:
+            visitor.choose("layer", layer)
+            visitor.page.wait_for_timeout(150)  # the words come at most ten times a second
+            [slider] = boxes(visitor, "#budget input[type=range]")
+            assert bottom(slider) <= height
+            stage = boxes(visitor, "#stage .board") + boxes(visitor, "#answers .card")
+            places.append([(round(b["x"]), round(b["y"]), round(b["width"])) for b in stage])
+        if (width, height) == SIZES[0]:
+            assert all(place == places[0] for place in places)
+        assert all(place[:3] == places[0][:3] for place in places)  # the pictures, at any size
 
 
-@pytest.mark.long
 def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
     visitor.find("#stage .title").nth(2).click()
     expect(visitor.find("#stage .board:visible")).to_have_count(1)
@@ -169,7 +167,6 @@ def test_few_stops_of_the_tab_key_lead_to_the_answers(visitor) -> None:
     assert stops <= 25
 
 
-@pytest.mark.long
 def test_headings_do_not_skip_a_level(visitor) -> None:
     visitor.point(30)
     for name in ("lost", "price", "against", "keep"):
@@ -206,7 +203,6 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert small == []
 
 
-@pytest.mark.long
 def test_a_phone_shows_the_answers_after_ask(phone) -> None:
     phone.find("#question textarea").fill("How many arrows are there?")
     phone.find("#ask").tap()

@@ -8,7 +8,7 @@ import pytest
 from browsing import MARKS, expect
 from PIL import Image
 
-pytestmark = [*MARKS, pytest.mark.long]
+pytestmark = MARKS
 COVER = "#stage .new-picture"
 
 
@@ -31,6 +31,7 @@ def test_a_new_picture_is_on_the_stage_at_once_and_goes_with_its_comparison(
     expect(visitor.find("body.asked-anew")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_who_takes_the_example_again_sees_its_comparison(visitor, wide_picture: Path) -> None:
     visitor.upload(wide_picture)
     expect(visitor.find(COVER)).to_be_visible()
@@ -39,6 +40,7 @@ def test_who_takes_the_example_again_sees_its_comparison(visitor, wide_picture: 
     expect(visitor.find("body.asked-anew")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
     visitor, wide_picture: Path
 ) -> None:
@@ -68,28 +70,26 @@ def write(path: Path) -> None:
             path.write_bytes(b"\x89PNG" + b"0" * 20_000_001)
 
 
-@pytest.mark.parametrize(
-    ("kind", "sentence"),
-    [
-        ("empty", "The file is empty. Choose another file, or upload it again."),
-        ("text", "This file is not a picture this page can read."),
-        ("damaged", "The picture file is cut off or damaged."),
-        ("pixels", "The picture is 8000 by 6000 pixels; at most 40 million pixels"),
-        ("bytes", "This file is larger than 20 MB. Choose a smaller picture."),
-    ],
-)
-def test_a_bad_file_is_refused_on_upload(
-    visitor, tmp_path: Path, kind: str, sentence: str, wide_picture: Path
-) -> None:
+REFUSALS = {
+    "empty": "The file is empty. Choose another file, or upload it again.",
+    "text": "This file is not a picture this page can read.",
+    "damaged": "The picture file is cut off or damaged.",
+    "pixels": "The picture is 8000 by 6000 pixels; at most 40 million pixels",
+    "bytes": "This file is larger than 20 MB. Choose a smaller picture.",
+}
+
+
+def test_a_bad_file_is_refused_on_upload(visitor, tmp_path: Path, wide_picture: Path) -> None:
     before = visitor.find("#answers").inner_html()
-    path = tmp_path / f"{kind}.png"
-    write(path)
-    visitor.page.get_by_label("Remove Image").click()
-    visitor.find("#picture input[type=file]").set_input_files(path)
-    expect(visitor.find("#message")).to_contain_text(sentence)
-    expect(visitor.caption).to_contain_text("kept 64 of 576")
-    assert visitor.find("#answers").inner_html() == before
-    if kind != "pixels":
-        expect(visitor.find(COVER)).to_have_count(0)
-    visitor.upload(wide_picture)
-    expect(visitor.find("#message .message")).to_have_count(0)
+    for kind, sentence in REFUSALS.items():
+        path = tmp_path / f"{kind}.png"
+        write(path)
+        visitor.page.get_by_label("Remove Image").click()
+        visitor.find("#picture input[type=file]").set_input_files(path)
+        expect(visitor.find("#message")).to_contain_text(sentence)
+        expect(visitor.caption).to_contain_text("kept 64 of 576")
+        assert visitor.find("#answers").inner_html() == before
+        if kind != "pixels":
+            expect(visitor.find(COVER)).to_have_count(0)
+        visitor.upload(wide_picture)
+        expect(visitor.find("#message .message")).to_have_count(0)

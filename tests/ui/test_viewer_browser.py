@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import re
 import time
@@ -63,18 +64,18 @@ def apart(shown, reference) -> float:
     return float((gap > 3).mean())
 
 
-@pytest.mark.parametrize("budget", [7, 64, 200])
-def test_the_browser_draws_what_python_draws(visitor, opened: Visit, budget: int) -> None:
-    visitor.page.evaluate("k => SPARE.setBudget(k)", budget)
-    visitor.page.wait_for_function("k => SPARE.state.k === k", arg=budget)
-    for layer in ("difference", "A", "B", "order", "relevance"):
+def test_the_browser_draws_what_python_draws(visitor, opened: Visit) -> None:
+    layers = ("difference", "A", "B", "order", "relevance")
+    for budget, layer in itertools.product((7, 64, 200), layers):
+        visitor.page.evaluate("k => SPARE.setBudget(k)", budget)
+        visitor.page.wait_for_function("k => SPARE.state.k === k", arg=budget)
         visitor.layer(layer)
         reference, sentence = drawn(opened, layer, budget)
         assert visitor.sentence() == sentence
         assert visitor.picture().size == reference.size
         # The numbers on the first 64 picks are in the browser's own font.
         allowed = 0.03 if layer == "order" and budget <= 64 else 0.002
-        assert apart(visitor.picture(), reference) < allowed, layer
+        assert apart(visitor.picture(), reference) < allowed, (budget, layer)
 
 
 def test_a_wide_photo_lies_where_python_puts_it(visitor, wide_picture: Path, served) -> None:
@@ -91,10 +92,9 @@ def test_a_wide_photo_lies_where_python_puts_it(visitor, wide_picture: Path, ser
         assert apart(visitor.picture(), reference) < 0.002
 
 
-@pytest.mark.parametrize("slot", ["A", "B"])
-def test_leftover_shares_are_those_of_python(visitor, opened: Visit, slot: str) -> None:
-    order = opened.exploration.full[slot].order
-    for k in (1, 16, 64, 180):
+def test_leftover_shares_are_those_of_python(visitor, opened: Visit) -> None:
+    for slot, k in itertools.product("AB", (1, 16, 64, 180)):
+        order = opened.exploration.full[slot].order
         told = visitor.page.evaluate(
             "([slot, k]) => Array.from(SPARE.state.data.residual(slot, k).share(k))", [slot, k]
         )
