@@ -85,6 +85,11 @@ class Settings:
         (), "more names by which a private page may be opened, beside those of this machine"
     )
     queue_size: int = _setting(32, "visitors who may wait for an answer; more are turned away")
+    log_times: bool = _setting(
+        False,
+        "log a line of JSON for each question, with the seconds of its stages and nothing of what "
+        "was asked",
+    )
 
     def __post_init__(self) -> None:
         if not 1 <= self.port <= 65_535:

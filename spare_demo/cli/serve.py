@@ -61,6 +61,7 @@ def _serve(settings: Settings) -> None:
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     from spare_demo.models import load_model
     from spare_demo.ui import mcp, serve
+    from spare_demo.ui.times_log import show_times
 
     if settings.mcp:
         mcp.check()
@@ -73,4 +74,6 @@ def _serve(settings: Settings) -> None:
         system=settings.system,
         capture_prefill=settings.capture_prefill,
     )
+    if settings.log_times:
+        show_times()
     serve(model, settings)

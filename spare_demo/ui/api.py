@@ -13,7 +13,7 @@ import gradio as gr
 
 from spare_demo.analysis.answer_shift import measure_change, word_maps
 from spare_demo.comparison.pipeline import finish
-from spare_demo.comparison.request import Request, choose, read_budget, read_seed
+from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget, read_seed
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Model, Picture, View
@@ -29,12 +29,23 @@ from spare_demo.ui.gradio_compat import (
     photo_input,
 )
 from spare_demo.ui.session import Guide
+from spare_demo.ui.times_log import (
+    ALL_STAGES,
+    fields_of_result,
+    fields_of_view,
+    logged_turn,
+    seconds_of_answers,
+)
+
+Line = dict[str, Any]
+"""What is logged of a call, as `times_log` knows it."""
 
 
-def _refusing(run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What it returns; what goes wrong reaches the caller as a sentence."""
+def _refusing(name: str, model: Model, run: Callable[[Line], dict[str, Any]]) -> dict[str, Any]:
+    """What an operation returns; what goes wrong reaches the caller as a sentence."""
     try:
-        return run()
+        with logged_turn(name, model.name) as line:
+            return run(line)
     except Exception as error:
         raise gr.Error(sentence(error), print_exception=False) from None
 
@@ -71,7 +82,7 @@ class Api:
             the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
         """
 
-        def run() -> dict[str, Any]:
+        def run(line: Line) -> dict[str, Any]:
             text, photo = self.settings.check_question(question), self._open(image)
             request = Request(
                 image=photo,
@@ -81,9 +92,11 @@ class Api:
                 max_new_tokens=self.settings.max_new_tokens,
                 seed=seed,  # type: ignore[arg-type]  # a number as it was sent
             )
-            return to_json(finish(self.model, request))
+            result = finish(self.model, request)
+            line.update(fields_of_result(result, ALL_STAGES, result.answers))
+            return to_json(result)
 
-        return _refusing(run)
+        return _refusing("compare", self.model, run)
 
     def select(
         self,
@@ -108,8 +121,9 @@ class Api:
             boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
         """
 
-        def run() -> dict[str, Any]:
+        def run(line: Line) -> dict[str, Any]:
             view = self._view(image, question)
+            line.update(fields_of_view(view))
             k = read_budget(budget, view.tokens.n)
             exploration = explore(view, choose((method,), read_seed(seed)), k)
             if exploration.inside:
@@ -131,7 +145,7 @@ class Api:
                 "notes": list(exploration.notes),
             }
 
-        return _refusing(run)
+        return _refusing("select", self.model, run)
 
     def relevance(self, image: str, question: str, words: bool = False) -> dict[str, Any]:
         """How like the question each patch is: raw cosine in CLIP's space, high means similar.
@@ -146,10 +160,11 @@ class Api:
             and with words a list of {word, cosine}.
         """
 
-        def run() -> dict[str, Any]:
+        def run(line: Line) -> dict[str, Any]:
             if not (question or "").strip():
                 raise ValueError("There is no question to compare the patches with. Send one.")
             view = self._view(image, question)
+            line.update(fields_of_view(view))
             cosine = view.relevance
             if cosine is None:
                 raise ValueError("This model has no CLIP text side, so there is no relevance.")
@@ -168,7 +183,7 @@ class Api:
                 ]
             return data
 
-        return _refusing(run)
+        return _refusing("relevance", self.model, run)
 
     def answer(self, image: str, question: str, tokens: str = "") -> dict[str, Any]:
         """The model's answer from chosen visual tokens, and how far it is from the unpruned one.
@@ -184,13 +199,15 @@ class Api:
             probability (of the unpruned answer's words with only these tokens).
         """
 
-        def run() -> dict[str, Any]:
+        def run(line: Line) -> dict[str, Any]:
             view, longest = self._view(image, question), self.settings.max_new_tokens
+            line.update(fields_of_view(view))
             picks = None
             if (tokens or "").strip():
                 picks = read_pick_list(tokens, "mine")
                 picks.check(view.tokens.n)
             answer = self.model.answer(view, picks, longest)
+            answers = {UNPRUNED if picks is None else "mine": answer}
             data = {
                 "text": answer.text,
                 "visual_tokens": answer.visual_tokens,
@@ -200,16 +217,17 @@ class Api:
                 "kv_cache_bytes": answer.kv_cache_bytes,
             }
             if picks is not None:
-                whole = self.model.answer(view, None, longest)
+                whole = answers[UNPRUNED] = self.model.answer(view, None, longest)
                 change = measure_change(self.model, view, picks, whole)
                 data |= {
                     "unpruned": whole.text,
                     "kl": None if change is None else change.kl,
                     "probability": None if change is None else change.probability,
                 }
+            line["seconds"] |= seconds_of_answers(answers)
             return data
 
-        return _refusing(run)
+        return _refusing("answer", self.model, run)
 
     def _open(self, image: str) -> Any:
         if not image:

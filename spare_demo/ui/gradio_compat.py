@@ -169,6 +169,19 @@ def requests_in_queue(demo: gr.Blocks) -> tuple[list[Scope], list[Scope]]:
     return [e.request.scope for e in waiting], [e.request.scope for e in running]
 
 
+def seconds_in_queue() -> float | None:
+    """How long the request that is answered here has been waiting for its turn, up to now.
+
+    None outside a handler, and for a request that did not come through the queue.
+    """
+    demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
+    if demo is not None and request is not None:
+        for event in (event for job in demo._queue.active_jobs for event in job or ()):
+            if event.request is request.request:
+                return time.monotonic() - event.enqueue_time
+    return None
+
+
 def queue_limit(demo: gr.Blocks) -> int | None:
     """How many may wait on a page; None for any number."""
     return demo._queue.max_size

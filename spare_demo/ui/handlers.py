@@ -234,7 +234,8 @@ class Handlers:
         )
         finished_visit = self._find_finished(request)
         now = finished_visit or self._look(request, example, visit)
-        now = dataclasses.replace(now, source=picture_name(image or ""))
+        ran = () if finished_visit else now.ran
+        now = dataclasses.replace(now, source=picture_name(image or ""), ran=ran)
         k = min(k, now.exploration.n)
         # From here on all of the page is about this picture and question.
         yield self.pictures(now, k) | {"own_answer": ""}

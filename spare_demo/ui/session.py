@@ -67,6 +67,8 @@ class Visit:
         source: what the page knows the picture by, "" where no page shows it.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
+        ran: which stages made it, of "encode", "relevance" and "select"; none where another
+            visitor's comparison is shown.
     """
 
     key: tuple[str, Aspect]
@@ -82,6 +84,7 @@ class Visit:
     source: str = ""
     stopped: bool = False
     own: tuple[Selection, Answer] | None = None
+    ran: tuple[str, ...] = ()
 
     def __deepcopy__(self, memo: dict) -> Visit:
         return self  # nothing in it changes, so visitors may start from the same one
@@ -270,7 +273,8 @@ class Guide:
         )
         exploration = explore_on(self.model, view, request.labelled)
         result = start_result(exploration, request.options(), model.name, model.revision)
-        return Visit(key, canvas, exploration, request, result)
+        ran = ("relevance", "select") if known is not None else ("encode", "relevance", "select")
+        return Visit(key, canvas, exploration, request, result, ran=ran)
 
     def check_picture(self, path: str) -> None:
         """Raises PictureError, as `look` would, for an upload that cannot be opened."""
@@ -300,7 +304,12 @@ class Guide:
         start = start_result(exploration, settings, before.model, before.revision)
         result = dataclasses.replace(start, answers=answers)
         return dataclasses.replace(
-            visit, exploration=exploration, request=request, result=result, stopped=False
+            visit,
+            exploration=exploration,
+            request=request,
+            result=result,
+            stopped=False,
+            ran=("select",),
         )
 
     def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:

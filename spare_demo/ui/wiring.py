@@ -17,6 +17,7 @@ from spare_demo.ui.layout import Components
 from spare_demo.ui.session import OpenVisits
 from spare_demo.ui.story_card import story_methods
 from spare_demo.ui.streaming import in_steps
+from spare_demo.ui.times_log import with_times
 from spare_demo.ui.viewer import write_comparison
 
 # Once the page shows what changed.
@@ -108,10 +109,13 @@ def wire(
     ) -> Callable:
         """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
 
+        name = getattr(handler, "func", handler).__name__
+        timed = with_times(handler, name, handlers.model.name)
+
         def run(*values: Any) -> Iterator[dict]:
             # Ask can do without the visit before it.
             find = visits.find if handler == handlers.ask else visits.get
-            steps = with_refusals(with_files(with_visits(handler, find), parts.stage), place)(
+            steps = with_refusals(with_files(with_visits(timed, find), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
             yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl", *_FOLDS)))
