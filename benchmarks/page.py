@@ -11,22 +11,16 @@ import argparse
 import json
 import os
 import platform
-import re
-import socket
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import httpx
 from frames import LAYERS, Overdue, browsing
+from serving import ROOT, peak_bytes, serving
 
-ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 # What the project wants on two CPU cores with the built-in model.
@@ -51,52 +45,6 @@ def say(words: str) -> None:
 
 
 _BEGAN = time.perf_counter()
-
-
-@contextmanager
-def serving(model: str, patience: float) -> Iterator[tuple[str, subprocess.Popen, float]]:
-    """The app as a program of its own: its address, the process, seconds until the page came."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, str(ROOT / "app.py"), "--model", model, "--port", str(port)]
-    start = time.perf_counter()
-    program = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        served(url, program, patience)
-        yield url, program, time.perf_counter() - start
-    finally:
-        program.terminate()
-        try:
-            program.wait(30)
-        except subprocess.TimeoutExpired:
-            program.kill()
-
-
-def served(url: str, program: subprocess.Popen, patience: float) -> None:
-    """Waits until the page comes."""
-    end = time.monotonic() + patience
-    with httpx.Client(trust_env=False) as client:  # one: making it costs more than asking
-        while time.monotonic() < end:
-            try:
-                if client.get(url, timeout=max(1.0, end - time.monotonic())).status_code == 200:
-                    return
-            except httpx.TransportError:
-                if program.poll() is not None:
-                    sys.exit("The app did not start; its message stands above.")
-            time.sleep(0.05)
-    raise Overdue(
-        f"Waited {patience:g} s for the app to serve its page, in vain. Give the machine to this "
-        "program alone, or more time with --patience."
-    )
-
-
-def peak_bytes(process: int) -> int:
-    """The most memory the process ever held, by Linux's own account."""
-    status = Path(f"/proc/{process}/status").read_text()
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    return int(found[1]) * 1024 if found else 0
 
 
 def visits(url: str, runs: int, budgets: int, patience: float) -> dict[str, list[float]]:

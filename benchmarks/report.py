@@ -36,6 +36,8 @@ WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
     "decode-cpu": ("Three answers together, CPU", "decode.py --device cpu"),
     "decode-cuda": ("Three answers together, CUDA", "decode.py --device cuda"),
     "page-cpu": ("The page, CPU", "page.py"),
+    "load-cpu": ("Visitors at once, CPU", "load.py --device cpu"),
+    "soak-cpu": ("Mixed use for an hour, CPU", "soak.py --device cpu"),
 }
 
 INTRODUCTION = """# Performance

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import frames
+import load
 import measuring
 import page
 import prefill
 import pytest
 import report
 import selection
+import serving
+import soak
 import torch
 
 from spare_demo.pruners.greedy import greedy
@@ -83,12 +87,12 @@ def test_a_wait_for_the_page_ends_with_a_sentence() -> None:
     idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:  # a program that never serves
         with pytest.raises(frames.Overdue, match=r"Waited 0\.2 s for the app to serve its page"):
-            page.served("http://127.0.0.1:1", idle, 0.2)
+            serving.served("http://127.0.0.1:1", idle, 0.2)
     finally:
         idle.kill()
         idle.wait()
     with pytest.raises(SystemExit, match="The app did not start"):
-        page.served("http://127.0.0.1:1", idle, 60)
+        serving.served("http://127.0.0.1:1", idle, 60)
 
 
 def test_a_wait_in_the_browser_says_what_for() -> None:
@@ -116,3 +120,41 @@ def test_a_browser_that_draws_nothing_is_given_up() -> None:
 def test_a_line_of_the_pages_table() -> None:
     line = " ".join(page.line("a wait", [0.2, 0.4, 0.3], "1 s").split())
     assert line == "a wait 0.300 s 0.200 to 0.400 3 1 s"
+
+
+def test_percentiles_are_by_the_nearest_rank() -> None:
+    seconds = [number / 10 for number in range(1, 101)]
+    assert load.percentiles(seconds[::-1]) == "p50 5.00 s, p90 9.00 s, p95 9.50 s, p99 9.90 s"
+    assert load.percentiles([3.0]) == "p50 3.00 s, p90 3.00 s, p95 3.00 s, p99 3.00 s"
+
+
+def test_stages_are_read_from_what_the_app_logs(tmp_path: Path) -> None:
+    times = {
+        "wait": 2.0,
+        "encode": 0.1,
+        "relevance": 0.2,
+        "select": {"A": 0.3, "B": 0.3},  # as one
+        "prefill": {"unpruned": 0.1, "A": 0.05, "B": 0.05},
+        "decode": {"unpruned": 0.4, "A": 0.3, "B": 0.2},
+        "total": 1.5,
+    }
+    log = tmp_path / "log.txt"
+    log.write_text(f"A warning\n{json.dumps({'event': 'ask', 'seconds': times})}\n\n")
+    seconds = load.stage_seconds(load.read_log(log))
+    assert (seconds["select"], seconds["decode"]) == ([0.3], [0.4])
+    assert seconds["prefill"] == pytest.approx([0.2]) and seconds["other"] == pytest.approx([0.3])
+
+
+def test_a_slope_leaves_out_the_first_quarter() -> None:
+    held = [500, 900, 1000, 1010, 1020, 1030, 1040, 1050]
+    samples = [(10 * number, {"memory_bytes": value}) for number, value in enumerate(held)]
+    assert soak.slope(samples, "memory_bytes") == pytest.approx(1.0)
+
+
+def test_what_a_process_holds_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(bytes(7))
+    thing = serving.held(os.getpid(), tmp_path)
+    assert (thing["temporary_files"], thing["temporary_bytes"]) == (1, 7)
+    assert thing["threads"] >= 1 and thing["descriptors"] >= 3
+    assert 0 < thing["memory_bytes"] <= serving.peak_bytes(os.getpid())
