@@ -105,7 +105,7 @@ async def leave_at_once(url: str, visitors: int, questions: Sequence[Question]) 
                 own = questions[number % len(questions)]
                 asked.append(asyncio.create_task(visitor.ask(own.picture, own.text)))
             # Those before it are answered while the last ones still come.
-            await until(url, http, lambda said: said["waiting"] >= visitors // 2)
+            await until(url, http, lambda said: said["waiting"] >= visitors // 2 or all_done(asked))
             for task in asked:
                 task.cancel()
             start = time.perf_counter()
@@ -130,6 +130,11 @@ async def leave_one(url: str, question: Question) -> float:
             await asyncio.gather(measuring, return_exceptions=True)
         await until(url, http, is_idle)
         return time.perf_counter() - start
+
+
+def all_done(tasks: Sequence[asyncio.Task[Any]]) -> bool:
+    """Whether all have ended by themselves."""
+    return all(task.done() for task in tasks)
 
 
 def is_idle(said: dict[str, Any]) -> bool:
