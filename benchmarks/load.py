@@ -36,6 +36,7 @@ from questions import Question, draw_questions, set_controls
 from spare_demo.models import load_model
 
 SWEEP_SECONDS = 70  # the app clears away once a minute
+QUIET_SECONDS = 10  # until the connections of who has gone are closed
 HEALTH_EVERY = 0.2  # seconds
 STAGES = ("encode", "relevance", "select", "prefill", "decode")
 
@@ -154,8 +155,7 @@ def stage_seconds(lines: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
     Answers that are decoded together share their steps: the longest counts.
     """
     seconds: dict[str, list[float]] = {name: [] for name in ("wait", *STAGES, "other", "total")}
-    for line in lines:
-        times = line["seconds"]
+    for times in (line["seconds"] for line in lines if line["end"] == "finished"):
         stages = {
             "encode": times["encode"],
             "relevance": times["relevance"],
@@ -178,8 +178,10 @@ def read_log(path: Path) -> list[dict[str, Any]]:
 
 
 def percentiles(seconds: Sequence[float]) -> str:
-    """In words, by the nearest rank."""
+    """In words, by the nearest rank; "none" of nothing."""
     ordered = sorted(seconds)
+    if not ordered:
+        return "none"
     ranks = (50, 90, 95, 99)
     return ", ".join(f"p{p} {ordered[-(-p * len(ordered) // 100) - 1]:.2f} s" for p in ranks)
 
@@ -223,6 +225,7 @@ def measure(args: argparse.Namespace, folder: Path) -> None:
     with serving_strangers(args.model, args.device, args.patience, room, folder) as app:
         url, process, temporary, log = app
         asyncio.run(ask_at_once(url, [questions[:3]]))
+        time.sleep(QUIET_SECONDS)
         before, warm = held(process, temporary), len(read_log(log))
         say(f"{args.visitors} visitors ask {args.questions} questions each")
         runs, seconds, watch = asyncio.run(ask_at_once(url, own))
@@ -240,11 +243,11 @@ def measure(args: argparse.Namespace, folder: Path) -> None:
             "refused": "; ".join(refused) or "none",
             "answered": f"{len(latencies) / seconds:.2f} questions a second",
             "percentiles": percentiles(latencies),
-            "place in the queue shown": f"to {len(waited)} of {number}, the last but "
-            f"{max((max(run.places, default=0) for run in runs), default=0)}",
+            "place in the queue shown": f"to {len(waited)} of {number}, with at most "
+            f"{max((place for run in runs for place in run.places), default=0)} before them",
             "most that waited at once": watch.most_waiting,
             "before": in_words(before),
-            "with all visitors there": in_words(during),
+            "as they left": in_words(during),
             f"{SWEEP_SECONDS} s after they left": in_words(after),
             "memory after to before": f"{after['memory_bytes'] / before['memory_bytes']:.3f}",
         }

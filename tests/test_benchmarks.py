@@ -126,6 +126,7 @@ def test_percentiles_are_by_the_nearest_rank() -> None:
     seconds = [number / 10 for number in range(1, 101)]
     assert load.percentiles(seconds[::-1]) == "p50 5.00 s, p90 9.00 s, p95 9.50 s, p99 9.90 s"
     assert load.percentiles([3.0]) == "p50 3.00 s, p90 3.00 s, p95 3.00 s, p99 3.00 s"
+    assert load.percentiles([]) == "none"
 
 
 def test_stages_are_read_from_what_the_app_logs(tmp_path: Path) -> None:
@@ -139,7 +140,9 @@ def test_stages_are_read_from_what_the_app_logs(tmp_path: Path) -> None:
         "total": 1.5,
     }
     log = tmp_path / "log.txt"
-    log.write_text(f"A warning\n{json.dumps({'event': 'ask', 'seconds': times})}\n\n")
+    finished = {"event": "ask", "end": "finished", "seconds": times}
+    refused = {"event": "ask", "end": "refused", "seconds": {"wait": 1.0, "total": 0.1}}
+    log.write_text(f"A warning\n{json.dumps(finished)}\n\n{json.dumps(refused)}\n")
     seconds = load.stage_seconds(load.read_log(log))
     assert (seconds["select"], seconds["decode"]) == ([0.3], [0.4])
     assert seconds["prefill"] == pytest.approx([0.2]) and seconds["other"] == pytest.approx([0.3])
