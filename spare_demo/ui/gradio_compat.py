@@ -6,6 +6,7 @@ one was found.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import threading
@@ -17,6 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import gradio as gr
+from gradio.blocks import Block
 from gradio.context import LocalContext
 from gradio.data_classes import ImageData
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
@@ -248,6 +250,29 @@ def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -
             raise gr.Error(sentence(error), print_exception=False) from None
 
     demo.process_api = process_or_refuse  # type: ignore[method-assign]
+
+
+def leave_the_rest_alone(demo: gr.Blocks) -> None:
+    """Let a step of a handler cost what it changes.
+
+    Of every output that a handler does not name Gradio makes the part anew, and its settings twice,
+    only to send that nothing changed.
+    """
+    process = demo.postprocess_data
+
+    async def process_changes(block_fn: Any, values: Any, state: Any) -> list[Any]:
+        outputs = block_fn.outputs
+        if not isinstance(values, dict) or not all(isinstance(part, Block) for part in values):
+            return await process(block_fn, values, state)
+        changed = copy.copy(block_fn)
+        changed.outputs = [part for part in outputs if part in values]
+        if len(changed.outputs) != len(values) or not values:
+            return await process(block_fn, values, state)  # which says what is wrong
+        only = values[changed.outputs[0]] if len(values) == 1 else values
+        sent = dict(zip(changed.outputs, await process(changed, only, state), strict=True))
+        return [sent.get(part, None if part.stateful else gr.skip()) for part in outputs]
+
+    demo.postprocess_data = process_changes  # type: ignore[assignment]
 
 
 def stop_server(demo: gr.Blocks, seconds: float) -> None:

@@ -24,7 +24,12 @@ from spare_demo.ui.gallery import gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
-from spare_demo.ui.gradio_compat import cached_picture, forget_session, say_what_went_wrong
+from spare_demo.ui.gradio_compat import (
+    cached_picture,
+    forget_session,
+    leave_the_rest_alone,
+    say_what_went_wrong,
+)
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
@@ -91,6 +96,7 @@ def build(
         offer(Api(model, settings), ANSWERING, demo)
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo, fault_sentence)
+    leave_the_rest_alone(demo)
     keep_preview(demo, shown["visit"])
     name_model(demo, model.name)
     sweep_also(demo, visits.put_away_idle)

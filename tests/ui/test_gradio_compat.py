@@ -6,13 +6,20 @@ import asyncio
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import pytest
+from gradio.state_holder import SessionState
 from PIL import Image
 
 import spare_demo.ui
-from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.gradio_compat import (
+    NumberAsSent,
+    SliderAsSent,
+    leave_the_rest_alone,
+    photo_input,
+)
 
 
 @pytest.mark.parametrize(
@@ -79,3 +86,45 @@ def test_the_page_knows_them_and_nothing_is_written_beside_the_source() -> None:
     names = [part.get_block_name() for part in (photo_input(), NumberAsSent(), SliderAsSent())]
     assert names == ["image", "number", "slider"]
     assert not list(Path(spare_demo.ui.__file__).parent.rglob("*.pyi"))
+
+
+def steps() -> list[dict[str, Any]]:
+    """Changes of some parts, made anew: Gradio takes what it needs out of an update."""
+    return [
+        {"words": "yes"},
+        {"visit": 7},
+        {"words": "no", "visit": 8},
+        {"button": gr.update(visible=False)},
+        {"button": gr.update(interactive=True), "words": "yes", "menu": gr.update(value="b")},
+    ]
+
+
+def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
+    with gr.Blocks() as demo:
+        parts = {
+            "words": gr.HTML(),
+            "visit": gr.State(),
+            "button": gr.Button(),
+            "menu": gr.Dropdown(["a", "b"]),
+        }
+        parts["button"].click(lambda: None, None, [*parts.values()])
+    (event,) = (one for one in demo.fns.values() if len(one.outputs) == len(parts))
+
+    async def send(step: dict[str, object], session: SessionState) -> list[Any]:
+        sent = await demo.postprocess_data(
+            event, {parts[name]: value for name, value in step.items()}, session
+        )
+        # Of HTML it says beside that no setting of its template changed.
+        return [{**one, "props": None} if isinstance(one, dict) else one for one in sent]
+
+    async def send_all(session: SessionState) -> list[list[Any]]:
+        return [await send(step, session) for step in steps()]
+
+    theirs, ours, once = (SessionState(demo) for _ in range(3))
+    with ThreadPoolExecutor(1) as thread:
+        expected = thread.submit(asyncio.run, send_all(theirs)).result()
+        leave_the_rest_alone(demo)
+        assert thread.submit(asyncio.run, send_all(ours)).result() == expected
+        thread.submit(asyncio.run, send({"words": "", "visit": 1}, once)).result()
+    assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
+    assert all(once[parts[name]._id] is parts[name] for name in ("button", "menu"))
