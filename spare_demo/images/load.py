@@ -1,7 +1,8 @@
 """Opens what a visitor hands over: any picture file becomes one upright RGB picture, or a sentence.
 
 Strangers send files, so size is judged from the header, before a single pixel is decoded, and only
-plain raster formats are tried (Pillow would hand an EPS file to an interpreter). Every refusal is
+plain raster formats are tried (Pillow would hand an EPS file to an interpreter). Kinds whose cost
+cannot be counted beforehand are decoded in a process of their own, with bounds. Every refusal is
 a `PictureError` whose message can be shown as it stands: no path, no traceback, and the next step.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from spare_demo.images.bounded_process import run_bounded
 from spare_demo.images.file_parts import has_too_many_parts, tags_exceed
 
 Source = str | os.PathLike[str] | bytes | bytearray | IO[bytes] | Image.Image
@@ -27,6 +29,15 @@ MAX_SIDE = 65_535
 
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "MPO", "AVIF", "PPM", "ICO", "JPEG2000")
 _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*")
+
+# How files start whose cost their parts do not tell: of TIFF and ICO, whose tiles and pictures may
+# be larger than what they announce; of BMP and PNM, parts of which Pillow reads in Python; of
+# JPEG 2000 and AVIF.
+_COSTLY = (
+    *(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"\0\0\1\0", b"BM", b"P"),
+    *(b"\0\0\0\x0cjP", b"\xff\x4f\xff\x51"),
+)
+_AVIF = b"ftyp"  # after the length of its own box
 
 _EMPTY = "The file is empty. Choose another file, or upload it again."
 _MISSING = "The picture could not be opened. Upload it again."
@@ -39,6 +50,10 @@ _DAMAGED = (
 _OVERLOADED = (
     "The picture file has too many parts: more scans, tags or comments than a camera or a program "
     "writes. Save it anew as PNG or JPEG and upload that."
+)
+_TOO_COSTLY = (
+    "The picture takes more time or memory to open than one picture may. Save it anew as PNG or "
+    "JPEG and upload that."
 )
 
 
@@ -98,6 +113,28 @@ def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
         raise PictureError(_EMPTY)
     if has_too_many_parts(stream):
         raise PictureError(_OVERLOADED)
+    if head.startswith(_COSTLY) or head[4:8] == _AVIF:
+        return _decode_apart(stream.read(), max_pixels)
+    return _decode_stream(stream, head, max_pixels)
+
+
+def decode_file(data: bytes, max_pixels: int) -> Image.Image:
+    """The picture of a file's bytes, decoded in this process; else as `open_picture`."""
+    return _decode_stream(io.BytesIO(data), data[:16], max_pixels)
+
+
+def _decode_apart(data: bytes, max_pixels: int) -> Image.Image:
+    output = run_bounded("spare_demo.images.decode_apart", data, str(max_pixels))
+    if output is None:
+        raise PictureError(_TOO_COSTLY)
+    size, _, rest = output.partition(b"\n")
+    if not size:
+        raise PictureError(rest.decode())
+    width, height = map(int, size.split())
+    return Image.frombytes("RGB", (width, height), rest)
+
+
+def _decode_stream(stream: IO[bytes], head: bytes, max_pixels: int) -> Image.Image:
     Image.init()
     known = [name for name in _FORMATS if name in Image.OPEN]  # AVIF came with Pillow 11.3
     try:
