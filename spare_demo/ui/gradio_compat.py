@@ -47,13 +47,14 @@ class _SentPicture(ImageData):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
-        if isinstance(obj, str):
+        try:
+            return super().model_validate(obj, **options)
+        except ValueError:  # its words hold what was sent
             raise gr.Error(
                 "Send the picture as a file: in Python image=handle_file('photo.png'), with "
                 "handle_file from gradio_client.",
                 print_exception=False,
-            )
-        return super().model_validate(obj, **options)
+            ) from None
 
 
 async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) -> str | None:
@@ -182,6 +183,25 @@ def seconds_in_queue() -> float | None:
             if event.request is request.request:
                 return time.monotonic() - event.enqueue_time
     return None
+
+
+def knows_run(demo: gr.Blocks, name: str) -> bool:
+    """Whether a run that was begun by a call waits, runs, or has a result to be fetched.
+
+    Gradio lets whoever comes for a result a second time wait without end.
+    """
+    queue = demo._queue
+    unread = queue.pending_event_ids_session.values()
+    return name in queue.event_ids_to_events or any(name in names for names in list(unread))
+
+
+def operation_inputs(demo: gr.Blocks) -> dict[str, list[str]]:
+    """The labels of each operation's inputs, by the operation's name in the API."""
+    return {
+        str(event.api_name): [str(getattr(part, "label", "")) for part in event.inputs]
+        for event in demo.fns.values()
+        if event.api_name and event.api_visibility == "public"
+    }
 
 
 def queue_limit(demo: gr.Blocks) -> int | None:

@@ -1,0 +1,83 @@
+"""Requests that Gradio's routes fail on: each gets a sentence, and the log a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from spare_demo.ui.errors import fault_sentence, log_refusal
+from spare_demo.ui.gate.replies import path_of, refuse
+from spare_demo.ui.gradio_compat import knows_run, operation_inputs
+
+_CALL = re.compile("/call(/v2)?/(?P<operation>[^/]+)(/(?P<run>[^/]+))?/?")
+_SENTENCES = {
+    "/upload": "The request holds something that is no file. Send each picture as a file named "
+    "files.",
+    "/queue/join": "This page has nothing of that number. Load the page again, or call an "
+    "operation by its name.",
+}
+_NO_RUN = (
+    "There is no result under this name. It was fetched already, or nobody came for it in time: "
+    "call the operation again."
+)
+
+
+class Refusals:
+    """ASGI middleware: turns what a route raises into an answer, and ends a stream in order.
+
+    Gradio answers a call of wrong inputs with status 500, as if the fault were its own, and breaks
+    the connection of whoever reads a run that is not there; of each it prints a traceback.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on, but a stream of a run that is not there."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        demo, path = scope["app"].get_blocks(), path_of(scope).removeprefix("/gradio_api")
+        named = _CALL.fullmatch(path)
+        run = named["run"] if named and scope["method"] == "GET" else None
+        if run is not None and not knows_run(demo, run):
+            await refuse(scope, receive, send, 404, _NO_RUN)
+            return
+        started = False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, answer)
+        except Exception as error:
+            if started:
+                if isinstance(error.__cause__, HTTPException):
+                    log_refusal(error)
+                else:
+                    fault_sentence(error)
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            sentence = _SENTENCES.get(path.rstrip("/"))
+            if named:
+                sentence = _call_sentence(operation_inputs(demo), named["operation"])
+            if sentence is None or isinstance(error, OSError | MemoryError):
+                await refuse(scope, receive, send, 500, fault_sentence(error))
+                return
+            log_refusal(error)
+            await refuse(scope, receive, send, 400, sentence)
+
+
+def _call_sentence(inputs: Mapping[str, list[str]], name: str) -> str:
+    """What was wrong with a call: the operation's name, or else its inputs."""
+    if name not in inputs:
+        return f"There is no operation of this name. There are: {', '.join(sorted(inputs))}."
+    return (
+        f"The inputs of {name} are {', '.join(inputs[name])}. Send the picture at least, and none "
+        "beside these."
+    )
