@@ -98,7 +98,8 @@ class Model(Answering):
 
         Raises:
             ModelError: the checkpoint is of a kind whose tokens have no known place on the picture,
-                or its processor does not know the image token, or the text tower is another CLIP's.
+                or its processor does not know the image token, or the text tower is another CLIP's,
+                or a weight is NaN or infinite.
         """
         self.hf = hf.eval()
         self.processor, self.tokenizer, self.text_tower = processor, processor.tokenizer, text_tower
@@ -107,6 +108,7 @@ class Model(Answering):
         self.has_language_model, self.system = language_model, system
         self._config: Any = hf.config
         self._check()
+        self._check_weights()
         if unsupported := unsupported_settings(getattr(hf, "generation_config", None)):
             raise ModelError(
                 f"This checkpoint's generation settings ask for {unsupported[0]}, which this "
@@ -402,6 +404,20 @@ class Model(Answering):
     @abstractmethod
     def _check(self) -> None:
         """Raise ModelError for a checkpoint whose tokens have no known place, or half a one."""
+
+    def _check_weights(self) -> None:
+        """One that is no number makes noise of what it meets, which nobody could tell."""
+        towers = [] if self.text_tower is None else [self.text_tower]
+        for part in (self.hf, *towers):
+            for name, weight in part.named_parameters():
+                if weight.is_meta or not weight.is_floating_point():  # elsewhere, or quantised
+                    continue
+                if not all(bound.isfinite() for bound in weight.detach().aminmax()):
+                    raise ModelError(
+                        f"The weights of {self.title} hold NaN or infinity, in {name}, so its "
+                        "answers would be noise. The files are damaged: get the whole checkpoint "
+                        "again."
+                    )
 
     def _check_image_token(self) -> None:
         token = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -75,11 +76,40 @@ def swap_the_clip_folder(folder: Path) -> None:
     save_file(state, weights)
 
 
+def spoil(folder: Path, name: str, value: float) -> None:
+    """One number of a weight is none."""
+    state = read_all(folder)
+    full = next(full for full in state if full.endswith(name))
+    state[full].view(-1)[-1] = value
+    write_one(folder, state)
+
+
+def spoil_the_head(folder: Path) -> None:
+    spoil(folder, "lm_head.weight", math.nan)
+
+
+def spoil_the_embedding_of_a_rare_word(folder: Path) -> None:
+    spoil(folder, "embed_tokens.weight", math.inf)
+
+
+def spoil_the_projector(folder: Path) -> None:
+    spoil(folder, "multi_modal_projector.linear_2.bias", -math.inf)
+
+
+def spoil_the_text_side(folder: Path) -> None:
+    weights = folder / "clip" / "open_clip_model.safetensors"
+    state = load_file(weights)
+    table = state["token_embedding.weight"]
+    table[len(table) // 2] = math.nan  # of a word that no check reads
+    save_file(state, weights)
+
+
 IN_ANY_FAMILY = [
     (lose_a_shard, r"lacks the weights file model-00003"),
     (cut_a_shard, r"model-00002.* cut off"),
     (lose_a_parameter, r"lacks 1 of .*(image_newline|ln_q|linear_2).*noise"),
     (forget_the_image_token, "image token"),
+    (spoil_the_embedding_of_a_rare_word, r"NaN or infinity, in .*embed_tokens"),
 ]
 IN_LLAVA = [
     (lose_the_weights, r"lacks the weights file model\.safetensors"),
@@ -89,6 +119,9 @@ IN_LLAVA = [
     (lose_the_processor, "processor"),
     (lose_the_tokenizer, "tokenizer"),
     (swap_the_clip_folder, "another vision tower"),
+    (spoil_the_head, r"NaN or infinity, in lm_head\.weight"),
+    (spoil_the_projector, r"NaN or infinity, in .*linear_2\.bias"),
+    (spoil_the_text_side, "NaN or infinity"),
 ]
 CASES = [
     pytest.param(folder, *case, id=f"{folder}-{case[0].__name__}")
