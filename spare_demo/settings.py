@@ -131,20 +131,28 @@ class Settings:
             ValueError: a question longer than `max_question_characters`, or one that cannot be
                 written as UTF-8; may be shown as it is.
         """
-        text = (question or "").strip()
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ValueError(
-                "The question has a character that is none (half of a pair, or a byte that is not "
-                "UTF-8). Type the question again."
-            ) from None
+        text = check_characters("question", (question or "").strip())
         if len(text) > self.max_question_characters:
             raise ValueError(
                 f"The question has {len(text):,} characters; at most "
                 f"{self.max_question_characters:,} are taken. Shorten it and ask again."
             )
         return text
+
+
+def check_characters(name: str, text: str) -> str:
+    """The text; ValueError, with a sentence to show, for one that cannot be written as UTF-8.
+
+    name: of what was typed, such as "question".
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"The {name} has a character that is none (half of a pair, or a byte that is not "
+            f"UTF-8). Type the {name} again."
+        ) from None
+    return text
 
 
 def parse(

@@ -32,7 +32,7 @@ from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options, write_method
 from spare_demo.scenes.sets import SETS
-from spare_demo.settings import Settings
+from spare_demo.settings import Settings, check_characters
 
 METHODS = (
     *("spare", "spare-reconstruction", "spare-normal-relevance"),
@@ -231,7 +231,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
         methods=chosen,
         budgets=budgets,
         blank=arguments.data is None if arguments.blank is None else arguments.blank,
-        instruction=arguments.instruction.strip(),
+        instruction=check_characters("instruction", arguments.instruction.strip()),
         **question_options(arguments),
     )
 

@@ -154,6 +154,8 @@ def _read_line(line: bytes) -> tuple[str, SheetQuestion]:
         raise ValueError("this is not UTF-8 text") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"this is not JSON ({error.msg}, column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("this JSON has too many brackets inside each other") from None
     if not isinstance(entry, dict):
         raise ValueError("this is not a JSON object")
     image, text = _text(entry, "image"), _text(entry, "question")
@@ -173,6 +175,10 @@ def _text(entry: dict[str, Any], field: str) -> str:
         value = str(value)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f'"{field}" must be a text that is not empty')
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f'"{field}" has half of a pair of characters') from None
     return value.strip()
 
 

@@ -154,6 +154,7 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--reference", "uniform"), "spare, random"),
         (("--methods", "sparse"), "no method 'sparse'"),
         (("--images", "x"), "needs --data"),
+        (("--instruction", "Be brief\udcff"), "The instruction has a character that is none"),
         (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--budgets", "17", "--questions", "2"), "1 to 16"),
     ],

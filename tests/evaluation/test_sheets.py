@@ -62,6 +62,9 @@ def test_a_file_is_read_picture_by_picture(images: Path) -> None:
         ({**C, "choices": ["one"]}, "choices must be 2 to 26"),
         ({**C, "answer": "C"}, "neither a choice nor the letter"),
         ({**A, "image": "gone.png"}, "there is no picture gone.png"),
+        ({**A, "question": "Which\ud800"}, '"question" has half of a pair'),
+        ({**A, "answer": ["cat", "\udcff"]}, '"answer" has half of a pair'),
+        ("[" * 100_000, "too many brackets"),
     ],
 )
 def test_a_bad_line_is_named_and_left_out_only_if_asked(

@@ -5,12 +5,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from spare_demo.evaluation import figures, report, tables
 from spare_demo.evaluation.budgets import middle
+from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.render.chart import Bars, Lines
@@ -284,3 +287,25 @@ def test_figures_hold_the_estimates() -> None:
         for series in figure.chart.series:
             if series.name != "All tokens":
                 assert tables.title_of(summary.methods[series.place]) == series.name
+
+
+class _Elements(HTMLParser):
+    """The elements of a page, scripts and styles among them as one element each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.names.append(tag)
+
+
+def test_markup_in_a_category_is_words_in_the_written_page(tmp_path: Path) -> None:
+    markup = "</script><img src=x onerror=alert(1)><script>alert(2)</script>"
+    pages = []
+    for category in ("plain", markup):
+        rows = [dataclasses.replace(row, category=category) for row in made()]
+        write_files(tmp_path, {}, summarise(rows, resamples=20))
+        pages.append(_Elements((tmp_path / "figures.html").read_text()).names)
+    assert pages[0] == pages[1] and "img" not in pages[1]

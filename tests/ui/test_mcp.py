@@ -111,6 +111,55 @@ def test_a_refusal_is_a_sentence(address: str, photo_file: str) -> None:
     assert "no question to compare" in said[3]
 
 
+HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
+    "an unknown tool": ("nonsense", {}),
+    "no inputs": ("select", {}),
+    "a number for the picture": ("select", {"image": 5}),
+    "a list for the picture": ("select", {"image": ["a", None]}),
+    "a file of the disk": ("select", {"image": "/etc/passwd"}),
+    "a file of the disk as an address": ("select", {"image": "file:///etc/passwd"}),
+    "an address": ("answer", {"image": "https://127.0.0.1:1/a.png", "question": "Red?"}),
+    "an upload elsewhere": ("answer", {"image": {"path": "/etc/passwd"}, "question": "Red?"}),
+    "data that is no picture": ("select", {"image": "data:image/png;base64,AAAA"}),
+    "data that is no base64": ("select", {"image": "data:image/png;base64,%%%"}),
+    "a page as data": ("select", {"image": "data:text/html,<script>alert(1)</script>"}),
+}
+HOSTILE_WITH_PICTURE: dict[str, tuple[str, dict[str, Any]]] = {
+    "a question of a megabyte": ("answer", {"question": "x" * 1_000_000}),
+    "deep picks": ("answer", {"question": "Red?", "tokens": "[" * 50_000}),
+    "a method that is an object": ("select", {"method": {"a": 1}, "budget": 5}),
+    "a budget that is a list": ("select", {"budget": [5]}),
+    "a budget that is infinite": ("select", {"budget": "1e999"}),
+    "a seed below 0": ("select", {"budget": 5, "seed": -1}),
+}
+
+
+def refusal(result: Any) -> str:
+    """The sentence of a refused call, in which nothing of the program's inside stands."""
+    (content,) = result.content
+    assert result.isError
+    for word in ("Traceback", "spare_demo", "root:", "pydantic", "0x"):
+        assert word not in content.text
+    return content.text
+
+
+def test_hostile_calls_are_refused_and_the_next_is_answered(address: str, photo_file: str) -> None:
+    image = as_data(photo_file)
+    calls = [*HOSTILE.values()]
+    calls += [(tool, given | {"image": image}) for tool, given in HOSTILE_WITH_PICTURE.values()]
+    _, results = call(address, *calls, ("select", {"image": image, "budget": 5}))
+    sentences = {
+        name: refusal(result)
+        for name, result in zip([*HOSTILE, *HOSTILE_WITH_PICTURE], results, strict=False)
+    }
+    assert "1,000,000 characters" in sentences["a question of a megabyte"]
+    assert "fetches nothing" in sentences["an address"]
+    assert "indices as a list of whole numbers" in sentences["deep picks"]
+    assert "A budget of inf" in sentences["a budget that is infinite"]
+    assert "from 0 to 4294967295" in sentences["a seed below 0"]
+    assert not results[-1].isError
+
+
 def test_without_the_package_a_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
