@@ -84,6 +84,33 @@ class Counter:
 _counter = Counter(QUIET_SECONDS)
 
 
+class RepeatFilter(logging.Filter):
+    """Lets an equal message pass once in a while, with how often it came since.
+
+    Where descriptors run out, the server's loop logs a traceback thousands of times a second.
+    """
+
+    def __init__(self, counter: Counter) -> None:
+        super().__init__()
+        self._counter = counter
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to log it now."""
+        words = record.getMessage()
+        times = self._counter.times((record.name, words))
+        if times > 1:
+            record.msg, record.args = f"{words} ({times} since the last such line)", ()
+        return times > 0
+
+
+def quieten_server() -> None:
+    """Count the errors that the server's own libraries log again and again."""
+    for name in ("asyncio", "uvicorn.error"):
+        logger = logging.getLogger(name)
+        if not any(isinstance(each, RepeatFilter) for each in logger.filters):
+            logger.addFilter(RepeatFilter(_counter))
+
+
 def _place(error: Exception) -> tuple[str, str]:
     """Where in the source it was raised, and its kind: as many as the program has lines."""
     trace: TracebackType | None = error.__traceback__

@@ -10,6 +10,7 @@ from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import mcp
 from spare_demo.ui.ending import close_page
+from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
@@ -22,6 +23,7 @@ def serve(model: Model, settings: Settings) -> None:
         ValueError: a method or a picture of the start cannot be, or the port is taken, or MCP is
             not spoken here; the message may be shown.
     """
+    quieten_server()
     while True:
         model, settings = _serve_model(model, settings)
 

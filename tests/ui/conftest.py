@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from PIL import Image, ImageDraw
 from ports import free_port
+from programs import Program, Start
 from visits import page_request
 
 from spare_demo.models import LlavaModel
@@ -88,6 +89,28 @@ def photo_file(photo: Image.Image, tmp_path: Path) -> str:
 @pytest.fixture
 def unused_port() -> int:
     return free_port()
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def start(unused_port: int, tmp_path: Path, temporary: Path) -> Iterator[Start]:
+    started: list[Program] = []
+
+    def start(*before: str) -> Program:
+        output = tmp_path / f"output-{len(started)}.txt"
+        started.append(Program(unused_port, temporary, output, before))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.process.kill()
+        program.process.wait()
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build, launch_options
 from spare_demo.ui.api import Api
-from spare_demo.ui.errors import NO_FILES, SORRY, Counter, fault_sentence, sentence
+from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.viewer import viewer
 from spare_demo.ui.wiring import with_files
@@ -98,6 +98,26 @@ def test_a_refusal_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixt
     assert [counter.times("a"), counter.times("a")] == [1, 1]
     counter = Counter(1e9)
     assert [counter.times("a"), counter.times("b"), counter.times("a")] == [1, 1, 0]
+
+
+def test_what_the_server_logs_again_and_again_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    logger, quiet = logging.getLogger("asyncio"), RepeatFilter(Counter(1e9))
+    logger.addFilter(quiet)
+    try:
+        for _ in range(1_000):
+            logger.error("socket.accept() out of system resource")
+        logger.error("another")
+    finally:
+        logger.removeFilter(quiet)
+    assert [record.getMessage() for record in caplog.records] == [
+        "socket.accept() out of system resource",
+        "another",
+    ]
+    often = RepeatFilter(Counter(0.0))
+    record = logging.makeLogRecord({"name": "asyncio", "msg": "%s out", "args": ("all",)})
+    often._counter._seen[("asyncio", "all out")] = (0.0, 41)
+    assert often.filter(record)
+    assert record.getMessage() == "all out (42 since the last such line)"
 
 
 def test_words_of_a_library_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,43 @@
+"""The app as a program of its own, as it is started for visitors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 500  # for the start, on a machine that is busy
+
+
+class Program:
+    """`python app.py`, its temporary files in a folder of the test's."""
+
+    def __init__(self, port: int, temporary: Path, output: Path, before: tuple[str, ...]) -> None:
+        self.url, self.port, self.output = f"http://127.0.0.1:{port}", port, output
+        environment = os.environ | {"TMPDIR": str(temporary), "SPARE_PORT": str(port)}
+        environment.pop("GRADIO_TEMP_DIR", None)
+        command = [*before, sys.executable, "app.py", "--model", "built-in", "--device", "cpu"]
+        with output.open("w") as stream:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=stream, stderr=subprocess.STDOUT
+            )
+
+    def wait_until_served(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while "Open http" not in self.output.read_text():
+            assert self.process.poll() is None, self.output.read_text()
+            assert time.monotonic() < deadline, self.output.read_text()
+            time.sleep(0.1)
+
+    def end(self, number: int) -> str:
+        """Signal it, and return what it printed; it has the time that was promised."""
+        self.process.send_signal(number)
+        assert self.process.wait(5) == 0, self.output.read_text()
+        return self.output.read_text()
+
+
+Start = Callable[..., Program]
