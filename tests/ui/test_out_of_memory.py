@@ -15,6 +15,7 @@ from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
+from spare_demo.ui.errors import SORRY
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.session import Visit
@@ -30,13 +31,16 @@ class Full:
         self.model, self.monkeypatch = model, monkeypatch
 
     @contextlib.contextmanager
-    def at(self, part: str, after: int = 0) -> Iterator[None]:
-        """part: a module of the model, or "choosing". after: how many passes go well before."""
+    def at(self, part: str, after: int = 0, error: Exception | None = None) -> Iterator[None]:
+        """part: a module of the model, or "choosing". after: how many passes go well before.
+        error: what is raised, if not a GPU's word for a full memory."""
         left = [after]
 
         def fail(*_: object, **__: object) -> None:
             left[0] -= 1
             if left[0] < 0:
+                if error is not None:
+                    raise error
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB at 0x7f")
 
         with self.monkeypatch.context() as patched:
@@ -103,6 +107,27 @@ def test_an_event_of_the_page(
     assert "0x7f" not in last["message"] and "CUDA" not in last["message"]
     again = list(run(handlers, visit, photo_file))
     assert not any(step.get("message") for step in again) and len(again) >= 1
+
+
+@pytest.mark.parametrize("part", ["vision_tower", "language_model", "choosing"])
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), SENTENCES[0]),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:83] not enough memory: 0x7f"), SENTENCES[0]),
+        (RuntimeError("CUDA error: unspecified launch failure 0x7f"), SORRY),
+    ],
+)
+def test_a_full_machine_and_a_lost_device(
+    full: Full, handlers: Handlers, photo_file: str, part: str, error: Exception, words: str
+) -> None:
+    ask = with_refusals(handlers.ask)
+    asked = controls(photo_file, QUESTION, method_b="uniform")
+    with full.at(part, error=error):
+        last = list(ask(**asked))[-1]
+    assert set(last) == {"message"} and words in last["message"]
+    assert "0x7f" not in last["message"]
+    assert not any(step.get("message") for step in ask(**asked))
 
 
 def test_in_the_middle_of_an_answer_the_words_so_far_stay(
