@@ -222,12 +222,17 @@ def write_gallery(folder: Path, gallery: Gallery) -> None:
 
 
 def read_gallery(file: Path) -> Gallery:
-    """The gallery of a gallery.json."""
-    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    del data["rules"]
-    lists = {name: tuple(data[name]) for name in ("seeds", "methods", "budgets")}
-    cases = tuple(Case(**case | {"methods": tuple(case["methods"])}) for case in data["cases"])
-    return Gallery(**data | lists | {"cases": cases})
+    """The gallery of a gallery.json; ValueError, with a sentence to show, where it is none."""
+    try:
+        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        del data["rules"]
+        lists = {name: tuple(data[name]) for name in ("seeds", "methods", "budgets")}
+        cases = tuple(Case(**case | {"methods": tuple(case["methods"])}) for case in data["cases"])
+        return Gallery(**data | lists | {"cases": cases})
+    except (OSError, ValueError, LookupError, TypeError):
+        raise ValueError(
+            f"{file} is missing or damaged. Get it again, or make it with evaluate --gallery."
+        ) from None
 
 
 def _page(gallery: Gallery) -> str:

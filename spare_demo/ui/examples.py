@@ -63,14 +63,19 @@ def choose_opening(model: str, examples: Sequence[Example], settings: Settings) 
     """The case in ``opening.json`` for the built-in model as it starts by default.
 
     For any other model, budget or methods it is the first example. examples: as `load_examples`.
+
+    Raises ValueError, with a sentence to show, where that file is missing or damaged.
     """
     usual = Settings()
     defaults = (settings.budget, settings.methods) == (usual.budget, usual.methods)
     if not (knows_only_scenes(model) and defaults):
         return Opening(examples[0], examples[0].question, settings.budget)
-    case = json.loads((FOLDER / "opening.json").read_text())
     by_name = {Path(example.path).name: example for example in examples}
-    return Opening(by_name[case["picture"]], case["question"], case["budget"])
+    try:
+        case = json.loads((FOLDER / "opening.json").read_text(encoding="utf-8"))
+        return Opening(by_name[case["picture"]], case["question"], case["budget"])
+    except (OSError, ValueError, LookupError, TypeError):
+        raise _damaged("opening.json") from None
 
 
 def knows_only_scenes(model: str) -> bool:
@@ -92,10 +97,14 @@ def load_examples(model: str) -> list[Example]:
             answers.setdefault(row["picture"], {})[row["question"]] = row["answer"]
         return [_example(FOLDER / picture, answers[picture]) for picture in answers]
     except (OSError, ValueError, LookupError, TypeError):
-        raise ValueError(
-            f"The examples in {FOLDER} are not all there, or {file} is damaged. Get the program's "
-            "folder assets again."
-        ) from None
+        raise _damaged(file) from None
+
+
+def _damaged(file: str) -> ValueError:
+    return ValueError(
+        f"The examples in {FOLDER} are not all there, or {file} is damaged. Get the program's "
+        "folder assets again."
+    )
 
 
 def _example(path: Path, answers: dict[str, str]) -> Example:

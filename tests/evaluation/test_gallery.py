@@ -141,3 +141,12 @@ def test_a_shipped_case_still_shows_what_its_rule_says(model: LlavaModel, case: 
         assert not right(case.methods[0], case.wrong_budget or 0)
     else:
         assert not right("unpruned" if case.rule == "gain" else case.methods[1], case.budget)
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"rules": {}, "cases": 5}'])
+def test_a_damaged_gallery_is_said_in_a_sentence(tmp_path: Path, text: str | None) -> None:
+    file = tmp_path / "gallery.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ValueError, match=r"gallery\.json is missing or damaged\. Get it again"):
+        read_gallery(file)

@@ -106,3 +106,15 @@ def test_missing_examples_are_said_in_a_sentence(
             (tmp_path / "photos.json").write_text(text)
         with pytest.raises(ValueError, match=r"are not all there, or photos\.json is"):
             examples.load_examples("tiny")
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{", '{"picture": "gone.png", "question": "?"}'])
+def test_a_damaged_opening_is_said_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    offered = examples.load_examples("built-in")
+    monkeypatch.setattr(examples, "FOLDER", tmp_path)
+    if text is not None:
+        (tmp_path / "opening.json").write_text(text)
+    with pytest.raises(ValueError, match=r"or opening\.json is damaged"):
+        examples.choose_opening("built-in", offered, Settings())
