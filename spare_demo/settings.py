@@ -155,6 +155,15 @@ def check_characters(name: str, text: str) -> str:
     return text
 
 
+def on_zero_gpu(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether this is a ZeroGPU Space, which lends a GPU to one event at a time.
+
+    It is told by the variable, and in the words, that the package `spaces` goes by.
+    """
+    environment = os.environ if environment is None else environment
+    return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+
+
 def parse(
     argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:

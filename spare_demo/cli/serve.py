@@ -10,7 +10,7 @@ import socket
 
 from spare_demo.cli.stopping import until_stopped
 from spare_demo.cli.temporary_files import own_temporary_folder
-from spare_demo.settings import Settings, add_flags
+from spare_demo.settings import Settings, add_flags, on_zero_gpu
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -59,8 +59,15 @@ def _serve(settings: Settings) -> None:
     check_address(settings.host, settings.port)  # before the minutes that a model may take
     # Gradio reads this when it is imported: no telemetry, no version check.
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+    borrowed = on_zero_gpu()
+    if borrowed:
+        # It puts CUDA out of this process's reach, on this thread alone, which must read all
+        # weights; and before torch is imported, which would take a GPU that is not there.
+        os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"
+        import spaces
     from spare_demo.models import load_model
     from spare_demo.ui import mcp, serve
+    from spare_demo.ui.borrowed_gpu import BorrowedGpu
     from spare_demo.ui.times_log import show_times
 
     if settings.mcp:
@@ -73,7 +80,8 @@ def _serve(settings: Settings) -> None:
         language_model=not settings.without_language_model,
         system=settings.system,
         capture_prefill=settings.capture_prefill,
+        warm_up=not borrowed,
     )
     if settings.log_times:
         show_times()
-    serve(model, settings)
+    serve(model, settings, BorrowedGpu(model, settings, spaces.GPU) if borrowed else None)

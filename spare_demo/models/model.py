@@ -316,6 +316,14 @@ class Model(Answering):
         self._captured = None
         self._passes.release()
 
+    def detach_device(self) -> None:
+        """From now on each pass raises DeviceElsewhere: a process forked from this one has it."""
+        self._passes.detach()
+
+    def attach_device(self) -> None:
+        """In a process that has the device: passes run here."""
+        self._passes.attach()
+
     def _weights(self) -> Iterator[Tensor]:
         for part in (self.hf, self.text_tower):
             if part is not None:

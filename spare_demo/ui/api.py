@@ -20,6 +20,7 @@ from spare_demo.models import Model, Picture, View
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
+from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat import (
     NumberAsSent,
@@ -241,10 +242,11 @@ class Api:
         return self.model.ask(picture, text)
 
 
-def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks) -> None:
+def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> None:
     """Adds the endpoints to the current `gr.Blocks`, which is `demo`.
 
-    answering: options of events that run the model (one turn at it, the rest queue).
+    answering: options of events that run the model (one turn at it, the rest queue). gpu: where
+    they run it.
     """
 
     def text(label: str, value: str = "") -> gr.Textbox:
@@ -293,5 +295,5 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks) -> None:
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
         describe_endpoint(getattr(api, name), components, result)
-        operation = forget_caller(demo, getattr(api, name))
+        operation = forget_caller(demo, gpu.call(getattr(api, name)))
         button.click(operation, components, result, api_name=name, **answering)

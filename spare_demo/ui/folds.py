@@ -14,6 +14,7 @@ from spare_demo.render.curves import nearest_place
 from spare_demo.ui.session import SLOTS, Visit
 
 CHANGES = "What changes: KL to the unpruned model against k"
+LOST = "What is lost: reconstruction error against k"
 COSTS = "What it costs: measured in this run"
 
 

@@ -245,9 +245,13 @@ class Handlers:
         for values in self._answer(now, k):
             now = values.get("visit", now)
             yield values
-        key = _key(now.key[0], request)
-        if now.result.finished and key in self._first_requests:  # the next visitor need not wait
-            self._finished[key] = now
+        self.keep_finished(now)
+
+    def keep_finished(self, visit: Visit) -> None:
+        """Keep an example's finished comparison as it is asked first: others need not wait."""
+        key = _key(visit.key[0], visit.request)
+        if visit.result.finished and key in self._first_requests:
+            self._finished[key] = visit
 
     def check_upload(self, image: str | None) -> Iterator[PageChanges]:
         """What Ask would refuse about a new picture, at once; nothing else changes."""

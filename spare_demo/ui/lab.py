@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -78,7 +79,6 @@ class Lab:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.folder = Path(tempfile.mkdtemp(prefix="spare-lab-"))
-        self._numbers = itertools.count()
 
     @property
     def methods(self) -> dict[str, str]:
@@ -148,7 +148,7 @@ class Lab:
         self.folder.mkdir(
             parents=True, exist_ok=True
         )  # whoever tidies the machine may have removed it
-        file = self.folder / f"lab-{next(self._numbers)}.csv"
+        file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
         self._tidy()
         changes = {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}

@@ -11,6 +11,7 @@ import gradio as gr
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
+from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.gradio_compat import NumberAsSent
 from spare_demo.ui.handlers import with_refusals
 from spare_demo.ui.lab import METHODS, SETS, Bench, Lab, PageChanges
@@ -136,10 +137,12 @@ def lay_out_lab(lab: Lab) -> LabComponents:
     return LabComponents(**parts)
 
 
-def wire_lab(lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.Tabs) -> Any:
+def wire_lab(
+    lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.Tabs, gpu: Here
+) -> Any:
     """Connects the tab's events.
 
-    opening: the comparison's components named in `OPENED`.
+    opening: the comparison's components named in `OPENED`. gpu: where a run measures.
 
     Returns:
         the event after which the comparison holds a case and is to be asked.
@@ -150,6 +153,7 @@ def wire_lab(lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.T
         *("cases", "cases_words", "download", "run", "stop"),
     )
     outputs = [getattr(p, name) for name in changed]
+    steps_of_run = gpu.stream(lab.measure)
     busy = {"run": gr.update(visible=False), "stop": gr.update(visible=True)}
     idle = {"run": gr.update(visible=True), "stop": gr.update(visible=False)}
 
@@ -183,7 +187,7 @@ def wire_lab(lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.T
         methods: list[str], budgets: list[int], scenes: object, which: str, seed: object
     ) -> Iterator[PageChanges]:
         at: object = None
-        for shown in lab.measure(methods, budgets, scenes, which, seed):
+        for shown in steps_of_run(methods, budgets, scenes, which, seed):
             if "download" in shown:
                 ended(shown)
             elif "compared" in shown:  # the run begins

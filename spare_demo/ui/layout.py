@@ -17,7 +17,7 @@ from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.guess import guess_toggle
 from spare_demo.ui.method_line import method_line
-from spare_demo.ui.session import Visit, VisitKey
+from spare_demo.ui.session import VisitKey
 from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
@@ -107,7 +107,7 @@ def lay_out(
         tokens: visual tokens of a picture, the slider's end.
         names: the methods in A and B at the start.
         offered: the examples.
-        shown: the values of the finished comparison of one that it opens on, by part.
+        shown: what it opens on, by part; "example" is the number of one of them.
     """
     parts: dict[str, Any] = {}
     parts["notice"] = gr.HTML(elem_id="notice", elem_classes="message-place")
@@ -166,8 +166,7 @@ def _asked(
     shown: dict[str, Any],
 ) -> dict[str, Any]:
     parts: dict[str, Any] = {}
-    visit: Visit = shown["visit"]
-    first = offered[visit.example or 0]
+    first = offered[shown["example"]]
     parts["image"] = photo_input(
         value=first.path,
         sources=["upload", "clipboard", "webcam"],
@@ -177,7 +176,7 @@ def _asked(
         elem_id="picture",
     )
     parts["question"] = gr.Textbox(
-        visit.request.question, label="Question", lines=1, max_lines=3, elem_id="question"
+        shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
     )
     parts["chips"] = chips_part(shown["chips"])
     parts["message"] = gr.HTML(elem_id="message", elem_classes="message-place")
@@ -194,7 +193,7 @@ def _asked(
     if model.has_language_model:
         guess_toggle()
     parts["looked"] = gr.HTML(elem_id="looked")
-    parts["truth"] = gr.HTML(panels.truth_html(visit.truth), elem_id="truth")
+    parts["truth"] = gr.HTML(shown["truth"], elem_id="truth")
     parts["offered"] = gr.Dataset(
         components=[gr.Image(visible=False)],
         samples=[[example.path] for example in offered],
@@ -238,7 +237,7 @@ def _budget(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]
         parts["budget"] = SliderAsSent(
             1,
             tokens,
-            shown["visit"].result.budget,
+            shown["budget"],
             step=1,
             label="Budget: visual tokens kept",
             buttons=[],

@@ -12,14 +12,16 @@ import gradio as gr
 from starlette.middleware import Middleware
 
 from spare_demo.models import Model
-from spare_demo.models.generate.passes import ModelUnloadedError
+from spare_demo.models.generate.passes import DeviceElsewhere, ModelUnloadedError
 from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, sources, tuning
 from spare_demo.ui.api import Api, offer
+from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.examples import knows_only_scenes
+from spare_demo.ui.folds import COSTS, LOST
 from spare_demo.ui.gallery import gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
@@ -36,7 +38,7 @@ from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import lay_out
 from spare_demo.ui.model_menu import model_menu
 from spare_demo.ui.model_switch import ModelSwitch
-from spare_demo.ui.session import IDLE_SECONDS, OpenVisits
+from spare_demo.ui.session import IDLE_SECONDS, OpenVisits, Visit
 from spare_demo.ui.viewer import scripts
 from spare_demo.ui.wiring import ANSWERING, wire
 
@@ -51,21 +53,28 @@ def build(
     settings: Settings,
     serving: threading.Event | None = None,
     model_switch: ModelSwitch | None = None,
+    gpu: Here | None = None,
 ) -> gr.Blocks:
     """The page for a loaded model. It opens on a finished comparison, made here and now.
 
-    Of a model that takes long it opens on the pictures, and the first visitor's page asks for the
-    answers, which those after it find finished.
+    Of a model that takes long it opens on the pictures, and where the GPU is borrowed on the bare
+    example; the first visitor's page asks for the rest, which those after it find finished.
 
     serving: once it is set, the other examples are finished too, in the background, where that is
         quick. A thread waits for it: set it also where nothing is served after all.
     model_switch: of a page on which the model can be changed.
+    gpu: where the events that run the model do so; None for here.
     """
+    gpu = gpu or Here()
     handlers = Handlers(model, settings)
     first, last = settings.methods[0], settings.methods[-1]
     names = (tuning.able(first, model.reason_against), tuning.able(last, model.reason_against))
     slow = model.warm_up_seconds > QUICK
-    shown = _opening(handlers, names, pictures_only=slow)
+    try:
+        shown = _opening(handlers, names, pictures_only=slow)
+    except DeviceElsewhere:
+        shown = _bare_opening(handlers)
+    opening_visit: Visit | None = shown["visit"]
 
     visits = OpenVisits(
         open_visits(model.hf.config, model.most_tokens, model.dtype),
@@ -81,7 +90,7 @@ def build(
                 parts = lay_out(
                     demo, model, settings, handlers.tokens, names, handlers.offered, shown
                 )
-                sources.merged_panel(parts.visit, parts.budget, visits)
+                sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []
                 if knows_only_scenes(model.name):
@@ -89,19 +98,22 @@ def build(
             with gr.Tab("Lab", id="lab"):
                 lab = Lab(model, settings)
                 lab_parts = lay_out_lab(lab)
-        opened.append(wire_lab(lab, lab_parts, opening, tabs))
-        wire(demo, parts, handlers, visits, opened, ask_on_load=slow)
+        opened.append(wire_lab(lab, lab_parts, opening, tabs, gpu))
+        asks = slow or opening_visit is None
+        wire(demo, parts, handlers, visits, opened, ask_on_load=asks, gpu=gpu)
         if load_from is not None:
             load_from(parts.answers.load_tiny)
-        offer(Api(model, settings), ANSWERING, demo)
+        offer(Api(model, settings), ANSWERING, demo, gpu)
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo, fault_sentence)
     leave_the_rest_alone(demo)
-    keep_preview(demo, shown["visit"])
+    if opening_visit is not None:
+        keep_preview(demo, opening_visit)
     name_model(demo, model.name)
     sweep_also(demo, visits.put_away_idle)
     # Where answers take long, finishing the other examples would hold up the first visitors.
-    if serving is not None and not slow and shown["visit"].answer_seconds < QUICK:
+    quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK
+    if serving is not None and quick:
         threading.Thread(target=_once_serving, args=(serving, handlers)).start()
     # Closed to direct calls: they would run beside the queue, all of them at once.
     return demo.queue(max_size=settings.queue_size, api_open=False)
@@ -131,7 +143,25 @@ def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) ->
     shown |= handlers.curve(shown["visit"], budget)
     if shown["visit"].exploration.inside:  # what each layer kept came with the answers
         shown["stage"] = handlers.pictures(shown["visit"], budget)["stage"]
-    return shown
+    example = shown["visit"].example or 0
+    return shown | {"example": example, "question": opening.question, "budget": budget}
+
+
+def _bare_opening(handlers: Handlers) -> PageChanges:
+    """An example and its question, of which nothing was asked yet."""
+    opening = handlers.opening
+    empty = ("headline", "chips", "notes", "truth", "answers", "curve_words", "cost", "rank")
+    return {
+        **dict.fromkeys(empty, ""),
+        "visit": None,  # whoever presses something is asked to press Ask
+        "stage": None,
+        "curve": None,
+        "lost_fold": {"label": LOST},
+        "cost_fold": {"label": COSTS},
+        "example": handlers.offered.index(opening.example),
+        "question": opening.question,
+        "budget": min(opening.budget, handlers.tokens),
+    }
 
 
 def launch_options(settings: Settings) -> dict[str, Any]:

@@ -9,14 +9,17 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.settings import Settings
 from spare_demo.ui import mcp
+from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.ending import close_page
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
 
-def serve(model: Model, settings: Settings) -> None:
+def serve(model: Model, settings: Settings, gpu: Here | None = None) -> None:
     """Serve until interrupted.
+
+    gpu: where events run the model; None for in this process.
 
     Raises:
         KeyboardInterrupt: once everything is closed.
@@ -25,14 +28,16 @@ def serve(model: Model, settings: Settings) -> None:
     """
     quieten_server()
     while True:
-        model, settings = _serve_model(model, settings)
+        model, settings = _serve_model(model, settings, gpu)
 
 
-def _serve_model(model: Model, settings: Settings) -> tuple[Model, Settings]:
+def _serve_model(
+    model: Model, settings: Settings, gpu: Here | None = None
+) -> tuple[Model, Settings]:
     """Serve the page of one model until it is changed: the next model, and its settings."""
     model_switch = ModelSwitch(model, settings) if settings.private else None
     serving = threading.Event()
-    demo = build(model, settings, serving, model_switch)
+    demo = build(model, settings, serving, model_switch, gpu)
     try:
         _launch(demo, settings)
         for line in (

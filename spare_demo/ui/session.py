@@ -64,6 +64,7 @@ class Visit:
         truth: the true answer, where an example or a drawn scene is asked its own question.
         asked: what the question is about and which tokens show it, where that is known.
         questions: what this picture can be asked with a true answer known; none of an upload.
+        path: the file of the picture, "" where the comparison was not asked from one.
         source: what the page knows the picture by, "" where no page shows it.
         stopped: whether the visitor ended the answering.
         own: the set made by hand that was asked with last, and its answer.
@@ -81,6 +82,7 @@ class Visit:
     truth: str | None = None
     asked: Asked | None = None
     questions: tuple[str, ...] = ()
+    path: str = ""
     source: str = ""
     stopped: bool = False
     own: tuple[Selection, Answer] | None = None
@@ -274,7 +276,7 @@ class Guide:
         exploration = explore_on(self.model, view, request.labelled)
         result = start_result(exploration, request.options(), model.name, model.revision)
         ran = ("relevance", "select") if known is not None else ("encode", "relevance", "select")
-        return Visit(key, canvas, exploration, request, result, ran=ran)
+        return Visit(key, canvas, exploration, request, result, path=path, ran=ran)
 
     def check_picture(self, path: str) -> None:
         """Raises PictureError, as `look` would, for an upload that cannot be opened."""

@@ -16,6 +16,7 @@ from spare_demo.render import BLUE, VERMILION, Display, layer_overlay, merged_ov
 from spare_demo.render.base import Colour
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
+from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.folds import fold
 from spare_demo.ui.session import SLOTS, OpenVisits, Visit
 
@@ -24,12 +25,13 @@ _NONE = (
 )
 
 
-def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits) -> None:
+def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: Here) -> None:
     """Draws what A and B merged at the slider's budget, all of it or one token, when asked."""
+    html = gpu.call(merged_html)
 
     def draw(key: Any, *places: Any) -> str:
         try:
-            return merged_html(visits.get(key), *places)
+            return html(visits.get(key), *places)
         except ValueError as error:  # it was put away
             return panels.message_html(str(error))
 

@@ -96,14 +96,17 @@ def script_part(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
     )
 
 
-def viewer(comparison: dict[str, Any]) -> gr.HTML:
+def viewer(comparison: dict[str, Any] | None) -> gr.HTML:
     """The patch viewer; its value is the address of a file that `write_comparison` made.
 
     Gradio's page makes text of a value again and again, to see whether it is another one, and the
     garbage of that would stop the browser while somebody scrubs. Like an upload the file lies in
-    Gradio's cache for some hours; that of `comparison`, on which the page opens, stays.
+    Gradio's cache for some hours; that of `comparison`, on which the page opens, stays. Without
+    one the viewer is empty until somebody asks.
     """
     part = script_part("viewer", "stage")
+    if comparison is None:
+        return part
     part.value = write_comparison(part, comparison)
     keep_in_cache(part, part.value)
     return part

@@ -10,6 +10,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.ui import chips
+from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gradio_compat import with_event_data
 from spare_demo.ui.handlers import Handlers, PageChanges, with_refusals
@@ -84,9 +85,10 @@ def wire(
     visits: OpenVisits,
     opened: Sequence[Any],
     ask_on_load: bool,
+    gpu: Here,
 ) -> None:
     """opened: the events after which the gallery or the Lab has put a picture and a question here.
-    ask_on_load: whether the page opens without answers.
+    ask_on_load: whether the page opens without answers. gpu: where events run the model.
     """
     changed = (
         *("visit", "message", "notes", "truth", "headline", "chips", "stage", "answers", "cost"),
@@ -108,9 +110,9 @@ def wire(
         handler: Callable[..., Iterator[PageChanges]], names: Sequence[str], place: str
     ) -> Callable:
         """The handler as Gradio calls it for a run that Stop can end; inputs by name."""
-
+        event = gpu.stream(handler, handlers.keep_finished)
         name = getattr(handler, "func", handler).__name__
-        timed = with_times(handler, name, handlers.model.name)
+        timed = with_times(event, name, handlers.model.name)
 
         def run(*values: Any) -> Iterator[dict]:
             # Ask can do without the visit before it.
@@ -126,9 +128,10 @@ def wire(
         handler: Callable[..., Iterator[PageChanges]], also: PageChanges | None = None
     ) -> Callable:
         """All that the handler changes, in one go."""
+        event = gpu.stream(handler)
 
         def run(*inputs: Any) -> dict:
-            changes = [*with_refusals(with_visits(handler, visits.get))(*inputs), also or {}]
+            changes = [*with_refusals(with_visits(event, visits.get))(*inputs), also or {}]
             return put({name: value for change in changes for name, value in change.items()})
 
         return run

@@ -39,6 +39,13 @@ class ModelUnloadedError(ValueError):
     """A pass of a model that was unloaded; the message says why and may be shown."""
 
 
+class DeviceElsewhere(BaseException):
+    """A pass in a process that has no device: whatever wanted it is to run where the device is.
+
+    Like a cancellation it is no fault, so that `except Exception` lets it through.
+    """
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether this says that a device, or the machine, has no memory left."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -77,6 +84,7 @@ class Passes:
         self._second: torch.cuda.Stream | None = None
         self._warm: set[Hashable] = set()
         self._closed = ""
+        self._elsewhere = False
 
     def run(
         self, step: Callable[[], T], concurrent: ConcurrentPass | None = None
@@ -94,7 +102,10 @@ class Passes:
         Raises:
             OutOfMemory: what was free did not suffice; everything the pass took is given back.
             ModelUnloadedError: there will be no pass any more.
+            DeviceElsewhere: between `detach` and `attach`.
         """
+        if self._elsewhere:
+            raise DeviceElsewhere
         with self._lock, self._alone, torch.inference_mode():
             if self._closed:
                 raise ModelUnloadedError(self._closed)
@@ -159,6 +170,14 @@ class Passes:
         """Let the pass that runs end, and none begin after it."""
         with self._lock:
             self.stop(why)
+
+    def detach(self) -> None:
+        """Let none run in this process: the device belongs to another one, forked from it."""
+        self._elsewhere = True
+
+    def attach(self) -> None:
+        """Let passes run: this process has the device."""
+        self._elsewhere = False
 
     def release(self) -> None:
         """Give back what the device's allocator keeps for later."""

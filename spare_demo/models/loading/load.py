@@ -54,6 +54,7 @@ def load_model(
     progress: Progress = no_progress,
     system: str = "auto",
     capture_prefill: str = "auto",
+    warm_up: bool = True,
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -75,6 +76,7 @@ def load_model(
         system: the system sentence of prompts: "vicuna_v1", "none", or "auto" for the one that the
             papers measured the model with.
         capture_prefill: "auto", "on" or "off"; see `Model.capture_prefill`.
+        warm_up: False runs no pass and captures none, for a process that has no device itself.
 
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
@@ -127,8 +129,9 @@ def load_model(
             "llava-hf/llava-1.5-7b-hf."
         )
     try:
-        model.warm_up()
-        model.capture_prefill(capture_prefill)
+        if warm_up:
+            model.warm_up()
+            model.capture_prefill(capture_prefill)
     except ModelError:
         model.close(f"{model.title} was not started.")
         raise

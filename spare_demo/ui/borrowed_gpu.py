@@ -1,0 +1,274 @@
+"""ZeroGPU: events that need the model run in the process that borrows a GPU for them.
+
+The process that serves the page has no GPU, and its model is detached: the first pass that an
+event wants raises `DeviceElsewhere`. The event then runs again from its start in a process that the
+package `spaces` forks and gives a GPU. Nothing made in one such run is there in the next, so what
+crosses is data: the event's name and inputs, of a visit the file and what was asked and answered,
+and back what changes on the page. There the picture is encoded anew; here a visit is made of it
+once more, so that whatever needs no pass (curves, reasons, files) borrows nothing.
+
+Off ZeroGPU every event runs `Here`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.comparison.request import Request
+from spare_demo.comparison.result import Result
+from spare_demo.comparison.selections import Exploration
+from spare_demo.images.geometry import Aspect
+from spare_demo.images.load import open_picture
+from spare_demo.models import Model, ModelError
+from spare_demo.models.generate.passes import DeviceElsewhere
+from spare_demo.render import Canvas
+from spare_demo.settings import Settings
+from spare_demo.ui.errors import fault_sentence
+from spare_demo.ui.plain_data import pack, unpack
+from spare_demo.ui.session import Guide, Visit
+
+PageChanges = dict[str, Any]
+Event = Callable[..., Iterator[PageChanges]]
+
+START_SECONDS = 20
+"""Asked for each event beside its answers: the weights move to the GPU, the picture is encoded."""
+TOKEN_SECONDS = 0.1
+"""Asked for each token of the longest answer. Answers that are made together count once."""
+MOST_SECONDS = 120
+"""A visitor without an account has so much a day; more would be refused."""
+
+ANSWERS = {
+    "Handlers.ask_own": 2,
+    "Studies.enough": 16,
+    "Studies.carrier": 16,
+    "Studies.measure": 16,
+    "Studies.all_methods": 4,
+    "Studies.film": 10,
+    "Api.answer": 2,
+    "Lab.measure": 20,
+    "find_disagreement": 20,
+}
+"""How many answers an event makes one after the other, about; 1 of any other."""
+
+_FACTS = ("unknown", "example", "truth", "asked", "questions", "source", "stopped", "own", "ran")
+_ASK = "Handlers.ask"
+
+
+@dataclass(frozen=True)
+class VisitData:
+    """A visit as data: which file, what was asked, and what came of it.
+
+    Attributes:
+        key: as the visit has it.
+        request: its image is the path of the file.
+        result: without its photo and its view.
+        facts: the visit's fields named in `_FACTS`.
+    """
+
+    key: tuple[str, Aspect]
+    request: Request
+    result: Result
+    facts: dict[str, Any]
+
+    @classmethod
+    def of(cls, visit: Visit) -> VisitData:
+        """A visit without its pictures and features."""
+        facts = {name: getattr(visit, name) for name in _FACTS}
+        request = dataclasses.replace(visit.request, image=visit.path)
+        result = dataclasses.replace(visit.result, photo=None, view=None)  # type: ignore[arg-type]
+        return cls(visit.key, request, result, facts)
+
+    @property
+    def path(self) -> str:
+        """The file of the picture."""
+        return str(self.request.image)
+
+    def restore(self, canvas: Canvas, exploration: Exploration) -> Visit:
+        """The visit, with what the model made of its picture."""
+        view = exploration.view
+        request = dataclasses.replace(self.request, image=view.photo)
+        result = dataclasses.replace(self.result, photo=view.photo, view=view)
+        return Visit(self.key, canvas, exploration, request, result, path=self.path, **self.facts)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of an event sends back.
+
+    Attributes:
+        changes: on the page, but its visit.
+        visit: the new one; None where it stays as it is.
+        exploration: packed, where the visit's is another one than at the step before.
+        refusal: a sentence, where the event ended with one.
+    """
+
+    changes: PageChanges = dataclasses.field(default_factory=dict)
+    visit: VisitData | None = None
+    exploration: bytes | None = None
+    refusal: str = ""
+
+
+class Here:
+    """Events where they are: this process has the model's device."""
+
+    def stream(self, event: Event, keep: Callable[[Visit], None] | None = None) -> Event:
+        """The event itself; keep: what it calls itself with an asked comparison at its end."""
+        return event
+
+    def call(self, operation: Callable[..., Any]) -> Callable[..., Any]:
+        """The operation itself."""
+        return operation
+
+
+class BorrowedGpu(Here):
+    """Events with a GPU that is borrowed where they need one."""
+
+    def __init__(self, model: Model, settings: Settings, lend: Callable[..., Any]) -> None:
+        """Detach the model.
+
+        lend: `spaces.GPU`, or what stands for it: called with a generator function and `duration`,
+            which gets the same arguments and returns seconds, it returns the function that runs it
+            where the GPU is.
+        """
+        self._model, self._settings = model, settings
+        self._guide = Guide(model, settings)
+        self._events: dict[str, Event] = {}
+        # One function for all events: a process that has the weights on a GPU serves the next.
+        self._run_with_gpu = lend(self._run, duration=self._seconds)
+        model.detach_device()
+
+    def stream(self, event: Event, keep: Callable[[Visit], None] | None = None) -> Event:
+        """The event, run again from its start with a GPU once it needs one.
+
+        Raises, beside what the event raises:
+            ValueError: with a sentence for the visitor; also where no GPU is to be had.
+        """
+        name = getattr(event, "func", event).__qualname__
+        self._events[name] = event
+
+        def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
+            try:
+                yield from event(*inputs, **controls)
+            except DeviceElsewhere:
+                visit = yield from self._borrow(name, inputs, controls)
+                # What the event kept is gone with the process that ran it.
+                if name == _ASK and keep is not None and visit is not None:
+                    keep(visit)
+
+        return run
+
+    def call(self, operation: Callable[..., Any]) -> Callable[..., Any]:
+        """The same for an operation that returns one value; what is refused is a `gr.Error`."""
+
+        @functools.wraps(operation)
+        def once(*inputs: Any) -> Iterator[PageChanges]:
+            yield {"result": operation(*inputs)}
+
+        stream = self.stream(once)
+
+        @functools.wraps(operation)
+        def run(*inputs: Any) -> Any:
+            try:
+                (changes,) = stream(*inputs)
+            except ValueError as error:
+                raise gr.Error(str(error), print_exception=False) from None
+            return changes["result"]
+
+        return run
+
+    def _borrow(
+        self, name: str, inputs: tuple[Any, ...], controls: dict[str, Any]
+    ) -> Generator[PageChanges, None, Visit | None]:
+        """Run an event where the GPU is, and make its visits here once more: the last is returned.
+
+        Asking can do without the visit before it, whose picture would be encoded for nothing.
+        """
+        if name == _ASK:
+            controls = controls | {"visit": None}
+        visit = next((x for x in (*inputs, *controls.values()) if isinstance(x, Visit)), None)
+        longest = self._settings.max_new_tokens
+        seconds = START_SECONDS + ANSWERS.get(name, 1) * longest * TOKEN_SECONDS
+        data = pack(([*map(_without_pictures, inputs)], _without_pictures_in(controls)))
+        try:
+            with contextlib.closing(
+                self._run_with_gpu(name, data, min(round(seconds), MOST_SECONDS))
+            ) as steps:
+                for sent in steps:
+                    step: Step = unpack(sent)
+                    if step.refusal:
+                        raise ValueError(step.refusal)
+                    visit = self._received(step, visit)
+                    yield step.changes | ({} if step.visit is None else {"visit": visit})
+        except gr.Error as error:  # no GPU is free, or the visitor's time on one is used up
+            raise ValueError(f"{error.title}: {error.message}") from None
+        return visit
+
+    def _received(self, step: Step, before: Visit | None) -> Visit | None:
+        """The visit after a step; before: the one on the page, or of the step before."""
+        data = step.visit
+        if data is None:
+            return before
+        if step.exploration is None:
+            assert before is not None  # else it would have been sent
+            return data.restore(before.canvas, before.exploration)
+        same = before is not None and before.key == data.key
+        most = self._settings.max_pixels
+        photo = before.photo if same and before else open_picture(data.path, max_pixels=most)
+        exploration: Exploration = unpack(step.exploration, photo)
+        return data.restore(Canvas(photo, exploration.view.grid), exploration)
+
+    @staticmethod
+    def _seconds(name: str, data: bytes, seconds: int) -> int:
+        return seconds
+
+    def _run(self, name: str, data: bytes, seconds: int) -> Iterator[bytes]:
+        """The event's steps, where the GPU is. Errors become sentences: only data goes back."""
+        self._model.attach_device()
+        try:
+            sent: list[Exploration] = []
+            inputs, controls = unpack(data)
+            arguments = [self._encoded(value, sent) for value in inputs]
+            named = {key: self._encoded(value, sent) for key, value in controls.items()}
+            for changes in self._events[name](*arguments, **named):
+                yield pack(_step(changes, sent))
+        except gr.Error:  # it carries its sentence itself
+            raise
+        except (ValueError, ModelError) as error:
+            yield pack(Step(refusal=str(error)))
+        except Exception as error:
+            yield pack(Step(refusal=fault_sentence(error)))
+
+    def _encoded(self, value: Any, sent: list[Exploration]) -> Any:
+        """An input of an event; a visit with its picture encoded anew."""
+        if not isinstance(value, VisitData):
+            return value
+        visit = self._guide.look(value.request)
+        sent[:] = [visit.exploration]  # the page has it
+        return value.restore(visit.canvas, visit.exploration)
+
+
+def _without_pictures(value: Any) -> Any:
+    return VisitData.of(value) if isinstance(value, Visit) else value
+
+
+def _without_pictures_in(controls: dict[str, Any]) -> dict[str, Any]:
+    return {name: _without_pictures(value) for name, value in controls.items()}
+
+
+def _step(changes: PageChanges, sent: list[Exploration]) -> Step:
+    """Changes of the page as data; sent: the exploration that went back last, if any."""
+    visit = changes.get("visit")
+    if visit is None:
+        return Step(changes)
+    rest = {name: value for name, value in changes.items() if name != "visit"}
+    if sent and sent[0] is visit.exploration:
+        return Step(rest, VisitData.of(visit))
+    sent[:] = [visit.exploration]
+    return Step(rest, VisitData.of(visit), pack(visit.exploration, visit.photo))
