@@ -238,8 +238,8 @@ class BorrowedGpu(Here):
             named = {key: self._encoded(value, sent) for key, value in controls.items()}
             for changes in self._events[name](*arguments, **named):
                 yield pack(_step(changes, sent))
-        except gr.Error:  # it carries its sentence itself
-            raise
+        except gr.Error as error:
+            yield pack(Step(refusal=str(error.message)))
         except (ValueError, ModelError) as error:
             yield pack(Step(refusal=str(error)))
         except Exception as error:

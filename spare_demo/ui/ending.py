@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import signal
 import threading
 import time
@@ -28,6 +29,8 @@ def close_page(demo: gr.Blocks) -> None:
     # It would log a traceback for each page that is cut off.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     stop_server(demo, SECONDS / 2)
+    for worker in multiprocessing.active_children():  # of a borrowed GPU; they hold nothing
+        worker.kill()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(max(0.0, deadline - time.monotonic()))
