@@ -8,11 +8,14 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import open_clip
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from spare_demo.models.loading.catalogue import LLAVA_7B, OPENAI_CLIP, TINY_LLAVA
+from spare_demo.models.loading.text_tower import CONFIG_FILE, WEIGHTS_FILE
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings, parse
 
@@ -81,6 +84,42 @@ def test_the_space_asks_for_versions_that_the_requirements_allow() -> None:
     assert "LICENSE" in README
     assert head["license"] == "apache-2.0"
     assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+def test_a_space_holds_the_models_of_cpu_basic_before_its_first_visitor() -> None:
+    preloaded = [str(line).split(" ") for line in front_matter()["preload_from_hub"]]
+    files = {repository: files for repository, *files in preloaded}
+    clip = open_clip.get_pretrained_cfg(*OPENAI_CLIP)["hf_hub"].rstrip("/")
+    assert files == {str(TINY_LLAVA.source): [], clip: [f"{CONFIG_FILE},{WEIGHTS_FILE}"]}
+    assert set(files) | {str(LLAVA_7B.source)} == set(front_matter()["models"])
+
+
+def test_no_file_is_too_large_for_a_plain_upload() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    assert max(path.stat().st_size for path in paths if path.exists()) < 10_000_000
+
+
+@pytest.mark.parametrize("torch", ["cpu", "cu130"])
+def test_the_image_takes_pytorch_from_the_index_of_its_argument(torch: str, tmp_path: Path) -> None:
+    """The commands of the Dockerfile, with programs in the place of pip and apt-get."""
+    for name in ("pip", "apt-get"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n')
+        (tmp_path / name).chmod(0o755)
+    joined = DOCKERFILE.replace("\\\n", " ")
+    commands = re.findall(r"^RUN (.*(?:pip|apt-get).*)$", joined, re.MULTILINE)
+    environment = {"TORCH": torch, "PATH": f"{tmp_path}:/usr/bin:/bin"}
+    script = "set -e\n" + "\n".join(commands).replace("/tmp/", f"{tmp_path}/")
+    script = script.replace("/var/lib/apt/lists", str(tmp_path / "lists"))
+    ran = subprocess.run(
+        ["sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert any("install" in line and "gcc" in line for line in ran) == (torch != "cpu")
+    first, second = (line for line in ran if line.startswith("pip"))
+    assert first.endswith(f"--index-url https://download.pytorch.org/whl/{torch}")
+    assert "requirements.txt" in second and "--index-url" not in second
+    names = {Requirement(line).name for line in (tmp_path / "torch.txt").read_text().splitlines()}
+    assert names == {"torch", "torchvision"}
 
 
 def test_what_the_dockerfile_copies_is_there_and_is_sent() -> None:

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from spare_demo.settings import Settings, parse
+from spare_demo.settings import Settings, on_zero_gpu, parse
 
 
 def test_defaults_are_those_of_the_design() -> None:
@@ -117,3 +117,10 @@ def test_settings_do_not_change_under_a_running_app() -> None:
 def test_a_space_reads_addresses_where_its_proxy_writes_them() -> None:
     assert parse([], {}).address_header == ""
     assert parse([], {"SPACE_ID": "someone/spare"}).address_header == "X-Forwarded-For"
+
+
+@pytest.mark.parametrize(
+    ("value", "lent"), [(None, False), ("", False), ("0", False), ("1", True), ("true", True)]
+)
+def test_a_zero_gpu_space_is_told_by_its_variable(value: str | None, lent: bool) -> None:
+    assert on_zero_gpu({} if value is None else {"SPACES_ZERO_GPU": value}) == lent

@@ -65,6 +65,8 @@ def _serve(settings: Settings) -> None:
         # weights; and before torch is imported, which would take a GPU that is not there.
         os.environ["HF_DEACTIVATE_ASYNC_LOAD"] = "1"
         import spaces
+
+        print("A ZeroGPU Space: what needs the model borrows a GPU for as long as it runs.")
     from spare_demo.models import load_model
     from spare_demo.ui import mcp, serve
     from spare_demo.ui.borrowed_gpu import BorrowedGpu

@@ -179,6 +179,7 @@ def launch_options(settings: Settings) -> dict[str, Any]:
         "mcp_server": settings.mcp,
         "max_file_size": settings.max_upload_bytes,
         "state_session_capacity": MOST_SESSIONS,
+        "ssr_mode": False,  # usual on a Space; the page's own scripts were not tried with it
         "show_error": False,  # no traceback; sentences raised as gr.Error are still shown
         "enable_monitoring": False,
         "run_history": False,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from spare_demo.cli.main import main
 from spare_demo.cli.serve import check_address
@@ -39,3 +41,21 @@ def test_a_wrong_flag_is_refused_without_the_heavy_libraries(words: list[str]) -
         "assert not {'torch', 'gradio', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+
+
+def test_on_zero_gpu_its_package_is_imported_before_any_other(tmp_path: Path) -> None:
+    (tmp_path / "spaces.py").write_text(
+        "import os, sys\n"
+        "assert os.environ['HF_DEACTIVATE_ASYNC_LOAD'] == '1'\n"
+        "assert not {'torch', 'gradio', 'transformers'} & set(sys.modules), 'too late'\n"
+        "raise ValueError('spaces was imported first')\n"
+    )
+    environment = os.environ | {"SPACES_ZERO_GPU": "true", "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "app.py", "--port", str(free_port())],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stderr) == (1, "spaces was imported first\n")

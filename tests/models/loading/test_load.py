@@ -44,6 +44,16 @@ def test_a_local_folder(tiny_model: LlavaModel, tiny_folder: Path) -> None:
     assert not tiny_model.hf.training
 
 
+def test_a_process_without_a_device_runs_no_pass(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("a pass ran")
+
+    monkeypatch.setattr("spare_demo.models.generate.passes.Passes.run", refuse)
+    assert load_model(str(tiny_folder), "cpu", warm_up=False).warm_up_seconds == 0
+
+
 def test_the_older_hub_layout_loads(copy: Path, tiny_model: LlavaModel, photo: Image.Image) -> None:
     """LLaVA-1.5-7B on the hub still has `vision_tower.vision_model.` and `language_model.model.`"""
     state = {
