@@ -68,14 +68,21 @@ def _serve(settings: Settings) -> None:
 
         print("A ZeroGPU Space: what needs the model borrows a GPU for as long as it runs.")
     from spare_demo.models import load_model
+    from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
+    from spare_demo.models.loading.choice import this_machine, to_follow
     from spare_demo.ui import mcp, serve
     from spare_demo.ui.borrowed_gpu import BorrowedGpu
     from spare_demo.ui.times_log import show_times
 
     if settings.mcp:
         mcp.check()
+    later = None
+    if settings.model == AUTO:
+        later = to_follow(this_machine(settings.device), settings.bits)
+    if later is not None:
+        print(f"{later.title} takes minutes to load: {BUILT_IN.title} answers until it stands.")
     model = load_model(
-        settings.model,
+        settings.model if later is None else BUILT_IN.name,
         settings.device,
         bits=settings.bits,
         report=print,
@@ -86,4 +93,5 @@ def _serve(settings: Settings) -> None:
     )
     if settings.log_times:
         show_times()
-    serve(model, settings, BorrowedGpu(model, settings, spaces.GPU) if borrowed else None)
+    gpu = BorrowedGpu(model, settings, spaces.GPU) if borrowed else None
+    serve(model, settings, gpu, later)

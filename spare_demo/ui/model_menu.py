@@ -1,4 +1,7 @@
-"""The folded menu of a private page that changes its model. A public page has none of it."""
+"""The folded menu of a private page that changes its model; a public page has none of it.
+
+On a Space a line says which model is on its way.
+"""
 
 from __future__ import annotations
 
@@ -130,6 +133,25 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
         begin(event(choose, None, [menu, name, typed, vision], **quiet).then)
 
     return connect
+
+
+def upcoming_line(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
+    """A line about the model that is being loaded, on a page that reopens with it by itself."""
+    line = gr.HTML(elem_id="upcoming")
+    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
+    quiet["api_visibility"] = "private"
+    demo.load(lambda: upcoming_html(model_switch.upcoming), None, line, **quiet)
+    demo.load(None, None, None, js="() => { SPARE.awaitModel() }", **quiet)
+
+
+def upcoming_html(title: str) -> str:
+    """That a model of this title is being loaded; "" where none is."""
+    if not title:
+        return ""
+    return panels.words_html(
+        f"{title}, which knows photos, is being loaded and answers here in a few minutes. The page "
+        "reopens with it; what you want to keep of a comparison can be saved below until then."
+    )
 
 
 def offers_html(offers: list[Offer]) -> str:

@@ -1,4 +1,5 @@
-"""One model at a time, and on a private page another one in its place. No Gradio.
+"""One model at a time, and another one in its place: on a private page, and once on a Space that
+has no GPU. No Gradio.
 
 The page that shows a model is made for it: methods that can run, ways of seeing, the slider's end.
 So another model means another page: `change` loads the model, and whoever serves the page waits
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Callable
 
 from spare_demo.models import CATALOGUE, Model, ModelError, load_model
-from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
+from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, Entry
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.memory import Fit
 from spare_demo.models.loading.offers import Offer, offers
@@ -35,10 +36,13 @@ class ModelSwitch:
 
     Attributes:
         settings: what the page runs with; its model is the name under which `model` was loaded.
+        upcoming: title of the model that `load_upcoming` is to load or is loading, "" for none.
     """
 
-    def __init__(self, model: Model, settings: Settings) -> None:
-        self.model = model
+    def __init__(self, model: Model, settings: Settings, later: Entry | None = None) -> None:
+        """later: what `load_upcoming` loads."""
+        self.model, self._later = model, later
+        self.upcoming = "" if later is None else later.title
         name = model.name if settings.model == AUTO else settings.model
         self.settings = dataclasses.replace(settings, model=name)
         self._loading = threading.Lock()
@@ -110,6 +114,18 @@ class ModelSwitch:
             ) from None
         finally:
             self._loading.release()
+
+    def load_upcoming(self, report: Report) -> None:
+        """Load the model that was said to follow. If it is not to be had, the report says why."""
+        assert self._later is not None
+        try:
+            whole = not self.settings.without_language_model
+            report(self.change(self._later.name, self.settings.bits, report, whole))
+        except (ModelError, ValueError) as error:
+            report(f"{self.model.title} stays: {error}")
+        except Exception:
+            _log.exception("The model that was to follow could not be loaded")
+        self.upcoming = ""
 
     def cancel(self) -> None:
         """End the loading, unless this model was given up for the other one already."""

@@ -36,7 +36,7 @@ from spare_demo.ui.handlers import QUICK, Handlers, PageChanges
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import lay_out
-from spare_demo.ui.model_menu import model_menu
+from spare_demo.ui.model_menu import model_menu, upcoming_line
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.session import IDLE_SECONDS, OpenVisits, Visit
 from spare_demo.ui.viewer import scripts
@@ -62,7 +62,7 @@ def build(
 
     serving: once it is set, the other examples are finished too, in the background, where that is
         quick. A thread waits for it: set it also where nothing is served after all.
-    model_switch: of a page on which the model can be changed.
+    model_switch: of a page whose model can be changed: by a menu on a private page, else by itself.
     gpu: where the events that run the model do so; None for here.
     """
     gpu = gpu or Here()
@@ -84,7 +84,11 @@ def build(
         title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)
     ) as demo:
         gr.HTML(panels.header_html(model))
-        load_from = None if model_switch is None else model_menu(demo, model_switch)
+        load_from = None
+        if model_switch is not None and settings.private:
+            load_from = model_menu(demo, model_switch)
+        elif model_switch is not None:
+            upcoming_line(demo, model_switch)
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(
@@ -164,14 +168,17 @@ def _bare_opening(handlers: Handlers) -> PageChanges:
     }
 
 
-def launch_options(settings: Settings) -> dict[str, Any]:
-    """What `gr.Blocks.launch` gets: looks, address, limits."""
+def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
+    """What `gr.Blocks.launch` gets: looks, address, limits.
+
+    changes: whether another model's page may follow, as on every private page.
+    """
     return {
         "theme": gr.themes.Default(
             primary_hue="slate", neutral_hue="slate", font=["system-ui", "sans-serif"]
         ),
         "css_paths": [_CSS, LAB_CSS],
-        "head": scripts(settings.private),
+        "head": scripts(settings.private or changes),
         "app_kwargs": {"middleware": [*layers(settings), Middleware(DocumentHead)]},
         "server_name": settings.host,
         "server_port": settings.port,

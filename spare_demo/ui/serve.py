@@ -7,6 +7,7 @@ import threading
 import gradio as gr
 
 from spare_demo.models import Model
+from spare_demo.models.loading.catalogue import Entry
 from spare_demo.settings import Settings
 from spare_demo.ui import mcp
 from spare_demo.ui.borrowed_gpu import Here
@@ -16,10 +17,13 @@ from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
 
-def serve(model: Model, settings: Settings, gpu: Here | None = None) -> None:
+def serve(
+    model: Model, settings: Settings, gpu: Here | None = None, later: Entry | None = None
+) -> None:
     """Serve until interrupted.
 
-    gpu: where events run the model; None for in this process.
+    gpu: where events run the model; None for in this process. later: a model of the table that is
+    loaded in this one's place meanwhile.
 
     Raises:
         KeyboardInterrupt: once everything is closed.
@@ -28,24 +32,28 @@ def serve(model: Model, settings: Settings, gpu: Here | None = None) -> None:
     """
     quieten_server()
     while True:
-        model, settings = _serve_model(model, settings, gpu)
+        model, settings = _serve_model(model, settings, gpu, later)
+        later = None
 
 
 def _serve_model(
-    model: Model, settings: Settings, gpu: Here | None = None
+    model: Model, settings: Settings, gpu: Here | None, later: Entry | None
 ) -> tuple[Model, Settings]:
     """Serve the page of one model until it is changed: the next model, and its settings."""
-    model_switch = ModelSwitch(model, settings) if settings.private else None
+    changes = settings.private or later is not None
+    model_switch = ModelSwitch(model, settings, later) if changes else None
     serving = threading.Event()
     demo = build(model, settings, serving, model_switch, gpu)
     try:
-        _launch(demo, settings)
+        _launch(demo, settings, changes)
         for line in (
             *(f"{model.title} on {model.device}.", *model.notes),
             f"Open http://{settings.host}:{settings.port} in a browser.",
         ):
             print(line, flush=True)
         serving.set()
+        if model_switch is not None and later is not None:
+            threading.Thread(target=model_switch.load_upcoming, args=(print,), daemon=True).start()
         if model_switch is None:
             threading.Event().wait()  # for an interrupt: no other model comes
         assert model_switch is not None
@@ -59,9 +67,9 @@ def _serve_model(
     return following
 
 
-def _launch(demo: gr.Blocks, settings: Settings) -> None:
+def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:
     try:
-        demo.launch(**launch_options(settings), prevent_thread_lock=True)
+        demo.launch(**launch_options(settings, changes), prevent_thread_lock=True)
         if settings.mcp:
             mcp.speak_json(demo)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 import shutil
@@ -21,10 +22,11 @@ from visits import controls
 from spare_demo.models import CATALOGUE, ModelError, load_model
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import memory
+from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.model_menu import model_menu, offers_html
+from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
 
@@ -280,6 +282,45 @@ def test_a_public_page_has_nothing_of_it(tiny_model: Any) -> None:
     private = Settings()
     assert own <= ids(build(tiny_model, private, model_switch=ModelSwitch(tiny_model, private)))
     assert "awaitModel" in launch_options(private)["head"]
+
+
+def upcoming(tiny_model: Any, folder: Path) -> tuple[ModelSwitch, list[str]]:
+    """The switch of a public page on which a checkpoint was to follow, and what it reported."""
+    later = dataclasses.replace(TINY_LLAVA, name=str(folder))
+    switch = ModelSwitch(tiny_model, Settings(device="cpu", public=True), later)
+    said: list[str] = []
+    switch.load_upcoming(said.append)
+    return switch, said
+
+
+def test_a_model_that_is_on_its_way_follows_by_itself(
+    tiny_folder: Path, tiny_next_folder: Path
+) -> None:
+    switch, said = upcoming(load_model(str(tiny_folder), "cpu"), tiny_next_folder)
+    assert said[-1] == "It is loaded. The page reopens with it."
+    model, settings = switch.wait_for_next()
+    assert (settings.model, settings.private) == (str(tiny_next_folder), False)
+    assert switch.model.closed and not model.closed and switch.upcoming == ""
+
+
+def test_a_model_that_is_not_to_be_had_leaves_the_one_that_answers(
+    tiny_model: Any, tmp_path: Path
+) -> None:
+    switch, said = upcoming(tiny_model, tmp_path)
+    assert said[-1].startswith(f"{tiny_model.title} stays: ") and switch.upcoming == ""
+    assert not tiny_model.closed
+
+
+def test_a_page_says_which_model_is_on_its_way(tiny_model: Any) -> None:
+    public = Settings(public=True)
+    demo = build(tiny_model, public, model_switch=ModelSwitch(tiny_model, public, TINY_LLAVA))
+    assert "upcoming" in ids(demo) and "another-model" not in ids(demo)
+    assert "awaitModel" in launch_options(public, changes=True)["head"]
+    assert "TinyLLaVA, which knows photos, is being loaded" in upcoming_html(TINY_LLAVA.title)
+    assert upcoming_html("") == ""
+    assert set(demo.get_api_info()["named_endpoints"]) == {
+        "/compare", "/select", "/relevance", "/answer",
+    }  # fmt: skip
 
 
 def test_nothing_of_it_is_an_endpoint_for_programs(tiny_model: Any) -> None:

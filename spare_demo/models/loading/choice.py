@@ -94,6 +94,16 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
     return BUILT_IN, f"{BUILT_IN.title}: {why}. {offer[0].upper()}{offer[1:]}."
 
 
+def to_follow(machine: Machine, bits: int = 16) -> Entry | None:
+    """What a Space without a GPU loads while the built-in model answers; None anywhere else.
+
+    TinyLLaVA takes minutes there, in which a Space without a page counts as broken.
+    """
+    entry, _ = choose(machine, bits)
+    waits = machine.space and not machine.gpus and entry is TINY_LLAVA
+    return entry if waits else None
+
+
 @cache
 def needed(name: str, device: str, bits: int = 16) -> int:
     """Bytes that a LLaVA of the table needs on a kind of device; see `memory.needed_bytes`."""

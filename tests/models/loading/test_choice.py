@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from spare_demo.models.loading import choice
-from spare_demo.models.loading.choice import Machine, choose, needed
+from spare_demo.models.loading.choice import Machine, choose, needed, to_follow
 
 GB = 10**9
 SEVEN, TINY = needed("llava-1.5-7b", "cuda"), needed("tiny-llava", "cpu")
@@ -32,6 +32,24 @@ CACHED = frozenset({"tiny-llava"})
 def test_the_table(machine: Machine, bits: int, name: str, words: str) -> None:
     entry, why = choose(machine, bits)
     assert entry.name == name and words in why and entry.title in why
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [
+        (Machine((), 16 * GB, space=True), "tiny-llava"),
+        (Machine((), 16 * GB, space=True, cached=CACHED), "tiny-llava"),
+        (Machine((), 16 * GB, cached=CACHED), None),  # whoever started it waits for it
+        (Machine((), 2 * GB, space=True), None),
+        (Machine((12 * GB,), 16 * GB, space=True), None),  # a GPU reads it in seconds
+        (Machine((SEVEN,), 16 * GB, space=True), None),
+    ],
+)
+def test_a_space_without_a_gpu_answers_before_its_model_stands(
+    machine: Machine, name: str | None
+) -> None:
+    entry = to_follow(machine)
+    assert (entry and entry.name) == name
 
 
 def test_the_needs_are_of_the_published_sizes() -> None:
