@@ -395,6 +395,9 @@ def _check_disk(repository: str, needed: int, folder: Path) -> None:
         )
 
 
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
 def refusal(repository: str, error: Exception) -> Exception:
     """Why something of a repository cannot be had, in a sentence; other errors as they are."""
     chain = list(_causes(error))
@@ -405,6 +408,12 @@ def refusal(repository: str, error: Exception) -> Exception:
             return ModelError(
                 f"The disk filled up while {repository} was downloaded. Free some space, or set "
                 "HF_HOME to a larger disk; the download resumes where it stopped."
+            )
+        if isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE:
+            return ModelError(
+                f"{repository} could not be downloaded: the folder of the Hugging Face cache may "
+                "not be written by this user. Give it to the user (a folder mounted into a "
+                "container belongs to root at first), or set HF_HOME to another one."
             )
         if isinstance(cause, OfflineModeIsEnabled):
             return ModelError(

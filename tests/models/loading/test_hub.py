@@ -325,3 +325,10 @@ def test_clips_text_side_is_read_by_ranges(
     assert ours.proj.equal(theirs.proj)
     state = dict(theirs.state_dict())
     assert all(torch.equal(value, state[name]) for name, value in ours.state_dict().items())
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_cache_that_belongs_to_another_user_is_named(number: int) -> None:
+    error = hub.refusal("someone/model", OSError(number, "no", "/home/user/.cache"))
+    assert isinstance(error, ModelError)
+    assert "may not be written by this user" in str(error) and "/home" not in str(error)
