@@ -18,6 +18,7 @@ from typing import Any
 
 from spare_demo.comparison.result import Result
 from spare_demo.models import Answer, View
+from spare_demo.models.generate.passes import DeviceElsewhere
 from spare_demo.ui.gradio_compat import seconds_in_queue
 from spare_demo.ui.session import Visit
 
@@ -48,16 +49,19 @@ def logged_turn(event: str, model: str) -> Iterator[dict[str, Any]]:
     wait, start = seconds_in_queue(), time.perf_counter()
     try:
         yield line
-    except GeneratorExit:
-        line["end"] = "left"
+    except DeviceElsewhere:  # the turn begins again where the device is, and is logged there
         raise
-    except Exception:
-        line["end"] = "refused"
+    except BaseException as error:
+        line["end"] = "left" if isinstance(error, GeneratorExit) else "refused"
+        _log_line(line, wait, start)
         raise
-    finally:
-        total = time.perf_counter() - start
-        seconds = {"wait": wait, **line.pop("seconds"), "total": total}
-        _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
+    _log_line(line, wait, start)
+
+
+def _log_line(line: dict[str, Any], wait: float | None, start: float) -> None:
+    total = time.perf_counter() - start
+    seconds = {"wait": wait, **line.pop("seconds"), "total": total}
+    _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
 
 
 def with_times(
