@@ -78,6 +78,21 @@ def count_right(runs: Sequence[Run], questions: Sequence[Question]) -> int:
     return sum(read_comparison(run) == question.expected for run, question in pairs)
 
 
+def wrong_ones(runs: Sequence[Run], questions: Sequence[Question]) -> list[str]:
+    """What each run shows that is not right, in words."""
+    said = []
+    for run, question in zip(runs, questions, strict=True):
+        shown, expected = read_comparison(run), question.expected
+        if shown is None:
+            said.append(f"{question.picture.name}: no comparison. {run.refused}")
+            continue
+        for name in ("question", "answers", "picks"):
+            one, other = getattr(shown, name), getattr(expected, name)
+            if one != other:
+                said.append(f"{question.picture.name}: {name} {one} in place of {other}")
+    return said
+
+
 async def ask_at_once(
     url: str, questions: Sequence[Sequence[Question]]
 ) -> tuple[list[Run], float, Watch]:
@@ -234,12 +249,13 @@ def measure(args: argparse.Namespace, folder: Path) -> None:
         say("everybody has gone; the app clears away")
         time.sleep(SWEEP_SECONDS)
         after = held(process, temporary)
-        right = count_right(runs, asked)
+        right, wrong = count_right(runs, asked), wrong_ones(runs, asked)
         waited = [run for run in runs if any(place > 0 for place in run.places)]
         refused = sorted({run.refused for run in runs if run.refused})
         latencies = [run.seconds for run in runs if not run.refused]
         about |= {
             "right and their own": f"{right} of {number}, {distinct} of them distinct",
+            **({"wrong": "; ".join(wrong)} if wrong else {}),
             "refused": "; ".join(refused) or "none",
             "answered": f"{len(latencies) / seconds:.2f} questions a second",
             "percentiles": percentiles(latencies),
