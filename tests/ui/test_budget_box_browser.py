@@ -5,14 +5,13 @@ from __future__ import annotations
 import pytest
 from browsing import MARKS, expect
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 SENTENCE = "Type a whole number from 1 to 576."
 
 # Every budget that is painted from now on.
 WATCH = "() => { window.painted = []; SPARE.on('painted', (k) => window.painted.push(k)); }"
 
 
-@pytest.mark.long
 def test_a_number_typed_digit_by_digit_is_not_drawn_on_the_way(visitor) -> None:
     number = visitor.find("#budget input[type=number]")
     visitor.page.evaluate(WATCH)
@@ -27,7 +26,6 @@ def test_a_number_typed_digit_by_digit_is_not_drawn_on_the_way(visitor) -> None:
     assert set(visitor.page.evaluate("window.painted")) <= {64, 576}
 
 
-@pytest.mark.long
 def test_what_rests_for_a_while_is_drawn_and_taken_back_when_it_becomes_wrong(visitor) -> None:
     number = visitor.find("#budget input[type=number]")
     number.select_text()

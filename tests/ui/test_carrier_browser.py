@@ -13,7 +13,7 @@ from spare_demo.ui.session import Guide, Visit
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 BUDGET, OTHER = 32, 64  # marks below the slider
 

@@ -8,7 +8,7 @@ import pytest
 from browsing import MARKS, expect
 from PIL import Image
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 
 def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> None:
@@ -26,7 +26,6 @@ def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> Non
     expect(visitor.find("#ask")).to_be_visible()
 
 
-@pytest.mark.long
 def test_stop_ends_a_film(visitor) -> None:
     visitor.unfold("keep")
     button = visitor.find(".cite .film")

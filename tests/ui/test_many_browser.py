@@ -9,7 +9,7 @@ from browsing import MARKS, expect
 
 from spare_demo.pruners import PRUNERS
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 
 
 def test_all_methods_come_in_the_order_of_their_kl(visitor) -> None:
@@ -33,7 +33,6 @@ def test_all_methods_come_in_the_order_of_their_kl(visitor) -> None:
     expect(visitor.find("#answers .card h3").nth(1)).to_contain_text("SPARE")  # A and B stay
 
 
-@pytest.mark.long
 def test_stopped_in_the_middle_it_keeps_what_is_there(visitor) -> None:
     visitor.unfold("all-methods")
     visitor.find("#compare-all").click()

@@ -15,7 +15,7 @@ from spare_demo.ui.gallery import GALLERY_FILE
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 
 @pytest.fixture
@@ -41,7 +41,6 @@ def test_a_chip_asks_its_question_and_the_true_answer_is_known(visitor, scene: l
     assert visitor.find("#chips .chip").all_inner_texts() == [before, *scene[:-1]]
 
 
-@pytest.mark.long
 def test_chips_are_hidden_beside_an_upload_and_gone_once_it_is_asked(visitor, wide_picture) -> None:
     expect(visitor.find("#chips .chip").first).to_be_visible()
     visitor.upload(wide_picture)

@@ -35,6 +35,7 @@ def test_the_first_screen_tells_the_whole_comparison(visitor) -> None:
     assert len(widths) == 1 and widths.pop() >= 300
 
 
+@pytest.mark.long
 def test_nothing_moves_when_another_layer_is_shown(visitor) -> None:
     for width, height in SIZES:
         visitor.page.set_viewport_size({"width": width, "height": height})
@@ -51,6 +52,7 @@ def test_nothing_moves_when_another_layer_is_shown(visitor) -> None:
         assert all(place[:3] == places[0][:3] for place in places)  # the pictures, at any size
 
 
+@pytest.mark.long
 def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
     visitor.find("#stage .title").nth(2).click()
     expect(visitor.find("#stage .board:visible")).to_have_count(1)
@@ -167,6 +169,7 @@ def test_few_stops_of_the_tab_key_lead_to_the_answers(visitor) -> None:
     assert stops <= 25
 
 
+@pytest.mark.long
 def test_headings_do_not_skip_a_level(visitor) -> None:
     visitor.point(30)
     for name in ("lost", "price", "against", "keep"):
@@ -203,6 +206,7 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert small == []
 
 
+@pytest.mark.long
 def test_a_phone_shows_the_answers_after_ask(phone) -> None:
     phone.find("#question textarea").fill("How many arrows are there?")
     phone.find("#ask").tap()

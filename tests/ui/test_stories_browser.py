@@ -15,7 +15,7 @@ from spare_demo.ui.story_card import STORIES
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 
 def plain_patches(visit: Visit) -> set[int]:
@@ -147,7 +147,6 @@ def test_the_card_stands_above_the_pictures_and_leaves_the_controls_as_they_are(
         assert visitor.page.evaluate("[SPARE.state.k, SPARE.state.layer]") == [16, "order"]
 
 
-@pytest.mark.long
 def test_the_last_step_offers_the_next_story(visitor) -> None:
     tell(visitor, "relevance")
     go_on(visitor, 2)
@@ -158,7 +157,6 @@ def test_the_last_step_offers_the_next_story(visitor) -> None:
     expect(visitor.find(".story-card .place")).to_have_text("step 1 of 3")
 
 
-@pytest.mark.long
 def test_a_story_puts_the_methods_that_it_compares_into_the_menus(visitor) -> None:
     menu = visitor.find("#method-b input")
     menu.press("ControlOrMeta+a")
@@ -186,7 +184,6 @@ def test_a_story_that_a_picture_cannot_tell_says_so_and_offers_the_next(
     expect(text).to_contain_text("Of 16 picks they share")
 
 
-@pytest.mark.long
 def test_a_story_that_a_model_cannot_tell_says_so(browser, lacking: str) -> None:
     page = browser.new_page()
     page.set_default_timeout(browsing.PATIENCE)

@@ -9,7 +9,7 @@ from spare_demo.ui.terms import TERMS
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
-pytestmark = browsing.MARKS
+pytestmark = [*browsing.MARKS, pytest.mark.long]
 
 
 PLACES = {
@@ -31,7 +31,6 @@ def test_a_word_is_explained_under_the_pointer(visitor) -> None:
         expect(tip).to_be_hidden()
 
 
-@pytest.mark.long
 def test_the_captions_term_stays_while_the_sentence_changes(visitor) -> None:
     before = visitor.sentence()
     visitor.page.evaluate("SPARE.setBudget(20)")
@@ -40,7 +39,6 @@ def test_the_captions_term_stays_while_the_sentence_changes(visitor) -> None:
     expect(visitor.find("#stage .caption .term")).to_have_text("Jaccard")
 
 
-@pytest.mark.long
 def test_a_tap_explains_and_the_next_one_elsewhere_ends_it(browser, served) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
     visitor = browsing.Visitor(context.new_page()).open(served.url)
@@ -52,7 +50,6 @@ def test_a_tap_explains_and_the_next_one_elsewhere_ends_it(browser, served) -> N
     context.close()
 
 
-@pytest.mark.long
 def test_the_names_of_layers_are_explained_on_the_keyboard(visitor) -> None:
     visitor.find(".layers .more summary").click()
     visitor.find("#stage input[value=difference]").focus()
@@ -62,7 +59,6 @@ def test_the_names_of_layers_are_explained_on_the_keyboard(visitor) -> None:
     expect(visitor.find("#term-tip")).to_have_text(TERMS["weight"])
 
 
-@pytest.mark.long
 def test_the_head_leads_to_all_terms(visitor) -> None:
     visitor.find(".stories summary").click()
     visitor.find(".open-terms").click()

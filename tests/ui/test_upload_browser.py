@@ -8,7 +8,7 @@ import pytest
 from browsing import MARKS, expect
 from PIL import Image
 
-pytestmark = MARKS
+pytestmark = [*MARKS, pytest.mark.long]
 COVER = "#stage .new-picture"
 
 
@@ -31,7 +31,6 @@ def test_a_new_picture_is_on_the_stage_at_once_and_goes_with_its_comparison(
     expect(visitor.find("body.asked-anew")).to_have_count(0)
 
 
-@pytest.mark.long
 def test_who_takes_the_example_again_sees_its_comparison(visitor, wide_picture: Path) -> None:
     visitor.upload(wide_picture)
     expect(visitor.find(COVER)).to_be_visible()
@@ -40,7 +39,6 @@ def test_who_takes_the_example_again_sees_its_comparison(visitor, wide_picture: 
     expect(visitor.find("body.asked-anew")).to_have_count(0)
 
 
-@pytest.mark.long
 def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
     visitor, wide_picture: Path
 ) -> None:
