@@ -14,6 +14,7 @@ import httpx
 import pytest
 from visits import page_request
 
+from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep, sweep_also
 from spare_demo.ui.gradio_compat import UnreadRuns
 from spare_demo.ui.page import MOST_SESSIONS
@@ -74,11 +75,24 @@ def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
     assert not events & queue.pending_event_ids_session.keys()
 
 
-def test_a_sweep_calls_the_jobs_of_its_page(public) -> None:
+def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypatch) -> None:
     swept: list[str] = []
     sweep_also(public.demo, lambda: swept.append("this"))
+    monkeypatch.setattr(sweeper, "return_free_memory", lambda: swept.append("memory"))
     run_apart(sweep(public.demo, UnreadRuns(public.demo)))
-    assert swept == ["this"]
+    assert swept == ["this", "memory"]
+
+
+@pytest.mark.parametrize("library", [SimpleNamespace(), None])
+def test_a_machine_without_glibc_keeps_its_memory(monkeypatch, library) -> None:
+    def open_library(name: None) -> SimpleNamespace:
+        if library is None:
+            raise OSError("no such library")
+        return library
+
+    sweeper.return_free_memory()  # of this machine, which may have it
+    monkeypatch.setattr(sweeper.ctypes, "CDLL", open_library)
+    sweeper.return_free_memory()
 
 
 @pytest.fixture
