@@ -72,25 +72,20 @@ async def visit(page: Page, http: httpx.AsyncClient, questions: Sequence[Questio
         return [await visitor.ask(question.picture, question.text) for question in questions]
 
 
-def count_right(runs: Sequence[Run], questions: Sequence[Question]) -> int:
-    """How many show the answers and the picks of their own picture and question."""
-    pairs = zip(runs, questions, strict=True)
-    return sum(read_comparison(run) == question.expected for run, question in pairs)
-
-
-def wrong_ones(runs: Sequence[Run], questions: Sequence[Question]) -> list[str]:
-    """What each run shows that is not right, in words."""
-    said = []
+def find_wrong(runs: Sequence[Run], questions: Sequence[Question]) -> list[str]:
+    """Of each run that is not right, what it shows in place of what is expected."""
+    wrong = []
     for run, question in zip(runs, questions, strict=True):
         shown, expected = read_comparison(run), question.expected
-        if shown is None:
-            said.append(f"{question.picture.name}: no comparison. {run.refused}")
-            continue
-        for name in ("question", "answers", "picks"):
-            one, other = getattr(shown, name), getattr(expected, name)
-            if one != other:
-                said.append(f"{question.picture.name}: {name} {one} in place of {other}")
-    return said
+        if shown != expected:
+            found = run.refused or "no comparison" if shown is None else shown
+            wrong.append(f"{question.picture.name}: {found} in place of {expected}")
+    return wrong
+
+
+def count_right(runs: Sequence[Run], questions: Sequence[Question]) -> int:
+    """How many show the answers and the picks of their own picture and question."""
+    return len(runs) - len(find_wrong(runs, questions))
 
 
 async def ask_at_once(
@@ -249,12 +244,12 @@ def measure(args: argparse.Namespace, folder: Path) -> None:
         say("everybody has gone; the app clears away")
         time.sleep(SWEEP_SECONDS)
         after = held(process, temporary)
-        right, wrong = count_right(runs, asked), wrong_ones(runs, asked)
+        wrong = find_wrong(runs, asked)
         waited = [run for run in runs if any(place > 0 for place in run.places)]
         refused = sorted({run.refused for run in runs if run.refused})
         latencies = [run.seconds for run in runs if not run.refused]
         about |= {
-            "right and their own": f"{right} of {number}, {distinct} of them distinct",
+            "right and their own": f"{number - len(wrong)} of {number}, {distinct} of them distinct",
             **({"wrong": "; ".join(wrong)} if wrong else {}),
             "refused": "; ".join(refused) or "none",
             "answered": f"{len(latencies) / seconds:.2f} questions a second",

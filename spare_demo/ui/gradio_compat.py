@@ -272,8 +272,8 @@ def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -
     demo.process_api = process_or_refuse  # type: ignore[method-assign]
 
 
-def leave_the_rest_alone(demo: gr.Blocks) -> None:
-    """Let a step of a handler cost what it changes.
+def send_changes_only(demo: gr.Blocks) -> None:
+    """Let each step of a handler work on the parts that it changes, and on no other.
 
     Of every output that a handler does not name Gradio makes the part anew, and its settings twice,
     only to send that nothing changed.

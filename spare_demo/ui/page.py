@@ -29,8 +29,8 @@ from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat import (
     cached_picture,
     forget_session,
-    leave_the_rest_alone,
     say_what_went_wrong,
+    send_changes_only,
 )
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges
 from spare_demo.ui.lab import Lab
@@ -110,7 +110,7 @@ def build(
         offer(Api(model, settings), ANSWERING, demo, gpu)
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo, fault_sentence)
-    leave_the_rest_alone(demo)
+    send_changes_only(demo)
     if opening_visit is not None:
         keep_preview(demo, opening_visit)
     name_model(demo, model.name)

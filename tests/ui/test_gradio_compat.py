@@ -17,8 +17,8 @@ import spare_demo.ui
 from spare_demo.ui.gradio_compat import (
     NumberAsSent,
     SliderAsSent,
-    leave_the_rest_alone,
     photo_input,
+    send_changes_only,
 )
 
 
@@ -123,7 +123,7 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
     theirs, ours, once = (SessionState(demo) for _ in range(3))
     with ThreadPoolExecutor(1) as thread:
         expected = thread.submit(asyncio.run, send_all(theirs)).result()
-        leave_the_rest_alone(demo)
+        send_changes_only(demo)
         assert thread.submit(asyncio.run, send_all(ours)).result() == expected
         thread.submit(asyncio.run, send({"words": "", "visit": 1}, once)).result()
     assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
