@@ -249,7 +249,8 @@ def measure(args: argparse.Namespace, folder: Path) -> None:
         refused = sorted({run.refused for run in runs if run.refused})
         latencies = [run.seconds for run in runs if not run.refused]
         about |= {
-            "right and their own": f"{number - len(wrong)} of {number}, {distinct} of them distinct",
+            "right and their own": f"{number - len(wrong)} of {number}, "
+            f"{distinct} of them distinct",
             **({"wrong": "; ".join(wrong)} if wrong else {}),
             "refused": "; ".join(refused) or "none",
             "answered": f"{len(latencies) / seconds:.2f} questions a second",
