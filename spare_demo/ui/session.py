@@ -88,9 +88,6 @@ class Visit:
     own: tuple[Selection, Answer] | None = None
     ran: tuple[str, ...] = ()
 
-    def __deepcopy__(self, memo: dict) -> Visit:
-        return self  # nothing in it changes, so visitors may start from the same one
-
     @property
     def photo(self) -> Image.Image:
         """The picture as it was uploaded, upright."""

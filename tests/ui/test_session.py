@@ -21,7 +21,7 @@ from spare_demo.images.load import PictureError, file_digest
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.citation import command_line
 from spare_demo.results.io import write_result
-from spare_demo.ui.session import Guide, OpenVisits, Visit, methods_by_slot
+from spare_demo.ui.session import Guide, OpenVisits, Visit, VisitKey, methods_by_slot
 
 QUESTION = "Which number is written on the small triangle?"
 
@@ -161,7 +161,7 @@ def test_an_answer_left_half_way_leaves_the_model_free(guide, photo_file) -> Non
 def test_visitors_may_start_from_the_same_visit(guide, photo_file) -> None:
     """Gradio copies a session's first state deeply; a copy of a picture would only cost memory."""
     visit = guide.look(page_request(photo_file, QUESTION))
-    assert copy.deepcopy(visit) is visit
+    assert OpenVisits(1).get(copy.deepcopy(VisitKey(visit))) is visit
 
 
 def test_without_a_question_the_text_part_is_off_and_said_so(guide, photo_file) -> None:
