@@ -224,6 +224,7 @@ def read_comparison(run: Run) -> Comparison | None:
     if run.refused or not isinstance(html, str) or not isinstance(stage, bytes):
         return None
     question = re.search(r'data-question="([^"]*)"', html)
+    html = re.sub(' <mark title="ends here">.*?</mark>', "", html)  # no word of the answer
     words = re.findall(r'<p class="answer-text">(.*?)</p>', html, re.DOTALL)
     length = int.from_bytes(stage[:4], "little")
     head = json.loads(stage[4 : 4 + length])

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import gradio as gr
-from gradio.blocks import Block
+from gradio.blocks import Block, BlocksConfig
 from gradio.context import LocalContext
 from gradio.data_classes import ImageData
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
@@ -130,17 +130,19 @@ NumberAsSent = kind_of(gr.Number, preprocess=lambda self, payload: payload)
 SliderAsSent = kind_of(gr.Slider, preprocess=lambda self, payload: payload)
 
 
-def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
-    """A handler of `unload` that drops a visitor's state.
+def forget_state(demo: gr.Blocks, session: str) -> None:
+    """Drop the state of a session, which Gradio keeps for an hour (gradio-app/gradio#7829)."""
+    holder = demo.state_holder
+    holder.session_data.pop(session, None)
+    holder.time_last_used.pop(session, None)
 
-    Gradio keeps it for an hour (gradio-app/gradio#7829).
-    """
+
+def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
+    """A handler of `unload` that drops a visitor's state."""
 
     def forget(request: gr.Request) -> None:
-        holder = demo.state_holder
         if request.session_hash:
-            holder.session_data.pop(request.session_hash, None)
-            holder.time_last_used.pop(request.session_hash, None)
+            forget_state(demo, request.session_hash)
 
     return forget
 
@@ -209,25 +211,43 @@ def queue_limit(demo: gr.Blocks) -> int | None:
     return demo._queue.max_size
 
 
+def sessions_of_runs(demo: gr.Blocks) -> set[str]:
+    """The sessions of pages for which runs wait or are under way.
+
+    Without those that were begun by a call, whose result may be fetched later.
+    """
+    queue = demo._queue
+    waiting = (e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue)
+    running = (event for job in queue.active_jobs for event in job or ())
+    events = [*waiting, *running]
+    return {e.session_hash for e in events if e.request.url.path.endswith("/queue/join")}
+
+
+async def end_runs(demo: gr.Blocks, session: str) -> None:
+    """End what waits or runs for a session, and drop what nobody has read of it."""
+    queue = demo._queue
+    await queue.clean_events(session_hash=session)
+    queue.pending_event_ids_session.pop(session, None)
+    queue.pending_messages_per_session.pop(session, None)
+
+
 class UnreadRuns:
     """Ends runs whose results nobody fetches, and drops the results."""
 
     def __init__(self, demo: gr.Blocks) -> None:
-        self._queue = demo._queue
+        self._demo = demo
         self._unread: dict[str, int] = {}
 
     async def end(self) -> None:
         """End those whose oldest message is the one that was unread at the last call."""
-        queue, oldest = self._queue, {}
-        for session, messages in list(queue.pending_messages_per_session.items()):
+        oldest = {}
+        for session, messages in list(self._demo._queue.pending_messages_per_session.items()):
             if not messages.empty():
                 # Peeked at: getting it would take it from whoever comes to read.
                 oldest[session] = id(messages._queue[0])  # type: ignore[attr-defined]
         for session, message in oldest.items():
             if self._unread.get(session) == message:
-                await queue.clean_events(session_hash=session)
-                queue.pending_event_ids_session.pop(session, None)
-                queue.pending_messages_per_session.pop(session, None)
+                await end_runs(self._demo, session)
         self._unread = oldest
 
 
@@ -293,6 +313,32 @@ def send_changes_only(demo: gr.Blocks) -> None:
         return [sent.get(part, None if part.stateful else gr.skip()) for part in outputs]
 
     demo.postprocess_data = process_changes  # type: ignore[assignment]
+
+
+class _ConfigWithoutCopies(BlocksConfig):
+    """A page's parts, of which the copies for sessions do not repeat the settings of each part."""
+
+    def __copy__(self) -> BlocksConfig:
+        own = super().__copy__()
+        own.config_for_block = _config_of_rendered  # type: ignore[method-assign]
+        return own
+
+
+def _config_of_rendered(
+    _id: int, rendered_ids: list[int], block: Any, renderable: Any = None
+) -> dict[str, Any]:
+    if renderable is None:  # for a deep link, and no part that `gr.render` makes
+        return {}
+    return BlocksConfig.config_for_block(_id, rendered_ids, block, renderable)
+
+
+def keep_no_deep_links(demo: gr.Blocks) -> None:
+    """Spare a page that has no deep links what Gradio keeps for them in each session.
+
+    The settings of all parts: to work them out stops the server for a fortieth of a second at each
+    new visitor, and for less at each step.
+    """
+    demo.default_config.__class__ = _ConfigWithoutCopies
 
 
 def stop_server(demo: gr.Blocks, seconds: float) -> None:

@@ -29,6 +29,7 @@ from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat import (
     cached_picture,
     forget_session,
+    keep_no_deep_links,
     say_what_went_wrong,
     send_changes_only,
 )
@@ -111,6 +112,7 @@ def build(
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo, fault_sentence)
     send_changes_only(demo)
+    keep_no_deep_links(demo)
     if opening_visit is not None:
         keep_preview(demo, opening_visit)
     name_model(demo, model.name)

@@ -17,6 +17,7 @@ import spare_demo.ui
 from spare_demo.ui.gradio_compat import (
     NumberAsSent,
     SliderAsSent,
+    keep_no_deep_links,
     photo_input,
     send_changes_only,
 )
@@ -128,3 +129,25 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
         thread.submit(asyncio.run, send({"words": "", "visit": 1}, once)).result()
     assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
     assert all(once[parts[name]._id] is parts[name] for name in ("button", "menu"))
+
+
+def test_a_session_works_without_the_settings_that_only_deep_links_read() -> None:
+    with gr.Blocks() as demo:
+        words, kept = gr.HTML("first"), gr.State(3)
+
+        @gr.render(inputs=words)
+        def more(text: str) -> None:
+            gr.Textbox(text, label="rendered")
+
+        words.change(lambda: None, None, [words, kept])
+    theirs, whole = SessionState(demo), demo.get_config_file()
+    assert any(theirs.components)
+    keep_no_deep_links(demo)
+    ours = SessionState(demo)
+    assert not any(ours.components) and demo.get_config_file() == whole
+    assert ours[kept._id] == theirs[kept._id] == 3 and ours[words._id] is words
+    ours[words._id] = another = gr.HTML("second", render=False)
+    assert ours[words._id] is another and demo.blocks[words._id] is words
+    rendered = demo.renderables[0]
+    config = ours.blocks_config.config_for_block(9, [9], gr.Textbox(render=False), rendered)
+    assert config["renderable"] == rendered._id  # which the browser reads

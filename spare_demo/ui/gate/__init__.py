@@ -6,6 +6,7 @@ from starlette.middleware import Middleware
 
 from spare_demo.settings import Settings
 from spare_demo.ui.gate.closed_doors import ClosedDoors
+from spare_demo.ui.gate.departures import Departures
 from spare_demo.ui.gate.fair_share import FairShare
 from spare_demo.ui.gate.health import Health
 from spare_demo.ui.gate.refusals import Refusals
@@ -16,7 +17,7 @@ from spare_demo.ui.gate.trusted_hosts import TrustedHosts
 
 def layers(settings: Settings) -> list[Middleware]:
     """The layers of a page with these settings, the outermost first."""
-    listed = [Middleware(Sweeper), Middleware(Health), Middleware(Refusals)]
+    listed = [Middleware(Sweeper), Middleware(Departures), Middleware(Health), Middleware(Refusals)]
     if settings.private:
         listed.append(Middleware(TrustedHosts, hosts=(settings.host, *settings.trusted_hosts)))
     listed += [Middleware(ClosedDoors), Middleware(RequestSize, most=settings.max_request_bytes)]

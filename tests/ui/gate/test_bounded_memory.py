@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -124,28 +123,3 @@ def test_large_photos_are_put_away_before_many_small_ones(guide, photo_file) -> 
     assert second.photo is not first.photo
     last = visits.put(second)
     assert [visits.find(key) for key in keys] == [None, None] and visits.get(last) is second
-
-
-def test_a_run_that_nobody_reads_ends(public, monkeypatch) -> None:
-    number, run = next(
-        (n, event) for n, event in public.demo.fns.items() if event.concurrency_id == "lab"
-    )
-    begun, ended = threading.Event(), threading.Event()
-
-    def endless(*_):
-        try:
-            while True:
-                begun.set()
-                yield {run.outputs[2]: ""}
-        finally:
-            ended.set()
-
-    monkeypatch.setattr(run, "fn", endless)
-    body = {"fn_index": number, "data": [[], [], 3, "held-out", 0], "session_hash": "gone"}
-    httpx.post(public.api("queue/join"), json=body, timeout=60).raise_for_status()
-    assert begun.wait(60)
-    unread = UnreadRuns(public.demo)
-    run_apart(sweep(public.demo, unread))
-    assert not ended.is_set()
-    run_apart(sweep(public.demo, unread))
-    assert ended.wait(60)

@@ -1,0 +1,85 @@
+"""What runs for visitors ends when none of their connections is open."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from spare_demo.ui.gate.departures import EVERY_SECONDS
+
+PATIENCE = 60
+
+
+@dataclass(frozen=True)
+class Endless:
+    """A run of the page that never ends by itself."""
+
+    url: str
+    number: int
+    begun: threading.Event
+    ended: threading.Event
+
+    def join(self, session: str) -> None:
+        """Begin it, as the page does."""
+        data = [[], [], 3, "held-out", 0]
+        body = {"fn_index": self.number, "data": data, "session_hash": session}
+        httpx.post(f"{self.url}queue/join", json=body, timeout=PATIENCE).raise_for_status()
+        assert self.begun.wait(PATIENCE)
+
+
+@pytest.fixture
+def endless(public, monkeypatch) -> Iterator[Endless]:
+    number, event = next(
+        (n, event) for n, event in public.demo.fns.items() if event.concurrency_id == "lab"
+    )
+    run = Endless(public.api(""), number, threading.Event(), threading.Event())
+    over = threading.Event()
+
+    def go_on(*_):
+        try:
+            while not over.wait(0.01):
+                run.begun.set()
+                yield {event.outputs[2]: ""}
+        finally:
+            run.ended.set()
+
+    monkeypatch.setattr(event, "fn", go_on)
+    yield run
+    over.set()
+    assert run.ended.wait(PATIENCE)
+
+
+def test_a_run_of_a_visitor_who_never_listened_ends_and_leaves_no_state(public, endless) -> None:
+    endless.join("gone")
+    assert endless.ended.wait(PATIENCE)
+    end = time.monotonic() + PATIENCE
+    while "gone" in public.demo.state_holder.session_data:
+        assert time.monotonic() < end, "the state of a visitor who left was kept"
+        time.sleep(0.05)
+    assert "gone" not in public.demo._queue.pending_messages_per_session
+
+
+def test_a_run_goes_on_while_its_page_is_open_and_ends_with_it(endless) -> None:
+    with httpx.stream("GET", f"{endless.url}heartbeat/here", timeout=PATIENCE) as page:
+        assert page.status_code == 200
+        endless.join("here")
+        assert not endless.ended.wait(4 * EVERY_SECONDS)
+    assert endless.ended.wait(PATIENCE)
+
+
+def test_a_run_whose_page_was_cut_off_goes_on_while_it_is_read(endless) -> None:
+    with ExitStack() as page, ExitStack() as reading:
+        page.enter_context(httpx.stream("GET", f"{endless.url}heartbeat/read", timeout=PATIENCE))
+        endless.join("read")
+        address, session = f"{endless.url}queue/data", {"session_hash": "read"}
+        stream = httpx.stream("GET", address, params=session, timeout=PATIENCE)
+        assert reading.enter_context(stream).status_code == 200
+        page.close()
+        assert not endless.ended.wait(4 * EVERY_SECONDS)
+    assert endless.ended.wait(PATIENCE)
