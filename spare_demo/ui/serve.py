@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import gradio as gr
 
@@ -54,10 +57,11 @@ def _serve_model(
         serving.set()
         if model_switch is not None and later is not None:
             threading.Thread(target=model_switch.load_upcoming, args=(print,), daemon=True).start()
-        if model_switch is None:
-            threading.Event().wait()  # for an interrupt: no other model comes
-        assert model_switch is not None
-        following = model_switch.wait_for_next()
+        with lasting_objects_set_aside():
+            if model_switch is None:
+                threading.Event().wait()  # for an interrupt: no other model comes
+            assert model_switch is not None
+            following = model_switch.wait_for_next()
     except BaseException:  # an interrupt, or a port that is taken
         model.stop("The server is being stopped. Ask again when it is back.")
         serving.set()  # what waits for it finds no model to ask
@@ -65,6 +69,20 @@ def _serve_model(
         raise
     demo.close(verbose=False)
     return following
+
+
+@contextmanager
+def lasting_objects_set_aside() -> Iterator[None]:
+    """Collect garbage, but not among the objects that exist now: the libraries, model and page.
+
+    To look through these too would stop every visitor's answer for a third of a second.
+    """
+    gc.freeze()
+    gc.enable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()  # the model goes where another one comes
 
 
 def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:

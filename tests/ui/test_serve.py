@@ -1,0 +1,36 @@
+"""What serving does to the process beside the page."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+from spare_demo.cli.main import main
+from spare_demo.ui.serve import lasting_objects_set_aside
+
+
+class Loop:
+    """Something that only the collector can free."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_exists_before_the_page_is_collected_only_after_it() -> None:
+    before = Loop()
+    old = weakref.ref(before)
+    with pytest.raises(KeyboardInterrupt), lasting_objects_set_aside():
+        del before
+        new = weakref.ref(Loop())
+        gc.collect()
+        assert old() is not None and new() is None
+        raise KeyboardInterrupt  # as every page ends
+    gc.collect()
+    assert old() is None and gc.get_freeze_count() == 0
+
+
+def test_a_start_that_fails_leaves_the_collector_at_work() -> None:
+    assert main(["serve", "--host", "999.1.1.1"]) == 1
+    assert gc.isenabled()
