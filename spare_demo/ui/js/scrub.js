@@ -105,6 +105,13 @@ SPARE.scrub = (element) => {
     });
   }
 
+  // A mark is a good number, also where the slider stands on it and nothing moves.
+  document.addEventListener('click', ({target}) => {
+    if (!target.closest?.('#marks button')) return;
+    replaced = null;
+    refuse(false);
+  });
+
   const isBox = (target) => target.matches?.('#budget input[type=number]');
   document.addEventListener('input', (event) => {
     if (!event.target.closest?.('#budget')) return;
