@@ -22,13 +22,10 @@ from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.gradio_compat import (
-    NumberAsSent,
-    describe,
-    describe_endpoint,
-    forget_caller,
-    photo_input,
-)
+from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint
+from spare_demo.ui.gradio_compat.parts import NumberAsSent
+from spare_demo.ui.gradio_compat.pictures import photo_input
+from spare_demo.ui.gradio_compat.sessions import forget_caller
 from spare_demo.ui.session import Guide
 from spare_demo.ui.times_log import (
     ALL_STAGES,

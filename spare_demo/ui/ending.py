@@ -10,7 +10,7 @@ import time
 
 import gradio as gr
 
-from spare_demo.ui.gradio_compat import stop_server
+from spare_demo.ui.gradio_compat.server import stop_server
 
 SECONDS = 4.0
 """What may be waited for in all; Docker kills what takes more than ten."""

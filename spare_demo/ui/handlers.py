@@ -31,7 +31,7 @@ from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
-from spare_demo.ui.gradio_compat import picture_name
+from spare_demo.ui.gradio_compat.pictures import picture_name
 from spare_demo.ui.headline import headline_html
 from spare_demo.ui.link_controls import controls_of_link, link_of
 from spare_demo.ui.payload import (

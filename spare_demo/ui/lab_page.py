@@ -12,7 +12,7 @@ import gradio as gr
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.gradio_compat import NumberAsSent
+from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.handlers import with_refusals
 from spare_demo.ui.lab import METHODS, SETS, Bench, Lab, PageChanges
 from spare_demo.ui.streaming import in_steps

@@ -14,7 +14,8 @@ from spare_demo.ui.chips import chips_part
 from spare_demo.ui.examples import Example, knows_only_scenes
 from spare_demo.ui.find import find_button
 from spare_demo.ui.folds import CHANGES, fold
-from spare_demo.ui.gradio_compat import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
+from spare_demo.ui.gradio_compat.pictures import photo_input
 from spare_demo.ui.guess import guess_toggle
 from spare_demo.ui.method_line import method_line
 from spare_demo.ui.session import VisitKey

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import gradio as gr
 
-from spare_demo.ui.gradio_compat import send_json_over_mcp
+from spare_demo.ui.gradio_compat.operations import send_json_over_mcp
 
 MISSING = (
     "The MCP server needs a package that is not here, or here in a version that Gradio does not "

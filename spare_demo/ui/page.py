@@ -26,13 +26,9 @@ from spare_demo.ui.gallery import gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
-from spare_demo.ui.gradio_compat import (
-    cached_picture,
-    forget_session,
-    keep_no_deep_links,
-    say_what_went_wrong,
-    send_changes_only,
-)
+from spare_demo.ui.gradio_compat.pictures import cached_picture
+from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
+from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab

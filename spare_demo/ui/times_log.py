@@ -19,7 +19,7 @@ from typing import Any
 from spare_demo.comparison.result import Result
 from spare_demo.models import Answer, View
 from spare_demo.models.generate.passes import DeviceElsewhere
-from spare_demo.ui.gradio_compat import seconds_in_queue
+from spare_demo.ui.gradio_compat.queue import seconds_in_queue
 from spare_demo.ui.session import Visit
 
 ALL_STAGES = ("encode", "relevance", "select")

@@ -12,7 +12,7 @@ import gradio as gr
 from spare_demo.ui import chips
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
-from spare_demo.ui.gradio_compat import with_event_data
+from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handlers import Handlers, PageChanges, with_refusals
 from spare_demo.ui.layout import Components
 from spare_demo.ui.session import OpenVisits

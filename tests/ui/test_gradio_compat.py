@@ -14,13 +14,10 @@ from gradio.state_holder import SessionState
 from PIL import Image
 
 import spare_demo.ui
-from spare_demo.ui.gradio_compat import (
-    NumberAsSent,
-    SliderAsSent,
-    keep_no_deep_links,
-    photo_input,
-    send_changes_only,
-)
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
+from spare_demo.ui.gradio_compat.pictures import photo_input
+from spare_demo.ui.gradio_compat.processing import send_changes_only
+from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 
 
 @pytest.mark.parametrize(

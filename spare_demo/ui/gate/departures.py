@@ -11,7 +11,8 @@ import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.ui.gate.replies import path_of
-from spare_demo.ui.gradio_compat import end_runs, forget_state, sessions_of_runs
+from spare_demo.ui.gradio_compat.queue import end_runs, sessions_of_runs
+from spare_demo.ui.gradio_compat.sessions import forget_state
 
 EVERY_SECONDS = 0.5
 

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.ui.gate.replies import path_of, refuse
-from spare_demo.ui.gradio_compat import queue_limit, requests_in_queue
+from spare_demo.ui.gradio_compat.queue import queue_limit, requests_in_queue
 
 FULL = "Too many are waiting for an answer just now. Ask again in a minute."
 

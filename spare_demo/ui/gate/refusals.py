@@ -10,7 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
 from spare_demo.ui.gate.replies import path_of, refuse
-from spare_demo.ui.gradio_compat import knows_run, operation_inputs
+from spare_demo.ui.gradio_compat.operations import operation_inputs
+from spare_demo.ui.gradio_compat.queue import knows_run
 
 _CALL = re.compile("/call(/v2)?/(?P<operation>[^/]+)(/(?P<run>[^/]+))?/?")
 _SENTENCES = {

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spare_demo.ui.gradio_compat import UnreadRuns, remove_broken_uploads
+from spare_demo.ui.gradio_compat.pictures import remove_broken_uploads
+from spare_demo.ui.gradio_compat.queue import UnreadRuns
 
 EVERY_SECONDS = 60.0
 BROKEN_UPLOAD_SECONDS = 600.0

@@ -31,7 +31,7 @@
     board.append(cover);
   }
 
-  // The picture's address ends in its name and its file, as ui/gradio_compat.py says.
+  // The picture's address ends in its name and its file, as ui/gradio_compat/pictures.py says.
   function update() {
     const source = photo()?.src;
     if (!source || asked() === undefined) return remove();

@@ -15,7 +15,7 @@ from visits import page_request
 
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep, sweep_also
-from spare_demo.ui.gradio_compat import UnreadRuns
+from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.page import MOST_SESSIONS
 from spare_demo.ui.session import OpenVisits
 

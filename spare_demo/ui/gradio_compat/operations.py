@@ -1,0 +1,62 @@
+"""What the API page and MCP say of the operations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+from gradio.utils import get_function_description
+
+
+def operation_inputs(demo: gr.Blocks) -> dict[str, list[str]]:
+    """The labels of each operation's inputs, by the operation's name in the API."""
+    return {
+        str(event.api_name): [str(getattr(part, "label", "")) for part in event.inputs]
+        for event in demo.fns.values()
+        if event.api_name and event.api_visibility == "public"
+    }
+
+
+def describe(component: Any, example: Any = None, **schema: Any) -> None:
+    """Change what the API page and `view_api` say of a component, for which it has no parameter.
+
+    schema: words of JSON Schema, laid over the component's own. example: what may be sent.
+    """
+    whole = component.api_info() | schema
+    if "anyOf" in schema:
+        del whole["type"]  # else both would have to hold
+    component.api_info = lambda: whole
+    if example is not None:
+        component.example_inputs = lambda: example
+
+
+def describe_endpoint(handler: Callable, inputs: list[Any], result: Any) -> None:
+    """Put the words of a handler's docstring beside its inputs and its result.
+
+    Gradio reads the docstring for MCP only. It puts a comma between the lines of "Returns".
+    """
+    _, words, returns = get_function_description(handler)
+    for component in inputs:
+        describe(component, additional_description=words[component.label])
+    describe(result, description=", ".join(returns))
+
+
+def send_json_over_mcp(demo: gr.Blocks) -> bool:
+    """Let MCP tools answer in JSON.
+
+    Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found.
+
+    demo: launched with `mcp_server`. Returns whether it has an MCP server.
+    """
+    server = demo.mcp_server_obj
+    if not demo.mcp_server or server is None:
+        return False
+    postprocess = server.postprocess_output_data
+
+    def as_json(data: Any, root_url: str) -> list:
+        return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
+
+    server.postprocess_output_data = as_json  # type: ignore[method-assign]
+    return True

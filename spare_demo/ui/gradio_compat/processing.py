@@ -1,0 +1,61 @@
+"""How a handler's steps reach the visitor."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+from gradio.blocks import Block
+
+
+def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -> None:
+    """Let what goes wrong before and after a handler reach the caller as a sentence, too.
+
+    Gradio sends nothing of it and prints a traceback, also for each of its own refusals.
+
+    sentence: what may be told about an error that Gradio has no words for; it logs the error.
+    """
+    process = demo.process_api
+
+    async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
+        event = demo.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        if len(inputs) < len(event.inputs):
+            names = ", ".join(str(getattr(part, "label", None)) for part in event.inputs)
+            raise gr.Error(
+                f"{len(inputs)} inputs were sent, and {len(event.inputs)} are needed: {names}.",
+                print_exception=False,
+            )
+        try:
+            return await process(block_fn, inputs, *more, **named)
+        except gr.Error as error:
+            error.print_exception = False
+            raise
+        except Exception as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
+
+    demo.process_api = process_or_refuse  # type: ignore[method-assign]
+
+
+def send_changes_only(demo: gr.Blocks) -> None:
+    """Let each step of a handler work on the parts that it changes, and on no other.
+
+    Of every output that a handler does not name Gradio makes the part anew, and its settings twice,
+    only to send that nothing changed.
+    """
+    process = demo.postprocess_data
+
+    async def process_changes(block_fn: Any, values: Any, state: Any) -> list[Any]:
+        outputs = block_fn.outputs
+        if not isinstance(values, dict) or not all(isinstance(part, Block) for part in values):
+            return await process(block_fn, values, state)
+        changed = copy.copy(block_fn)
+        changed.outputs = [part for part in outputs if part in values]
+        if len(changed.outputs) != len(values) or not values:
+            return await process(block_fn, values, state)  # which says what is wrong
+        only = values[changed.outputs[0]] if len(values) == 1 else values
+        sent = dict(zip(changed.outputs, await process(changed, only, state), strict=True))
+        return [sent.get(part, None if part.stateful else gr.skip()) for part in outputs]
+
+    demo.postprocess_data = process_changes  # type: ignore[assignment]

@@ -1,0 +1,85 @@
+"""Who waits and who runs in the queue of a page."""
+
+from __future__ import annotations
+
+import time
+
+import gradio as gr
+from gradio.context import LocalContext
+from starlette.types import Scope
+
+
+def requests_in_queue(demo: gr.Blocks) -> tuple[list[Scope], list[Scope]]:
+    """The requests that wait for their turn on a page, and those that have it."""
+    queue = demo._queue
+    waiting = [e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue]
+    running = [event for job in queue.active_jobs for event in job or ()]
+    return [e.request.scope for e in waiting], [e.request.scope for e in running]
+
+
+def seconds_in_queue() -> float | None:
+    """How long the request that is answered here has been waiting for its turn, up to now.
+
+    None outside a handler, and for a request that did not come through the queue.
+    """
+    demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
+    if demo is not None and request is not None:
+        for event in (event for job in demo._queue.active_jobs for event in job or ()):
+            if event.request is request.request:
+                return time.monotonic() - event.enqueue_time
+    return None
+
+
+def knows_run(demo: gr.Blocks, name: str) -> bool:
+    """Whether a run that was begun by a call waits, runs, or has a result to be fetched.
+
+    Gradio lets whoever comes for a result a second time wait without end.
+    """
+    queue = demo._queue
+    unread = queue.pending_event_ids_session.values()
+    return name in queue.event_ids_to_events or any(name in names for names in list(unread))
+
+
+def queue_limit(demo: gr.Blocks) -> int | None:
+    """How many may wait on a page; None for any number."""
+    return demo._queue.max_size
+
+
+def sessions_of_runs(demo: gr.Blocks) -> set[str]:
+    """The sessions of pages for which runs wait or are under way.
+
+    Without those that were begun by a call, whose result may be fetched later.
+    """
+    queue = demo._queue
+    waiting = (e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue)
+    running = (event for job in queue.active_jobs for event in job or ())
+    events = [*waiting, *running]
+    return {e.session_hash for e in events if e.request.url.path.endswith("/queue/join")}
+
+
+async def end_runs(demo: gr.Blocks, session: str) -> None:
+    """End what waits or runs for a session, and drop what nobody has read of it."""
+    queue = demo._queue
+    await queue.clean_events(session_hash=session)
+    queue.pending_event_ids_session.pop(session, None)
+    queue.pending_messages_per_session.pop(session, None)
+
+
+class UnreadRuns:
+    """Ends runs whose results nobody fetches, and drops the results."""
+
+    def __init__(self, demo: gr.Blocks) -> None:
+        self._demo = demo
+        self._unread: dict[str, int] = {}
+
+    async def end(self) -> None:
+        """End those whose oldest message is the one that was unread at the last call."""
+        oldest = {}
+        for session, messages in list(self._demo._queue.pending_messages_per_session.items()):
+            if not messages.empty():
+                # Peeked at: getting it would take it from whoever comes to read.
+                oldest[session] = id(messages._queue[0])  # type: ignore[attr-defined]
+        for session, message in oldest.items():
+            if self._unread.get(session) == message:
+                await end_runs(self._demo, session)
+        self._unread = oldest

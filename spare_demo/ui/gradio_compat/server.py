@@ -1,0 +1,38 @@
+"""The server of a page: its end and its address."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import MutableMapping
+from typing import Any
+
+import gradio as gr
+from gradio.route_utils import get_root_url
+from gradio.tunneling import CURRENT_TUNNELS
+from starlette.requests import Request
+
+
+def stop_server(demo: gr.Blocks, seconds: float) -> None:
+    """End the server of a launched page. Gradio itself waits for every open connection to end.
+
+    seconds: how long answers being sent may take to end before they are cut off.
+    """
+    server = getattr(demo, "server", None)  # of a page that could not be launched there is none
+    if server is not None:
+        cut = threading.Timer(seconds, setattr, (server, "force_exit", True))
+        cut.daemon = True
+        cut.start()
+        demo.close(verbose=False)
+        cut.cancel()
+    for tunnel in CURRENT_TUNNELS:
+        tunnel.kill()
+
+
+def page_address(scope: MutableMapping[str, Any]) -> str:
+    """The address of the page as its visitors reach it, also through a proxy; no slash at its end.
+
+    Of a request that Gradio's app got. As Gradio finds the root of everything else on the page.
+    """
+    app = scope["app"]
+    root_path = app.root_path or scope.get("root_path") or app.get_blocks().custom_mount_path
+    return get_root_url(Request(scope), "/", root_path)
