@@ -12,11 +12,13 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spare_demo.ui.gradio_compat.pictures import remove_broken_uploads
+from spare_demo.ui.gradio_compat.pictures import remove_broken_uploads, remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 
 EVERY_SECONDS = 60.0
 BROKEN_UPLOAD_SECONDS = 600.0
+MOST_FILE_BYTES = 2_000_000_000
+"""Of uploads and comparisons together; a hundred of the largest uploads."""
 
 _log = logging.getLogger(__name__)
 _jobs: WeakKeyDictionary[gr.Blocks, list[Callable[[], object]]] = WeakKeyDictionary()
@@ -56,10 +58,11 @@ async def _sweep_on(demo: gr.Blocks) -> None:
 
 
 async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:
-    """One sweep: runs that nobody reads, uploads that broke off, the page's own jobs, and memory
-    that is held for nothing."""
+    """One sweep: runs that nobody reads, uploads that broke off or are too many, the page's own
+    jobs, and memory that is held for nothing."""
     await unread.end()
     remove_broken_uploads(BROKEN_UPLOAD_SECONDS)
+    remove_oldest_files(demo, MOST_FILE_BYTES)
     for job in _jobs.get(demo, []):
         job()
     await asyncio.to_thread(return_free_memory)

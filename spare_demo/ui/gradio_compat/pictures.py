@@ -109,3 +109,23 @@ def remove_broken_uploads(older_than: float) -> None:
                 path.unlink()
         except FileNotFoundError:  # it was finished meanwhile
             continue
+
+
+def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
+    """Delete the oldest uploads and files of comparisons until the others have at most so many
+    bytes. Those that a page opens on stay."""
+    kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
+    found = []
+    for file in {file for files in demo.temp_file_sets for file in files.copy()} - kept:
+        try:
+            facts = Path(file).lstat()
+        except FileNotFoundError:  # it was two hours old
+            continue
+        found.append((facts.st_mtime, facts.st_size, file))
+    total = 0
+    for _, size, file in sorted(found, reverse=True):
+        total += size
+        if total > most_bytes:
+            Path(file).unlink(missing_ok=True)
+            for files in demo.temp_file_sets:
+                files.discard(file)

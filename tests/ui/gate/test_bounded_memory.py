@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
+import gradio as gr
 import httpx
 import pytest
 from visits import page_request
 
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep, sweep_also
+from spare_demo.ui.gradio_compat.pictures import remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.page import MOST_SESSIONS
 from spare_demo.ui.session import OpenVisits
@@ -80,6 +83,25 @@ def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypa
     monkeypatch.setattr(sweeper, "return_free_memory", lambda: swept.append("memory"))
     run_apart(sweep(public.demo, UnreadRuns(public.demo)))
     assert swept == ["this", "memory"]
+
+
+def test_the_oldest_files_go_where_there_are_too_many(tmp_path) -> None:
+    with gr.Blocks() as demo:
+        stage = gr.HTML()
+    files = [tmp_path / f"{age}.bin" for age in range(6)]  # the last one is the oldest
+    for age, file in enumerate(files):
+        file.write_bytes(bytes(100))
+        os.utime(file, (1000 - age, 1000 - age))
+    shown, gone, old, *new = files[5], files[4], files[3], *files[:3]
+    demo.upload_file_set.update(map(str, [old, gone, *new[:2]]))
+    stage.temp_files.update(map(str, [shown, new[2]]))
+    stage.keep_in_cache.add(str(shown))
+    gone.unlink()  # by Gradio's own sweep
+    remove_oldest_files(demo, 399)
+    assert [file.exists() for file in (shown, old, *new)] == [True, False, True, True, True]
+    assert str(old) not in demo.upload_file_set
+    remove_oldest_files(demo, 0)
+    assert [file for file in files if file.exists()] == [shown]
 
 
 @pytest.mark.parametrize("library", [SimpleNamespace(), None])
