@@ -192,14 +192,13 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
     tokens = view.tokens
     methods: LabelledMethods = {}
     notes: list[str] = []
-    for label, method in requested.items():
-        if method.needs_text and not tokens.has_text and method.text_free:
-            stand_in = PRUNERS[method.text_free]
+    for label, asked in requested.items():
+        method = text_free_form(asked, tokens)
+        if method is not asked:
             notes.append(
-                f"Without a question the text part of {method.title} is off: "
-                f"{stand_in.title} ran in its place."
+                f"Without a question the text part of {asked.title} is off: "
+                f"{method.title} ran in its place."
             )
-            method = stand_in
         method.check(tokens)
         if method.inside and not view.layers:
             raise ValueError(
@@ -213,6 +212,13 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
     nested = {label: method for label, method in methods.items() if method.nested}
     picks, seconds = _select(nested, tokens, tokens.n if budget is None else budget)
     return Exploration(view, methods, picks, seconds, tuple(notes))
+
+
+def text_free_form(method: Method, tokens: VisualTokens) -> Method:
+    """The method that runs on these tokens: its text-free form where they carry no question."""
+    if method.needs_text and not tokens.has_text and method.text_free:
+        return PRUNERS[method.text_free]
+    return method
 
 
 def _select(

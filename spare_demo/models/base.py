@@ -2,7 +2,8 @@
 
 The three are separate because their costs are: a `Picture` is one vision pass and serves every
 question, a `View` adds one text pass and serves every method and budget, an `Answer` is one run of
-the language model.
+the language model. `PictureInputs` is what a vision pass reads and `Encoding` what it makes: all
+there is of a picture that came as a processor's inputs, without its photo.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import torch
 from PIL import Image
@@ -28,15 +29,42 @@ class ModelError(RuntimeError):
     """A model that cannot be loaded or used; the message says what to do next and may be shown."""
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
-    """One picture as the vision tower encoded it, whatever the question. n tokens, w tower width.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Layout:
+    """Where the n visual tokens of one picture lie.
 
     Attributes:
-        photo: the upright RGB picture.
-        pixel_values: the tower's input, normalised, float32, CPU: (1, 3, S, S), or with
-            tiles (1, 1 + tiles, 3, S, S), or Qwen's (patches, 3 * 2 * 14 * 14).
-        grid: where each token looks on the photo.
+        grid: where each token looks on the photo; where only a processor's inputs are known, on a
+            photo of the size that they tell.
+        breaks: (m,) LongTensor, CPU: how many tokens come before each of the m newline rows.
+    """
+
+    grid: Grid | MultiGrid
+    breaks: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+
+    @property
+    def slots(self) -> int:
+        """Placeholders of the unpruned prompt: visual tokens and newline rows."""
+        return self.grid.n + len(self.breaks)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PictureInputs(Layout):
+    """What the vision tower reads of one picture.
+
+    Attributes, beside those of `Layout`:
+        pixel_values: normalised: (1, 3, S, S), or with tiles (1, 1 + tiles, 3, S, S), or Qwen's
+            (patches, 3 * 2 * 14 * 14).
+    """
+
+    pixel_values: Tensor
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Encoding(Layout):
+    """What the vision tower makes of one picture, whatever the question. n tokens, w tower width.
+
+    Attributes, beside those of `Layout`:
         features: (n, d) projector output, the rows the language model gets; the model's dtype.
         hidden: {layer: (n, w)} tower states that relevance can use, class token dropped: -2 is the
             output of the last block but one, -1 that of the last, both before the final norm.
@@ -44,18 +72,38 @@ class Picture:
             which `Model.encode` reads at the same time.
         reads: further fields of `VisualTokens`, by name, that this tower can fill.
         newline: (d,) the row that closes each row of LLaVA-NeXT's tiles, None where there is none.
-        breaks: (m,) LongTensor, CPU: how many tokens come before each of the m newline rows.
     """
 
-    photo: Image.Image
-    pixel_values: Tensor
-    grid: Grid | MultiGrid
     features: Tensor
     hidden: Mapping[int, Tensor]
     encode_seconds: float
     reads: Mapping[str, Any] = field(default_factory=dict)
     newline: Tensor | None = None
-    breaks: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+
+    def to(self, device: torch.device) -> Self:
+        """The same with all that methods and the model read on a device; itself if it is there."""
+        if self.features.device == device:
+            return self
+        return replace(
+            self,
+            features=self.features.to(device),
+            hidden={layer: states.to(device) for layer, states in self.hidden.items()},
+            reads={name: _to_device(value, device) for name, value in self.reads.items()},
+            newline=_to_device(self.newline, device),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Picture(Encoding):
+    """A photo with its `Encoding`.
+
+    Attributes:
+        photo: the upright RGB picture.
+        pixel_values: as of `PictureInputs`, float32, CPU.
+    """
+
+    photo: Image.Image
+    pixel_values: Tensor
 
     @cached_property
     def compact_features(self) -> Tensor:
@@ -85,23 +133,6 @@ class Picture:
     @cached_property
     def _singular_squares(self) -> Tensor:
         return measures.singular_squares(self.compact_features)
-
-    def to(self, device: torch.device) -> Picture:
-        """The same with all that methods and the model read on a device; itself if it is there."""
-        if self.features.device == device:
-            return self
-        return replace(
-            self,
-            features=self.features.to(device),
-            hidden={layer: states.to(device) for layer, states in self.hidden.items()},
-            reads={name: _to_device(value, device) for name, value in self.reads.items()},
-            newline=_to_device(self.newline, device),
-        )
-
-    @property
-    def slots(self) -> int:
-        """Placeholders of the unpruned prompt: visual tokens and newline rows."""
-        return self.grid.n + len(self.breaks)
 
 
 def _to_device(value: Any, device: torch.device) -> Any:

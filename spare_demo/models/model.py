@@ -18,8 +18,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 from spare_demo.images.geometry import Aspect
-from spare_demo.images.load import Source
-from spare_demo.models.base import Answer, ModelError, Picture, View
+from spare_demo.images.load import Source, open_picture
+from spare_demo.models.base import Answer, Encoding, ModelError, Picture, PictureInputs, View
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.answering import Answering
@@ -30,7 +30,7 @@ from spare_demo.models.generate.captured_prefill import (
 )
 from spare_demo.models.generate.passes import ConcurrentPass, OutOfMemory, Passes, plain_tensor
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
-from spare_demo.models.generate.prompt import build_prompt
+from spare_demo.models.generate.prompt import build_prompt, knows_image_token
 from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.loading.text_tower import TextTower
@@ -77,6 +77,8 @@ class Model(Answering):
     """Whether a photo is seen in several views, among which a budget can be shared."""
     counts_vary: ClassVar[bool] = False
     """Whether photos of different shapes or sizes can have different numbers of visual tokens."""
+    picture_inputs: ClassVar[frozenset[str]] = frozenset({"pixel_values"})
+    """What the stock processor makes of pictures, by name; `split` reads it."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """The optional fields of VisualTokens that its vision tower fills."""
 
@@ -94,12 +96,11 @@ class Model(Answering):
         language_model: bool = True,
         system: str = "none",
     ):
-        """Wrap a loaded model; `load_model` is the usual way here.
+        """Wrap a loaded model; `load_model` is the usual way here, and runs `check_answers` too.
 
         Raises:
             ModelError: the checkpoint is of a kind whose tokens have no known place on the picture,
-                or its processor does not know the image token, or the text tower is another CLIP's,
-                or a weight is NaN or infinite.
+                or its processor does not know the image token, or the text tower is another CLIP's.
         """
         self.hf = hf.eval()
         self.processor, self.tokenizer, self.text_tower = processor, processor.tokenizer, text_tower
@@ -108,13 +109,6 @@ class Model(Answering):
         self.has_language_model, self.system = language_model, system
         self._config: Any = hf.config
         self._check()
-        self._check_weights()
-        if unsupported := unsupported_settings(getattr(hf, "generation_config", None)):
-            raise ModelError(
-                f"This checkpoint's generation settings ask for {unsupported[0]}, which this "
-                "program does not apply, so its answers would not be the model's. Choose another "
-                "checkpoint, or take that setting out of its generation_config.json."
-            )
         self._passes = Passes(self.device)
         self._rates: Rates | None = None
         self.warm_up_seconds = 0.0
@@ -162,7 +156,6 @@ class Model(Answering):
     def most_tokens_of(config: Any) -> int:
         """The most visual tokens a picture can have with a checkpoint of this config."""
 
-    @abstractmethod
     def look(
         self,
         image: Source,
@@ -180,6 +173,29 @@ class Model(Answering):
             PictureError: the picture cannot be used.
             ValueError: an aspect this family has not.
         """
+        photo = open_picture(image)
+        inputs = self.fit(photo, self.aspect(aspect))
+        encoding = self.see(inputs, concurrent)
+        return Picture(photo=photo, pixel_values=inputs.pixel_values, **vars(encoding))
+
+    @abstractmethod
+    def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
+        """What the tower is given of an upright RGB photo, fitted in one of `aspects`.
+
+        Raises:
+            PictureError: this family cannot take the photo.
+        """
+
+    @abstractmethod
+    def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
+        """What the stock processor made of several pictures, one by one.
+
+        inputs: the processor's, with all of `picture_inputs`.
+        """
+
+    @abstractmethod
+    def see(self, inputs: PictureInputs, concurrent: ConcurrentPass | None = None) -> Encoding:
+        """One vision pass; concurrent: as of `look`."""
 
     def aspect(self, wanted: Aspect | None) -> Aspect:
         """The way of fitting that is meant; ValueError for one that this family has not."""
@@ -213,8 +229,6 @@ class Model(Answering):
         Raises:
             ValueError: a question longer than the language model's memory, or another layer.
         """
-        if self.clip_tower and relevance.layer not in picture.hidden:
-            raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
         prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
         if input_ids.shape[1] >= room:
@@ -222,38 +236,9 @@ class Model(Answering):
                 f"The question is too long: with the picture it makes {input_ids.shape[1]} tokens, "
                 f"and this model has room for {room}. Shorten it."
             )
-        tower, layers = self.text_tower, self.layers
-        # The picture of a comparison that stayed open lies on the CPU.
-        far = self.device.type == "cuda" and picture.features.device.type == "cpu"
-        near = picture.to(self.device) if far else picture
-        if tower is None:
-            tokens = VisualTokens(features=near.features, together=together, **near.reads)
-            return View(
-                picture, question, prompt, input_ids, tokens, 0.0, 0, (), layers, self.system
-            )
-
-        # With the model spread over several GPUs the tower may lie on another one.
-        states = near.hidden[relevance.layer].to(self.device)
-
-        reading = text_pass or TextPass(tower, question, relevance.text)
-
-        def relate() -> tuple[Tensor, TextEmbedding]:
-            image = patch_embeddings(states, tower.ln_post, tower.proj)
-            return image, reading.embedding()
-
-        def sentence() -> Tensor:
-            return plain_tensor(self._passes.run(lambda: tower.encode_sentence(question))[0])
-
-        (image, embedding), seconds = self._passes.run(relate)
-        text = embedding.text
-        tokens = VisualTokens(
-            features=near.features,
-            clip_image=plain_tensor(image),
-            clip_text=None if text is None else plain_tensor(text),
-            clip_sentence=None if text is None else memoize(sentence),
-            together=together,
-            **near.reads,
-        )
+        text_pass = text_pass or self.read(question, relevance)
+        tokens, seconds = self.relate(picture, question, relevance, together, text_pass)
+        embedding = TextEmbedding(None) if text_pass is None else text_pass.embedding()
         return View(
             picture,
             question,
@@ -263,9 +248,63 @@ class Model(Answering):
             seconds,
             embedding.stretches,
             embedding.words,
-            layers,
+            self.layers,
             self.system,
         )
+
+    def read(self, question: str, relevance: RelevanceOptions = AS_RELEASED) -> TextPass | None:
+        """The text pass of a question, not run yet; None without a text tower."""
+        tower = self.text_tower
+        return None if tower is None else TextPass(tower, question, relevance.text)
+
+    def relate(
+        self,
+        encoding: Encoding,
+        question: str,
+        relevance: RelevanceOptions = AS_RELEASED,
+        together: bool = False,
+        text_pass: TextPass | None = None,
+    ) -> tuple[VisualTokens, float]:
+        """What the pruning methods get of a picture and a question, and the seconds it took.
+
+        Args:
+            encoding: from this model's `see` or `look`.
+            question, relevance, together: as of `ask`.
+            text_pass: the question's; None without a text tower.
+
+        Raises:
+            ValueError: another layer than -2 and -1 to read relevance from.
+        """
+        if self.clip_tower and relevance.layer not in encoding.hidden:
+            raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
+        # The picture of a comparison that stayed open lies on the CPU.
+        far = self.device.type == "cuda" and encoding.features.device.type == "cpu"
+        near = encoding.to(self.device) if far else encoding
+        tower = self.text_tower
+        if tower is None or text_pass is None:
+            return VisualTokens(features=near.features, together=together, **near.reads), 0.0
+
+        # With the model spread over several GPUs the tower may lie on another one.
+        states = near.hidden[relevance.layer].to(self.device)
+
+        def project() -> tuple[Tensor, TextEmbedding]:
+            image = patch_embeddings(states, tower.ln_post, tower.proj)
+            return image, text_pass.embedding()
+
+        def sentence() -> Tensor:
+            return plain_tensor(self._passes.run(lambda: tower.encode_sentence(question))[0])
+
+        (image, embedding), seconds = self._passes.run(project)
+        text = embedding.text
+        tokens = VisualTokens(
+            features=near.features,
+            clip_image=plain_tensor(image),
+            clip_text=None if text is None else plain_tensor(text),
+            clip_sentence=None if text is None else memoize(sentence),
+            together=together,
+            **near.reads,
+        )
+        return tokens, seconds
 
     def encode(
         self,
@@ -276,8 +315,7 @@ class Model(Answering):
         together: bool = False,
     ) -> View:
         """`look`, then `ask`; on a GPU the question is read during the vision pass."""
-        tower = self.text_tower
-        text_pass = None if tower is None else TextPass(tower, question, relevance.text)
+        text_pass = self.read(question, relevance)
         picture = self.look(image, aspect, None if text_pass is None else text_pass.run)
         return self.ask(picture, question, relevance, together, text_pass)
 
@@ -413,8 +451,17 @@ class Model(Answering):
     def _check(self) -> None:
         """Raise ModelError for a checkpoint whose tokens have no known place, or half a one."""
 
-    def _check_weights(self) -> None:
-        """One that is no number makes noise of what it meets, which nobody could tell."""
+    def check_answers(self) -> None:
+        """Raise ModelError for weights or generation settings that make answers not the model's.
+
+        A weight that is no number makes noise of what it meets, which nobody could tell.
+        """
+        if unsupported := unsupported_settings(getattr(self.hf, "generation_config", None)):
+            raise ModelError(
+                f"This checkpoint's generation settings ask for {unsupported[0]}, which this "
+                "program does not apply, so its answers would not be the model's. Choose another "
+                "checkpoint, or take that setting out of its generation_config.json."
+            )
         towers = [] if self.text_tower is None else [self.text_tower]
         for part in (self.hf, *towers):
             for name, weight in part.named_parameters():
@@ -428,8 +475,7 @@ class Model(Answering):
                     )
 
     def _check_image_token(self) -> None:
-        token = self.tokenizer.convert_tokens_to_ids(self.processor.image_token)
-        if token != self._config.image_token_id:
+        if not knows_image_token(self.processor, self._config):
             raise ModelError(
                 "This checkpoint's processor does not know the model's image token. Get the whole "
                 "checkpoint again, tokenizer and processor files included."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,11 +10,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from spare_demo.images.geometry import Aspect
-from spare_demo.images.load import Source, open_picture
+from spare_demo.images.geometry import Aspect, Grid
 from spare_demo.images.preprocess import fit
-from spare_demo.models.base import Picture
-from spare_demo.models.generate.passes import ConcurrentPass
+from spare_demo.models.base import PictureInputs
 from spare_demo.models.loading.clip_model import ClipModel
 from spare_demo.models.loading.text_tower import TextTower
 
@@ -34,22 +33,25 @@ class LlavaModel(ClipModel):
         self._mean = torch.tensor(images.image_mean).view(3, 1, 1)
         self._std = torch.tensor(images.image_std).view(3, 1, 1)
         # The original LLaVA pads with the mean colour, rounded down.
-        self._fill = tuple(int(255 * share) for share in images.image_mean)
+        red, green, blue = (int(255 * share) for share in images.image_mean)
+        self._fill = (red, green, blue)
 
     @staticmethod
     def most_tokens_of(config: Any) -> int:
         return (config.vision_config.image_size // config.vision_config.patch_size) ** 2
 
-    def look(
-        self,
-        image: Source,
-        aspect: Aspect | None = None,
-        concurrent: ConcurrentPass | None = None,
-    ) -> Picture:
-        """As `Model.look`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
-        photo = open_picture(image)
-        square, grid = fit(photo, self.size, self.patch, self.aspect(aspect), self._fill)  # type: ignore[arg-type]
-        return self._see(photo, self._normalise(square), grid, concurrent)
+    def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
+        """As `Model.fit`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
+        square, grid = fit(photo, self.size, self.patch, aspect, self._fill)
+        return PictureInputs(pixel_values=self._normalise(square), grid=grid)
+
+    def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
+        """As `Model.split`."""
+        size, side = self.size, self.size // self.patch
+        grid = Grid((size, size), side, side, self.patch, (1.0, 1.0), (0.0, 0.0))
+        return [
+            PictureInputs(pixel_values=pixels[None], grid=grid) for pixels in inputs["pixel_values"]
+        ]
 
     def _normalise(self, square: Image.Image) -> Tensor:
         """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""

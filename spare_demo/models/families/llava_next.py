@@ -10,15 +10,16 @@ the tiles' as one grid, row by row.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
+from PIL import Image
+from torch import Tensor
 from transformers.image_processing_utils import select_best_resolution
 
-from spare_demo.images.geometry import Aspect, tile_grids
-from spare_demo.images.load import Source, open_picture
-from spare_demo.models.base import ModelError, Picture
-from spare_demo.models.generate.passes import ConcurrentPass
+from spare_demo.images.geometry import Aspect, MultiGrid, tile_grids
+from spare_demo.models.base import ModelError, PictureInputs
 from spare_demo.models.loading.clip_model import ClipModel
 
 
@@ -30,6 +31,7 @@ class LlavaNextModel(ClipModel):
         "fixed": "base view and four tiles, as in the papers",
         "any": "base view and the tiles that suit it, as LLaVA-NeXT",
     }
+    picture_inputs = frozenset({"pixel_values", "image_sizes"})
     several_views = True
     counts_vary = True
 
@@ -39,32 +41,45 @@ class LlavaNextModel(ClipModel):
         tiles = max(h * w for h, w in config.image_grid_pinpoints) // size**2
         return (1 + max(4, tiles)) * (size // patch) ** 2
 
-    def look(
-        self,
-        image: Source,
-        aspect: Aspect | None = None,
-        concurrent: ConcurrentPass | None = None,
-    ) -> Picture:
-        """As `Model.look`: "fixed" or "any", see the module's note."""
-        photo = open_picture(image)
-        fixed = self.aspect(aspect) == "fixed"
-        double = 2 * self.size
-        targets = (
-            [[double, double]] if fixed else [list(p) for p in self._config.image_grid_pinpoints]
-        )
-        height, width = select_best_resolution((photo.height, photo.width), targets)
-        grid = tile_grids(photo.size, (width, height), self.size, self.patch, unpad=not fixed)
+    def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
+        """As `Model.fit`: "fixed" or "any", see the module's note."""
+        fixed, double = aspect == "fixed", 2 * self.size
+        targets = [[double, double]] if fixed else self._pinpoints
+        grid, breaks = self._layout(photo.size, targets, fixed)
         pixels = self.processor.image_processor(
             photo, image_grid_pinpoints=targets, return_tensors="pt"
         ).pixel_values
-        if fixed:
-            return self._see(photo, pixels, grid, concurrent)
+        return PictureInputs(pixel_values=pixels, grid=grid, breaks=breaks)
+
+    def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
+        """As `Model.split`; what the stock model sees is "any"."""
+        pictures = []
+        for pixels, (height, width) in zip(
+            inputs["pixel_values"], inputs["image_sizes"].tolist(), strict=True
+        ):
+            down, across = select_best_resolution((height, width), self._pinpoints)
+            views = 1 + down * across // self.size**2  # a batch is filled up to the most of them
+            grid, breaks = self._layout((width, height), self._pinpoints, fixed=False)
+            pictures.append(
+                PictureInputs(pixel_values=pixels[None, :views], grid=grid, breaks=breaks)
+            )
+        return pictures
+
+    @property
+    def _pinpoints(self) -> list[list[int]]:
+        """Height and width of the tiles together, of every layout that the model knows."""
+        return [list(sides) for sides in self._config.image_grid_pinpoints]
+
+    def _layout(
+        self, photo_size: tuple[int, int], targets: list[list[int]], fixed: bool
+    ) -> tuple[MultiGrid, Tensor]:
+        """Where the tokens of a photo of W by H pixels lie, and the breaks after its rows."""
+        width, height = photo_size
+        down, across = select_best_resolution((height, width), targets)
+        grid = tile_grids(photo_size, (across, down), self.size, self.patch, unpad=not fixed)
         base, *fine = grid.parts
-        breaks = [base.n + (row + 1) * part.cols for part in fine for row in range(part.rows)]
-        newline = self.hf.model.image_newline.detach().clone()
-        return self._see(
-            photo, pixels, grid, concurrent, newline=newline, breaks=torch.tensor(breaks).long()
-        )
+        rows = [(part, row) for part in fine for row in range(part.rows) if not fixed]
+        return grid, torch.tensor([base.n + (row + 1) * part.cols for part, row in rows]).long()
 
     def _check(self) -> None:
         super()._check()

@@ -7,14 +7,16 @@ own, and the text after the picture stands where it stood in the whole prompt.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
+from PIL import Image
 from torch import Tensor
 
-from spare_demo.images.geometry import Aspect, Grid
-from spare_demo.images.load import PictureError, Source, open_picture
-from spare_demo.models.base import ModelError, Picture, View
+from spare_demo.images.geometry import Aspect, Grid, MultiGrid
+from spare_demo.images.load import PictureError
+from spare_demo.models.base import Encoding, ModelError, PictureInputs
 from spare_demo.models.generate.passes import ConcurrentPass, plain_tensor
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.model import Model
@@ -34,6 +36,7 @@ class QwenModel(Model):
     aspects: ClassVar = {
         "native": f"at its own size, as Qwen2.5-VL, made smaller above {MOST_TOKENS:,} tokens"
     }
+    picture_inputs = frozenset({"pixel_values", "image_grid_thw"})
     counts_vary = True
     kept_whole = ("model.visual", "lm_head")
     vision_modules = ("visual.",)
@@ -53,19 +56,12 @@ class QwenModel(Model):
         vision = self._config.vision_config
         return vision.patch_size * vision.spatial_merge_size
 
-    def look(
-        self,
-        image: Source,
-        aspect: Aspect | None = None,
-        concurrent: ConcurrentPass | None = None,
-    ) -> Picture:
-        """As `Model.look`; only "native".
+    def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
+        """As `Model.fit`; only "native".
 
         Raises:
-            PictureError: also for a picture more than 200 times as long as it is wide.
+            PictureError: a picture more than 200 times as long as it is wide.
         """
-        photo = open_picture(image)
-        self.aspect(aspect)
         width, height = photo.size
         if max(width, height) > LONGEST * min(width, height):
             raise PictureError(
@@ -76,39 +72,56 @@ class QwenModel(Model):
         least = min(images.size["shortest_edge"], self.most_tokens * self._side**2)
         sizes = {"shortest_edge": least, "longest_edge": self.most_tokens * self._side**2}
         inputs = images(photo, size=sizes, return_tensors="pt")
-        pixels, thw = inputs.pixel_values, inputs.image_grid_thw
+        grid = self._grid(inputs.image_grid_thw[0], photo.size)
+        return PictureInputs(pixel_values=inputs.pixel_values, grid=grid)
+
+    def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
+        """As `Model.split`."""
+        sizes = inputs["image_grid_thw"].cpu()
+        pixels = inputs["pixel_values"].split(sizes.prod(dim=1).tolist())
+        return [
+            PictureInputs(pixel_values=part, grid=self._grid(thw))
+            for part, thw in zip(pixels, sizes, strict=True)
+        ]
+
+    def _grid(self, thw: Tensor, photo_size: tuple[int, int] | None = None) -> Grid:
+        """The tokens of t * h * w patches on a photo; by default one of the size they cover."""
+        vision = self._config.vision_config
+        rows, cols = (int(side) for side in thw[1:])
+        covered = (cols * vision.patch_size, rows * vision.patch_size)
+        width, height = photo_size or covered
+        scale = (covered[0] / width, covered[1] / height)
+        merge = vision.spatial_merge_size
+        return Grid((width, height), rows // merge, cols // merge, self._side, scale, (0.0, 0.0))
+
+    def see(self, inputs: PictureInputs, concurrent: ConcurrentPass | None = None) -> Encoding:
+        """As `Model.see`."""
+        pixels, thw = inputs.pixel_values, self._thw(inputs.grid)
 
         def see() -> Tensor:
             output = self.hf.get_image_features(pixels.to(self.device), thw.to(self.device))
             return output.pooler_output[0]
 
         features, seconds = self._passes.run(see, concurrent)
-        merge, patch = images.merge_size, images.patch_size
-        rows, cols = (int(side) for side in thw[0, 1:])
-        scale = (cols * patch / width, rows * patch / height)
-        grid = Grid(photo.size, rows // merge, cols // merge, patch * merge, scale, (0.0, 0.0))
-        return Picture(
-            photo=photo,
-            pixel_values=pixels,
-            grid=grid,
-            features=plain_tensor(features),
-            hidden={},
-            encode_seconds=seconds,
+        return Encoding(
+            grid=inputs.grid, features=plain_tensor(features), hidden={}, encode_seconds=seconds
         )
 
-    def _positions(self, view: View, rows: Rows) -> Tensor:
-        merge = self._config.vision_config.spatial_merge_size
-        grid, ids = view.grid.parts[0], view.input_ids
-        image = (ids == self._config.image_token_id).int()
+    def positions(self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows) -> Tensor:
+        """As `Answering.positions`, of three axes."""
+        image = (input_ids == self._config.image_token_id).int()
         whole, _ = self.hf.model.get_rope_index(  # (3, 1, T)
-            ids,
-            mm_token_type_ids=image,
-            image_grid_thw=torch.tensor([[1, grid.rows * merge, grid.cols * merge]]),
+            input_ids, mm_token_type_ids=image, image_grid_thw=self._thw(grid)
         )
         run = image[0].nonzero().flatten()
         first, last = int(run[0]), int(run[-1])
-        kept = [torch.arange(first), first + rows.places, torch.arange(last + 1, ids.shape[1])]
-        return whole[:, 0, torch.cat(kept)]
+        after = torch.arange(last + 1, input_ids.shape[1])
+        return whole[:, 0, torch.cat([torch.arange(first), first + rows.places, after])]
+
+    def _thw(self, grid: Grid | MultiGrid) -> Tensor:
+        """(1, 3) patches of a picture along time, height and width."""
+        merge = self._config.vision_config.spatial_merge_size
+        return torch.tensor([[1, grid.rows * merge, grid.cols * merge]])
 
     def _check(self) -> None:
         self._check_image_token()

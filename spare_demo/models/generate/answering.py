@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models.base import Answer, View
 from spare_demo.models.generate.batch import Prompt, Score, ShortAnswer, decode_batch, score_batch
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
@@ -237,7 +238,16 @@ class Answering(ABC):
         return replace(rows, values=rows.values.to(self.hf.device))
 
     def _positions(self, view: View, rows: Rows) -> Tensor | None:
-        """Rotary positions (axes, L) of the L tokens that enter, None for 0, 1, 2, …"""
+        return self.positions(view.input_ids, view.grid, rows)
+
+    def positions(self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows) -> Tensor | None:
+        """Rotary positions (axes, L) of the L tokens that enter, CPU; None for 0, 1, 2, …
+
+        Args:
+            input_ids: (1, T) the unpruned prompt.
+            grid: of its picture.
+            rows: what stands in the placeholders' place.
+        """
         return None
 
     def _within(self, view: View, rows: Rows, new: int, padded: int = 1) -> bool:

@@ -20,7 +20,7 @@ from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import Rows
+from spare_demo.models.generate.rows import Rows, prompt_embeddings
 from spare_demo.pruners.inside.base import LayerPlan
 
 
@@ -55,7 +55,7 @@ def decode(
     device, text, config = hf.device, Text(tokenizer), hf.config
     visual, embed = rows.values, hf.get_input_embeddings()
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
-    first, last = int(placeholders[0]), int(placeholders[-1])
+    first = int(placeholders[0])
     ends, prompt_ids = end_ids(hf), input_ids[0].tolist()
     if positions is not None or plan is not None:
         captured_prefill = None
@@ -79,9 +79,7 @@ def decode(
     def prefill() -> tuple[Tensor, int]:
         """Read the prompt into a new cache, whatever was there before."""
         nonlocal cache, static, layerwise
-        ids = input_ids.to(device)
-        before, after = embed(ids[0, :first]), embed(ids[0, last + 1 :])
-        embeds = torch.cat([before, visual.to(before), after])[None]
+        embeds = prompt_embeddings(hf, input_ids, visual)[None]
         if captured_prefill is not None:
             prefill_result = captured_prefill(embeds)
             cache, static = prefill_result.cache, prefill_result.allocated_bytes

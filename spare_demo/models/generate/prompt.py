@@ -65,6 +65,14 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
     return prompt, ids
 
 
+def knows_image_token(processor: Any, config: Any) -> bool:
+    """Whether a processor writes the image token that a model of this config replaces."""
+    token = getattr(processor, "image_token", None)
+    if token is None:
+        return False
+    return bool(processor.tokenizer.convert_tokens_to_ids(token) == config.image_token_id)
+
+
 def _spell_out(question: str, tokenizer: Any) -> str:
     """The question with "< /s >" for "</s>" and so on: a visitor who types a control token means
     the word, not the end of the question or a second picture. Any other question stays as it is.

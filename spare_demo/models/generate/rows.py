@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from spare_demo.models.base import Picture
+from spare_demo.models.base import Encoding
 from spare_demo.tokens import Selection
 
 
@@ -32,7 +33,24 @@ class Rows:
         return len(self.newline) - int(self.newline.sum())
 
 
-def kept_rows(picture: Picture, selection: Selection | None) -> Rows:
+def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
+    """The prompt as the language model gets it, rows in the placeholders' place.
+
+    Args:
+        hf: the stock model.
+        input_ids: (1, T) with one unbroken run of image placeholders.
+        visual: (r, d) the rows.
+
+    Returns:
+        (L, d), L the prompt's other tokens and the r rows.
+    """
+    ids, embed = input_ids[0].to(hf.device), hf.get_input_embeddings()
+    there = (ids == hf.config.image_token_id).nonzero().flatten()
+    before, after = embed(ids[: int(there[0])]), embed(ids[int(there[-1]) + 1 :])
+    return torch.cat([before, visual.to(before), after])
+
+
+def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     """The rows of all tokens (None) or of the kept ones, with the picture's newline tokens.
 
     All newline tokens stay whatever is kept: they tell in which row of the grid a token lies.

@@ -26,7 +26,7 @@ from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import Rows
+from spare_demo.models.generate.rows import Rows, prompt_embeddings
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -158,11 +158,7 @@ class _Answering:
     def prefill(self) -> None:
         """Read the prompt into a new cache, whatever was there before."""
         self.cache = DynamicCache(config=self.hf.config)
-        ids = self.input_ids[0].to(self.hf.device)
-        there = (ids == self.hf.config.image_token_id).nonzero().flatten()
-        embed, visual = self.hf.get_input_embeddings(), self.rows.values
-        before, after = embed(ids[: int(there[0])]), embed(ids[int(there[-1]) + 1 :])
-        embeds = torch.cat([before, visual.to(before), after])[None]
+        embeds = prompt_embeddings(self.hf, self.input_ids, self.rows.values)[None]
         if self.captured is not None:
             prefill_result = self.captured(embeds)
             self.logits, self.cache, self.static = (

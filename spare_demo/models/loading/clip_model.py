@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from PIL import Image
 from torch import Tensor
 
-from spare_demo.images.geometry import Grid, MultiGrid
-from spare_demo.models.base import ModelError, Picture
+from spare_demo.images.geometry import MultiGrid
+from spare_demo.models.base import Encoding, ModelError, PictureInputs
 from spare_demo.models.families.clip_tower import CLIP_READS, INPUTS, clip_reads
 from spare_demo.models.generate.passes import ConcurrentPass, plain_tensor
 from spare_demo.models.loading.text_tower import TextTower
@@ -36,28 +35,16 @@ class ClipModel(Model):
         self.size: int = self._config.vision_config.image_size
         self.patch: int = self._config.vision_config.patch_size
 
-    def _see(
-        self,
-        photo: Image.Image,
-        pixel_values: Tensor,
-        grid: Grid | MultiGrid,
-        concurrent: ConcurrentPass | None = None,
-        **further: Any,
-    ) -> Picture:
-        """One pass over v views of p patches, as the `Picture` of its n visual tokens.
-
-        Args:
-            pixel_values: (v, 3, S, S) or (1, v, 3, S, S), float32, CPU.
-            concurrent: as of `Model.look`.
-            further: other fields of `Picture`.
-        """
+    def see(self, inputs: PictureInputs, concurrent: ConcurrentPass | None = None) -> Encoding:
+        """As `Model.see`: one pass over v views of p patches, for all uses of the n tokens."""
         layer = self._config.vision_feature_layer
         feature_layers = [layer] if isinstance(layer, int) else list(layer)
         tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
         layers = {*feature_layers, *RELEVANCE_LAYERS, *INPUTS}
         # (n,) for each visual token its place in the v * p patches; None where they are the same.
+        grid = inputs.grid
         order = torch.tensor(grid.place) if isinstance(grid, MultiGrid) else None
-        pixels = pixel_values.flatten(0, -4)
+        pixels = inputs.pixel_values.flatten(0, -4)
 
         def in_order(patches: Tensor) -> Tensor:
             """(v, p, …) -> (n, …)."""
@@ -89,15 +76,15 @@ class ClipModel(Model):
             plain_tensor(classes),
             order,
         )
-        return Picture(
-            photo=photo,
-            pixel_values=pixel_values,
+        newline = self.hf.model.image_newline.detach().clone() if len(inputs.breaks) else None
+        return Encoding(
             grid=grid,
             features=plain_tensor(features),
             hidden={i: in_order(hidden[i][:, 1:]) for i in RELEVANCE_LAYERS},  # no class token
             encode_seconds=seconds,
             reads=reads,
-            **further,
+            newline=newline,
+            breaks=inputs.breaks,
         )
 
     def _check(self) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import torch
 
@@ -27,6 +28,7 @@ from spare_demo.models.loading.catalogue import (
     Entry,
 )
 from spare_demo.models.loading.checkpoint import (
+    Checkpoint,
     folder_revision,
     open_checkpoint,
     read_checkpoint,
@@ -176,9 +178,8 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
     elif isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
     read = read_checkpoint(opened)
-    return read.family(
-        read.hf,
-        read.processor,
+    return _checked(
+        read,
         tower,
         name=entry.name,
         title=entry.title,
@@ -198,13 +199,14 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
     read = read_checkpoint(open_checkpoint(source, label, fit))
     notes: list[str] = []
     tower: TextTower | None = None
+    side = text_side_of(source, read.hf.config) if read.family.clip_tower else None
     if not read.family.clip_tower:
         notes.append(NO_CLIP_TOWER)
-    elif isinstance(source, Path) and (source / "clip").is_dir():
-        tower = TextTower.from_folder(source / "clip")
-    elif vision_is_openai_clip(read.hf.config.vision_config):
+    elif isinstance(side, Path):
+        tower = TextTower.from_folder(side)
+    elif side is not None:
         try:
-            tower = TextTower.from_open_clip(*OPENAI_CLIP, fit.progress)
+            tower = TextTower.from_open_clip(*side, fit.progress)
             notes.append(
                 "Relevance uses OpenAI's CLIP ViT-L/14-336 text side; it is exact only if this "
                 "checkpoint left that vision tower as it was."
@@ -216,9 +218,8 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
             "No relevance, so only methods without text run: there is no clip/ sub-folder and the "
             "vision tower is none whose text side is known."
         )
-    return read.family(
-        read.hf,
-        read.processor,
+    return _checked(
+        read,
         tower,
         name=name,
         title=name,
@@ -229,6 +230,28 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         system="none" if fit.system == "auto" else fit.system,
         notes=notes,
     )
+
+
+def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:
+    """Where the text side of a CLIP tower lies that the table does not know; None if unknown.
+
+    Args:
+        source: of the checkpoint, a local folder (a `Path`) or a repository of the hub (a `str`).
+        config: of its model.
+
+    Returns:
+        the folder's own `clip/`, for `TextTower.from_folder`; or, where the tower has the sizes of
+        the one that LLaVA was made with, that one's names for `TextTower.from_open_clip`.
+    """
+    if isinstance(source, Path) and (source / "clip").is_dir():
+        return source / "clip"
+    return OPENAI_CLIP if vision_is_openai_clip(config.vision_config) else None
+
+
+def _checked(read: Checkpoint, tower: TextTower | None, **words: Any) -> Model:
+    model = read.family(read.hf, read.processor, tower, **words)
+    model.check_answers()
+    return model
 
 
 def _revision(source: Path | str, commit: str, bits: int) -> str:

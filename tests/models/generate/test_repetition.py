@@ -56,7 +56,7 @@ def test_what_is_not_applied_is_refused(
 ) -> None:
     monkeypatch.setattr(tiny_model.hf.generation_config, name, value)
     with pytest.raises(ModelError, match=f"ask for {name}"):
-        LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mine")
+        LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mine").check_answers()
 
 
 def test_vicunas_system_sentence_and_stock_generate_on_it(

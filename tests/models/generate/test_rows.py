@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from PIL import Image
 
 from spare_demo.images.geometry import Grid
-from spare_demo.models.base import Picture
+from spare_demo.models.base import Encoding
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.tokens import Selection
 
@@ -15,12 +14,11 @@ from spare_demo.tokens import Selection
 FEATURES = torch.arange(6.0)[:, None].expand(6, 2)
 
 
-def picture(newlines: bool = True) -> Picture:
+def picture(newlines: bool = True) -> Encoding:
     grid = Grid((4, 6), 3, 2, 2, (1.0, 1.0), (0.0, 0.0))
     line, breaks = torch.full((2,), 9.0), torch.tensor([2, 4, 6])
     lines: dict = {"newline": line, "breaks": breaks} if newlines else {}
-    blank = Image.new("RGB", (4, 6))
-    return Picture(blank, torch.zeros(1), grid, FEATURES, {}, 0.0, **lines)
+    return Encoding(grid=grid, features=FEATURES, hidden={}, encode_seconds=0.0, **lines)
 
 
 def read(selection: Selection | None, newlines: bool = True) -> tuple[list, list, list, int]:
