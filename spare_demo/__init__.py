@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spare_demo.comparison.pipeline import run as run
     from spare_demo.comparison.request import Request as Request
     from spare_demo.comparison.result import Result as Result
+    from spare_demo.integrations.prune import prune as prune
     from spare_demo.models import load_model as load_model
     from spare_demo.pruners import PRUNERS as PRUNERS
     from spare_demo.tokens import Selection as Selection
@@ -31,6 +32,7 @@ _HOME = {
     "Result": "spare_demo.comparison.result",
     "compare": "spare_demo.comparison.pipeline",
     "run": "spare_demo.comparison.pipeline",
+    "prune": "spare_demo.integrations.prune",
     "saved_page": "spare_demo.ui.saved_page",
 }
 

@@ -1,0 +1,1 @@
+"""The methods in other people's programs."""

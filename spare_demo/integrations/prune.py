@@ -1,0 +1,235 @@
+"""Pruning in one's own `generate`: a stock model's inputs in, shorter stock inputs out.
+
+The prompt is embedded as the model would embed it, with the rows that a method keeps in the image
+placeholders' place. Nothing is patched and nothing stays behind on the model, so beams, sampling
+and streamers are transformers' own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from spare_demo.comparison.request import choose, read_budget
+from spare_demo.comparison.selections import text_free_form
+from spare_demo.models import Model, TextTower, supported_classes
+from spare_demo.models.base import PictureInputs
+from spare_demo.models.families import family_of
+from spare_demo.models.families.clip_tower import memoize
+from spare_demo.models.generate.prompt import knows_image_token
+from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
+from spare_demo.models.loading.load import text_side_of
+from spare_demo.pruners import Method
+from spare_demo.tokens import Selection
+
+OTHER_PROCESSOR = (
+    "The processor, or what it made of the picture, belongs to another model. Pass "
+    "AutoProcessor.from_pretrained(…) of this model's own checkpoint, and the inputs it makes."
+)
+
+_log = logging.getLogger(__name__)
+
+
+class PrunedInputs(dict[str, Tensor]):
+    """What `model.generate(**inputs)` takes, with the kept sets beside it. b prompts.
+
+    Keys: `inputs_embeds` (b, L, d), `attention_mask` (b, L), both padded on the left, and, of
+    Qwen2.5-VL, `position_ids` (3, b, L). As always with `inputs_embeds`, `generate` returns the new
+    tokens alone.
+
+    Attributes:
+        selections: of each prompt what was kept; `order` counts the visual tokens of its picture.
+        methods: of each prompt the name of the method that ran: where there is nothing to compare
+            a picture with, that of the text-free form of the one asked for.
+    """
+
+    def __init__(
+        self, tensors: Mapping[str, Tensor], selections: list[Selection], methods: list[str]
+    ) -> None:
+        super().__init__(tensors)
+        self.selections, self.methods = selections, methods
+
+
+def prune(
+    model: Any,
+    processor: Any,
+    inputs: Mapping[str, Any],
+    *,
+    method: str | Method | Selection = "spare",
+    budget: float | str = 64,
+    question: str | Sequence[str] | None = None,
+    text: TextTower | None = None,
+    seed: int = 0,
+) -> PrunedInputs:
+    """The inputs of `model.generate` with the visual tokens that a method keeps.
+
+    Args:
+        model: of one of the classes of `supported_classes`, however it was loaded.
+        processor: of its checkpoint.
+        inputs: what the processor made of b prompts with one picture each; a batch is padded.
+        method: a name of `PRUNERS`, also with settings ("divprune:metric=euclidean"), a method
+            ready-made, or a set made by hand for every picture.
+        budget: visual tokens kept of each picture, or a share of them such as "12.5%".
+        question: what relevance compares the pictures with, one for all or one for each prompt;
+            None for none. Methods that need one then run in their text-free form.
+        text: CLIP's text side; None reads the one that belongs to the checkpoint, where a method
+            needs it, once for all calls.
+        seed: of methods that draw at random.
+
+    Raises:
+        ValueError: with a sentence to show, before any pass where that is possible.
+        ModelError: the text side cannot be read or downloaded, or the checkpoint is of a kind that
+            cannot be looked into.
+    """
+    family = _family(model)
+    chosen = _method(method, seed)
+    if not knows_image_token(processor, model.config):
+        raise ValueError(OTHER_PROCESSOR)
+    missing = family.picture_inputs - {key for key, value in inputs.items() if value is not None}
+    if "pixel_values" in missing:
+        raise ValueError(
+            "These inputs hold no picture. Pass images=… to the processor; a prompt without a "
+            "picture goes to generate as it is."
+        )
+    if missing:
+        raise ValueError(OTHER_PROCESSOR)
+    prompts = _prompts(inputs)
+    questions = _questions(question, len(prompts))
+
+    if text is None and family.clip_tower and chosen.needs_text and any(questions):
+        text = _text_side(model)
+    seer = family(model, processor, text, name=type(model).__name__)
+    if chosen.text_free is None and (reason := seer.reason_against(chosen)):
+        raise ValueError(f"{chosen.title} cannot run here: {reason}. Choose another method.")
+    pictures = seer.split(inputs)
+    _check_pictures(prompts, pictures, model.config.image_token_id)
+    budgets = [read_budget(budget, picture.grid.n) for picture in pictures]
+
+    pruned = [
+        _prune_one(seer, ids, picture, asked, chosen, k)
+        for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
+    ]
+    for name in sorted({ran for *_, ran in pruned} - {chosen.name}):
+        _log.warning("There is nothing to compare the picture with: %s ran in its place.", name)
+    embeds = [each for each, *_ in pruned]
+    tensors = {
+        "inputs_embeds": _stack(embeds, dim=0, along=-2),
+        "attention_mask": _stack(
+            [torch.ones(len(each), dtype=torch.long, device=each.device) for each in embeds]
+        ),
+    }
+    positions = [places for _, places, *_ in pruned if places is not None]
+    if positions:  # of one family, so of all prompts or of none
+        tensors["position_ids"] = _stack(positions, dim=1).to(embeds[0].device)
+    return PrunedInputs(tensors, [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned])
+
+
+def _prune_one(
+    seer: Model, ids: Tensor, picture: PictureInputs, question: str, method: Method, budget: int
+) -> tuple[Tensor, Tensor | None, Selection, str]:
+    """(L, d) embeddings of one (1, T) prompt, its positions (axes, L), what was kept, by what."""
+    text_pass = seer.read(question)
+    encoding = seer.see(picture, None if text_pass is None else text_pass.run)
+    tokens, _ = seer.relate(encoding, question, text_pass=text_pass)
+    method = text_free_form(method, tokens)
+    selection = method.select(tokens, budget)
+    rows = kept_rows(encoding, selection)
+    with torch.no_grad():
+        embeddings = prompt_embeddings(seer.hf, ids, rows.values)
+    return embeddings, seer.positions(ids, picture.grid, rows), selection, method.name
+
+
+def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:
+    """Tensors of different lengths along one dimension, as one; filled up at the start with 0."""
+    longest = max(row.shape[along] for row in rows)
+    behind = [0, 0] * (-1 - along)  # `pad` counts dimensions from the last
+    return torch.stack([pad(row, (*behind, longest - row.shape[along], 0)) for row in rows], dim)
+
+
+def _family(model: Any) -> type[Model]:
+    family = family_of(getattr(getattr(model, "config", None), "model_type", None))
+    if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
+        raise ValueError(
+            f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "
+            f"classes of transformers: {supported_classes()}."
+        )
+    if model.training:
+        raise ValueError("The model is in training mode. Call model.eval() first.")
+    return family
+
+
+def _method(method: str | Method | Selection, seed: int) -> Method:
+    named = (method,) if isinstance(method, str) else {"method": method}
+    (chosen,) = choose(named, seed).values()
+    if chosen.inside:
+        raise ValueError(
+            f"{chosen.title} chooses inside the language model, layer by layer, and generate has "
+            "no input for that. Load the model with spare_demo.load_model and pass the method's "
+            "plan(view, budget) to model.answer."
+        )
+    return chosen
+
+
+def _prompts(inputs: Mapping[str, Any]) -> list[Tensor]:
+    """The (1, T) ids of each prompt, CPU, without padding."""
+    ids = inputs["input_ids"].cpu()
+    mask = inputs.get("attention_mask")
+    real = torch.ones_like(ids) if mask is None else mask.cpu()
+    return [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
+
+
+def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
+    if question is None or isinstance(question, str):
+        return [(question or "").strip()] * count
+    if len(question) != count:
+        raise ValueError(
+            f"There are {len(question)} questions for {count} prompts. Pass one for all, or one "
+            "for each."
+        )
+    return [each.strip() for each in question]
+
+
+def _check_pictures(
+    prompts: Sequence[Tensor], pictures: Sequence[PictureInputs], image_token: int
+) -> None:
+    """Raise ValueError unless each prompt has one unbroken run of its picture's placeholders."""
+    if len(pictures) != len(prompts):
+        raise ValueError(
+            f"There are {len(pictures)} pictures for {len(prompts)} prompts. Pass one picture for "
+            "each prompt."
+        )
+    for number, (ids, picture) in enumerate(zip(prompts, pictures, strict=True), 1):
+        places = (ids[0] == image_token).nonzero().flatten()
+        if not len(places):
+            raise ValueError(
+                f"Prompt {number} has no picture in it. Put one image token into each prompt; a "
+                "prompt without a picture goes to generate as it is."
+            )
+        if int(places[-1] - places[0]) >= len(places):
+            raise ValueError(
+                f"Prompt {number} has several pictures in it. Put one image token into each prompt."
+            )
+        if len(places) != picture.slots:
+            raise ValueError(OTHER_PROCESSOR)
+
+
+def _text_side(model: Any) -> TextTower | None:
+    """The text side that belongs to a model's checkpoint, read once; None where none is known."""
+    name = model.name_or_path
+    source = Path(name).resolve() if name and Path(name).is_dir() else name
+    side = text_side_of(source, model.config)
+    return None if side is None else _read_text_side(side, model.device)
+
+
+@memoize
+def _read_text_side(side: Path | tuple[str, str], device: torch.device) -> TextTower:
+    """Read once for each device, which a model moves it to."""
+    if isinstance(side, Path):
+        return TextTower.from_folder(side)
+    return TextTower.from_open_clip(*side)
