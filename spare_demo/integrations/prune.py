@@ -15,16 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers import LogitsProcessorList
 
 from spare_demo.comparison.request import choose, read_budget
 from spare_demo.comparison.selections import text_free_form
 from spare_demo.models import Model, TextTower, supported_classes
 from spare_demo.models.base import PictureInputs
 from spare_demo.models.families import family_of
-from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate.prompt import knows_image_token
+from spare_demo.models.generate.repetition import PromptPenalty
 from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
-from spare_demo.models.loading.load import text_side_of
+from spare_demo.models.loading.text_side import shared_text_side, text_side_of
 from spare_demo.pruners import Method
 from spare_demo.tokens import Selection
 
@@ -36,12 +37,13 @@ OTHER_PROCESSOR = (
 _log = logging.getLogger(__name__)
 
 
-class PrunedInputs(dict[str, Tensor]):
+class PrunedInputs(dict[str, Any]):
     """What `model.generate(**inputs)` takes, with the kept sets beside it. b prompts.
 
     Keys: `inputs_embeds` (b, L, d), `attention_mask` (b, L), both padded on the left, and, of
-    Qwen2.5-VL, `position_ids` (3, b, L). As always with `inputs_embeds`, `generate` returns the new
-    tokens alone.
+    Qwen2.5-VL, `position_ids` (3, b, L). Where the checkpoint's generation settings have a
+    repetition penalty, also a `logits_processor` that applies it, and `repetition_penalty` 1. As
+    always with `inputs_embeds`, `generate` returns the new tokens alone.
 
     Attributes:
         selections: of each prompt what was kept; `order` counts the visual tokens of its picture.
@@ -50,7 +52,7 @@ class PrunedInputs(dict[str, Tensor]):
     """
 
     def __init__(
-        self, tensors: Mapping[str, Tensor], selections: list[Selection], methods: list[str]
+        self, tensors: Mapping[str, Any], selections: list[Selection], methods: list[str]
     ) -> None:
         super().__init__(tensors)
         self.selections, self.methods = selections, methods
@@ -101,24 +103,25 @@ def prune(
         raise ValueError(OTHER_PROCESSOR)
     prompts = _prompts(inputs)
     questions = _questions(question, len(prompts))
+    name = type(model).__name__
+    pictures = family(model, processor, None, name=name).split(inputs)
+    _check_pictures(prompts, pictures, model.config.image_token_id)
+    sizes = [picture.grid.n for picture in pictures]
+    budgets = sizes if chosen.by_hand else [read_budget(budget, n) for n in sizes]
 
     if text is None and family.clip_tower and chosen.needs_text and any(questions):
         text = _text_side(model)
-    seer = family(model, processor, text, name=type(model).__name__)
+    seer = family(model, processor, text, name=name)
     if chosen.text_free is None and (reason := seer.reason_against(chosen)):
         raise ValueError(f"{chosen.title} cannot run here: {reason}. Choose another method.")
-    pictures = seer.split(inputs)
-    _check_pictures(prompts, pictures, model.config.image_token_id)
-    budgets = [read_budget(budget, picture.grid.n) for picture in pictures]
-
     pruned = [
         _prune_one(seer, ids, picture, asked, chosen, k)
         for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
     ]
-    for name in sorted({ran for *_, ran in pruned} - {chosen.name}):
-        _log.warning("There is nothing to compare the picture with: %s ran in its place.", name)
+    for ran in sorted({ran for *_, ran in pruned} - {chosen.name}):
+        _log.warning("%s has no text to compare the picture with; %s ran.", chosen.name, ran)
     embeds = [each for each, *_ in pruned]
-    tensors = {
+    tensors: dict[str, Any] = {
         "inputs_embeds": _stack(embeds, dim=0, along=-2),
         "attention_mask": _stack(
             [torch.ones(len(each), dtype=torch.long, device=each.device) for each in embeds]
@@ -127,6 +130,9 @@ def prune(
     positions = [places for _, places, *_ in pruned if places is not None]
     if positions:  # of one family, so of all prompts or of none
         tensors["position_ids"] = _stack(positions, dim=1).to(embeds[0].device)
+    if model.generation_config.repetition_penalty not in (None, 1.0):
+        tensors["logits_processor"] = LogitsProcessorList([PromptPenalty(model, prompts)])
+        tensors["repetition_penalty"] = 1.0  # by the processor, once
     return PrunedInputs(tensors, [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned])
 
 
@@ -220,16 +226,8 @@ def _check_pictures(
 
 
 def _text_side(model: Any) -> TextTower | None:
-    """The text side that belongs to a model's checkpoint, read once; None where none is known."""
-    name = model.name_or_path
-    source = Path(name).resolve() if name and Path(name).is_dir() else name
-    side = text_side_of(source, model.config)
-    return None if side is None else _read_text_side(side, model.device)
-
-
-@memoize
-def _read_text_side(side: Path | tuple[str, str], device: torch.device) -> TextTower:
-    """Read once for each device, which a model moves it to."""
-    if isinstance(side, Path):
-        return TextTower.from_folder(side)
-    return TextTower.from_open_clip(*side)
+    """The text side of the checkpoint that a model was read from; None where none is known."""
+    name = model.name_or_path  # empty for one that was made of its config
+    local = bool(name) and Path(name).is_dir()
+    side = text_side_of(Path(name).resolve() if local else name, model.config)
+    return None if side is None else shared_text_side(side, model.device)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import transformers
 from PIL import Image
 from stock import noise
-from transformers import AutoProcessor
+from transformers import AutoProcessor, TextIteratorStreamer
 
-from spare_demo import PRUNERS, compare, prune
-from spare_demo.models import Model
+from spare_demo import PRUNERS, Selection, compare, prune
+from spare_demo.models import Model, TextTower
+from spare_demo.models.families.clip_tower import memoize
+from spare_demo.models.loading.text_side import read_text_side
 
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTIONS = ("What colour is the circle?", "How many stars?", "Which word?", "Is it red?")
@@ -105,3 +109,225 @@ def test_every_method_keeps_and_answers_what_compare_does(stock: Stock, photo: I
         answer = result.answers[name]
         assert pruned["inputs_embeds"].shape[1] == answer.prompt_tokens, name
         assert stock.tokens(pruned, max_new_tokens=6)[0] == list(answer.token_ids), name
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"num_beams": 3}, {"do_sample": True, "temperature": 1.5, "num_return_sequences": 2}],
+    ids=["beams", "samples"],
+)
+@pytest.mark.parametrize("penalty", [1.0, 3.0])
+def test_beams_samples_and_penalties_are_those_of_the_stock_call(
+    stock: Stock, settings: dict[str, Any], penalty: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stock.model.generation_config, "repetition_penalty", penalty)
+    inputs = stock.inputs([noise((90, 60)), noise((60, 90))], ["Which word?"] * 2)
+    pruned = prune(stock.model, stock.processor, inputs, method="uniform", budget="100%")
+    answers = []
+    for each in (inputs, pruned):
+        torch.manual_seed(1)
+        answers.append(stock.tokens(each, **settings))
+    assert answers[0] == answers[1]
+    assert ("logits_processor" in pruned) == (penalty != 1.0)
+
+
+def test_a_streamer_gets_the_words_of_the_answer(stock: Stock) -> None:
+    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+    pruned = prune(stock.model, stock.processor, inputs, method="uniform", budget=3)
+    streamer = TextIteratorStreamer(stock.processor.tokenizer)
+    tokens = stock.tokens(pruned, streamer=streamer)[0]
+    assert "".join(streamer) == stock.processor.tokenizer.decode(tokens)
+
+
+def test_nothing_stays_behind_on_the_model(stock: Stock) -> None:
+    def snapshot() -> list[Any]:
+        parts = [
+            (name, sorted(vars(part)), part.training, len(part._forward_hooks), part.forward)
+            for name, part in stock.model.named_modules()
+        ]
+        weights = {name: value.clone() for name, value in stock.model.state_dict().items()}
+        settings = stock.model.config.to_dict(), stock.model.generation_config.to_dict()
+        return [parts, settings, getattr(stock.model.model, "rope_deltas", None), weights]
+
+    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+    stock.tokens(inputs)  # transformers leaves hooks on a tower when it first reads its states
+    given = {key: value.clone() for key, value in inputs.items()}
+    *before, weights = snapshot()
+    prune(stock.model, stock.processor, inputs, budget=3, question="Which word?")
+    *after, weights_after = snapshot()
+    assert before == after and weights.keys() == weights_after.keys()
+    assert all(torch.equal(value, weights_after[name]) for name, value in weights.items())
+    assert given.keys() == inputs.keys()
+    assert all(torch.equal(value, inputs[key]) for key, value in given.items())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_half_precision_model_spread_by_a_device_map(
+    stock: Stock, dtype: torch.dtype, request: pytest.FixtureRequest
+) -> None:
+    folder = request.getfixturevalue(f"{stock.name}_folder")
+    model = type(stock.model).from_pretrained(folder, dtype=dtype, device_map="auto")
+    inputs = stock.inputs([noise(size) for size in SIZES], QUESTIONS)
+    pruned = prune(model, stock.processor, inputs, budget="100%", question=QUESTIONS)
+    assert pruned["inputs_embeds"].dtype == dtype
+    start = inputs["input_ids"].shape[1]
+    expected = model.generate(**inputs, max_new_tokens=4, do_sample=False)[:, start:]
+    assert torch.equal(model.generate(**pruned, max_new_tokens=4, do_sample=False), expected)
+
+
+# --- relevance's text side ---
+
+
+@pytest.fixture
+def llava(tiny_folder: Path, tiny_model: Model) -> Stock:
+    return Stock("tiny", tiny_folder, tiny_model)
+
+
+def test_the_text_side_is_read_when_a_method_needs_it_and_once(
+    llava: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    from_folder = TextTower.from_folder
+
+    def spy(folder: Path) -> TextTower:
+        read.append(folder)
+        return from_folder(folder)
+
+    monkeypatch.setattr(TextTower, "from_folder", spy)
+    monkeypatch.setattr("spare_demo.integrations.prune.shared_text_side", memoize(read_text_side))
+    inputs = llava.inputs([noise((90, 60))], ["Which word?"])
+    for method, question in (("divprune", "Which word?"), ("spare", None), ("spare", " ")):
+        prune(llava.model, llava.processor, inputs, method=method, budget=3, question=question)
+    assert read == []
+    for method in ("spare", "cdpruner"):
+        found = prune(
+            llava.model, llava.processor, inputs, method=method, budget=3, question="Which word?"
+        )
+        assert found.methods == [method]
+    assert [folder.name for folder in read] == ["clip"]
+
+
+def test_a_text_side_that_is_given_is_used(llava: Stock, tiny_folder: Path) -> None:
+    inputs = llava.inputs([noise((90, 60))], ["Which word?"])
+    given: dict[str, Any] = {"method": "normal-relevance", "budget": 5, "question": "Which word?"}
+    own = prune(llava.model, llava.processor, inputs, **given).selections[0]
+    tower = TextTower.from_folder(tiny_folder / "clip")
+    same = prune(llava.model, llava.processor, inputs, text=tower, **given).selections[0]
+    assert same.order.tolist() == own.order.tolist()
+    with torch.no_grad():
+        tower.proj.neg_()  # what was most like the question is now least like it
+    other = prune(llava.model, llava.processor, inputs, text=tower, **given).selections[0]
+    assert set(other.order.tolist()).isdisjoint(own.order.tolist())
+
+
+def test_without_a_question_the_text_free_form_runs_and_is_named(
+    llava: Stock, caplog: pytest.LogCaptureFixture
+) -> None:
+    inputs = llava.inputs([noise((90, 60)), noise((60, 90))], ["Which word?"] * 2)
+    found = prune(llava.model, llava.processor, inputs, budget=4, question=["Which word?", ""])
+    assert found.methods == ["spare", "spare-reconstruction"]
+    assert "spare-reconstruction ran" in caplog.text
+    plain = prune(llava.model, llava.processor, inputs, method="spare-reconstruction", budget=4)
+    assert found.selections[1].order.tolist() == plain.selections[1].order.tolist()
+
+
+def test_a_set_made_by_hand_and_a_method_with_settings(llava: Stock) -> None:
+    inputs = llava.inputs([noise((90, 60))], ["Which word?"])
+    found = prune(llava.model, llava.processor, inputs, method=Selection([7, 2]))
+    assert found.selections[0].order.tolist() == [7, 2]
+    euclidean = dataclasses.replace(PRUNERS["divprune"], metric="euclidean")
+    for budget in (6, "37.5%"):
+        by_name, ready = (
+            prune(llava.model, llava.processor, inputs, method=method, budget=budget)
+            for method in ("divprune:metric=euclidean", euclidean)
+        )
+        assert by_name.selections[0].order.tolist() == ready.selections[0].order.tolist()
+        assert by_name.selections[0].size == 6
+
+
+# --- what is refused, before any pass ---
+
+
+def one_picture(stock: Stock, **changes: Any) -> dict[str, Any]:
+    inputs = dict(stock.inputs([noise((90, 60))], ["Which word?"]))
+    return {key: value for key, value in {**inputs, **changes}.items() if value is not None}
+
+
+@pytest.fixture
+def no_pass(stock: Stock, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise AssertionError("a picture was encoded")
+
+    monkeypatch.setattr(type(stock.ours), "see", fail)
+
+
+@pytest.mark.usefixtures("no_pass")
+def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> None:
+    image, start = stock.processor.image_token, "ASSISTANT:"
+    two_in_one = stock.processor(
+        images=[noise((90, 60)), noise((60, 90))],
+        text=[f"{image} and {image} {start}"],
+        return_tensors="pt",
+    )
+    two_in_the_first = stock.processor(
+        images=[noise((90, 60)), noise((60, 90))],
+        text=[f"{image} and {image} {start}", f"no picture {start}"],
+        padding=True,
+        return_tensors="pt",
+    )
+    only_text = stock.processor(text=[f"Hello {start}"], return_tensors="pt")
+    good = one_picture(stock)
+    ids = good["input_ids"]
+    torn = torch.cat([ids, ids[ids == stock.model.config.image_token_id][:1][None]], dim=1)
+    for inputs, given, said in (
+        (only_text, {}, "hold no picture"),
+        (two_in_one, {}, "2 pictures for 1 prompts"),
+        (two_in_the_first, {}, "Prompt 1 has several pictures"),
+        ({**good, "input_ids": torn, "attention_mask": None}, {}, "several pictures"),
+        ({**good, "input_ids": ids[:, -3:], "attention_mask": None}, {}, "has no picture in it"),
+        (good, {"budget": 4000}, "from 1 to"),
+        (good, {"budget": "0%"}, "share above 0%"),
+        (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
+        (good, {"method": "fast"}, "fastv"),
+        (good, {"question": ["a", "b"]}, "2 questions for 1 prompts"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            prune(stock.model, stock.processor, inputs, **{"budget": 3, **given})
+
+
+@pytest.mark.usefixtures("no_pass")
+def test_a_processor_of_another_class_is_refused(
+    stock: Stock, request: pytest.FixtureRequest
+) -> None:
+    for name in {*FAMILIES} - {stock.name}:
+        ours = request.getfixturevalue("tiny_model" if name == "tiny" else name)
+        other = Stock(name, request.getfixturevalue(f"{name}_folder"), ours)
+        with pytest.raises(ValueError, match="belongs to another model"):
+            prune(stock.model, other.processor, one_picture(other), budget=3)
+
+
+@pytest.mark.usefixtures("no_pass")
+def test_other_classes_and_training_are_refused(stock: Stock) -> None:
+    inputs = one_picture(stock)
+    for model in (stock.model.model, stock.model.model.language_model, None):
+        with pytest.raises(ValueError, match="LlavaForConditionalGeneration"):
+            prune(model, stock.processor, inputs, budget=3)
+    stock.model.train()
+    with pytest.raises(ValueError, match=r"model\.eval"):
+        prune(stock.model, stock.processor, inputs, budget=3)
+
+
+def test_a_method_that_the_tower_does_not_serve_says_why(
+    tiny_qwen_folder: Path, tiny_qwen: Model
+) -> None:
+    stock = Stock("tiny_qwen", tiny_qwen_folder, tiny_qwen)
+    for method, reason in (("visionzip", "no class token"), ("trim", "no CLIP text side")):
+        with pytest.raises(ValueError, match=reason):
+            prune(
+                stock.model,
+                stock.processor,
+                one_picture(stock),
+                method=method,
+                budget=3,
+                question="Which word?",
+            )

@@ -55,7 +55,11 @@ def clip_reads(
 
     def project(rows: Tensor) -> Tensor:
         """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
-        weights = {name: value.float() for name, value in projector.state_dict().items()}
+        weights = projector.state_dict()
+        if not all(value.is_floating_point() for value in weights.values()):  # quantised
+            rows = rows.detach().to(device, states.dtype)
+            return run(lambda: projector(rows).float())
+        weights = {name: value.float() for name, value in weights.items()}
         inputs_of_projector = rows.detach().float().to(next(iter(weights.values())).device)
         return run(lambda: torch.func.functional_call(projector, weights, (inputs_of_projector,)))
 

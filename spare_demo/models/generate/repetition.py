@@ -5,11 +5,12 @@ Other settings that change which token a greedy answer takes are refused when th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import LogitsProcessor
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change greedy tokens
     "no_repeat_ngram_size": (None, 0),
@@ -50,3 +51,23 @@ def penalised(hf: Any, logits: Tensor, ids: Iterable[int]) -> Tensor:
     changed = logits.clone()
     changed[index] = (values / penalty).where(values > 0, values * penalty)
     return changed
+
+
+class PromptPenalty(LogitsProcessor):
+    """Applies a checkpoint's repetition penalty to the words of prompt and answer.
+
+    `generate` itself would apply it to the answer alone: of embeddings it does not know the words.
+    """
+
+    def __init__(self, hf: Any, prompts: Sequence[Tensor]) -> None:
+        """prompts: the (1, T) ids of each."""
+        self._hf, self._prompts = hf, [set(ids[0].tolist()) for ids in prompts]
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        """(s, t) new ids and (s, vocab) scores of the s sequences, as many for each prompt."""
+        each = len(scores) // len(self._prompts)  # beams, or samples
+        rows = [
+            penalised(self._hf, row, self._prompts[number // each] | set(new.tolist()))
+            for number, (row, new) in enumerate(zip(scores, input_ids, strict=True))
+        ]
+        return torch.stack(rows)

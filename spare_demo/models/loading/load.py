@@ -24,7 +24,6 @@ from spare_demo.models.loading.catalogue import (
     BUILT_IN,
     CATALOGUE,
     NO_CLIP_TOWER,
-    OPENAI_CLIP,
     Entry,
 )
 from spare_demo.models.loading.checkpoint import (
@@ -33,11 +32,11 @@ from spare_demo.models.loading.checkpoint import (
     open_checkpoint,
     read_checkpoint,
     revision_of,
-    vision_is_openai_clip,
 )
 from spare_demo.models.loading.choice import choose, this_machine
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
+from spare_demo.models.loading.text_side import text_side_of
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
@@ -230,22 +229,6 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         system="none" if fit.system == "auto" else fit.system,
         notes=notes,
     )
-
-
-def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:
-    """Where the text side of a CLIP tower lies that the table does not know; None if unknown.
-
-    Args:
-        source: of the checkpoint, a local folder (a `Path`) or a repository of the hub (a `str`).
-        config: of its model.
-
-    Returns:
-        the folder's own `clip/`, for `TextTower.from_folder`; or, where the tower has the sizes of
-        the one that LLaVA was made with, that one's names for `TextTower.from_open_clip`.
-    """
-    if isinstance(source, Path) and (source / "clip").is_dir():
-        return source / "clip"
-    return OPENAI_CLIP if vision_is_openai_clip(config.vision_config) else None
 
 
 def _checked(read: Checkpoint, tower: TextTower | None, **words: Any) -> Model:

@@ -1,0 +1,40 @@
+"""Which CLIP text side belongs to a checkpoint that the table does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from spare_demo.models.families.clip_tower import memoize
+from spare_demo.models.loading.catalogue import OPENAI_CLIP
+from spare_demo.models.loading.checkpoint import vision_is_openai_clip
+from spare_demo.models.loading.text_tower import TextTower
+
+
+def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:
+    """Where the text side of a CLIP tower lies that the table does not know; None if unknown.
+
+    Args:
+        source: of the checkpoint, a local folder (a `Path`) or a repository of the hub (a `str`).
+        config: of its model.
+
+    Returns:
+        the folder's own `clip/`, for `TextTower.from_folder`; or, where the tower has the sizes of
+        the one that LLaVA was made with, that one's names for `TextTower.from_open_clip`.
+    """
+    if isinstance(source, Path) and (source / "clip").is_dir():
+        return source / "clip"
+    return OPENAI_CLIP if vision_is_openai_clip(config.vision_config) else None
+
+
+def read_text_side(side: Path | tuple[str, str], device: torch.device) -> TextTower:
+    """A text side that `text_side_of` names, on a device; raises ModelError."""
+    if isinstance(side, Path):
+        return TextTower.from_folder(side).to(device)
+    return TextTower.from_open_clip(*side).to(device)
+
+
+shared_text_side = memoize(read_text_side)
+"""The same, read once for each device."""
