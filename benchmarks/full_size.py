@@ -61,7 +61,7 @@ def write_model(name: str, folder: Path) -> None:
     family = family_of(config.model_type)
     assert family is not None  # the table names no others
     config.architectures = [family.hf_class]
-    processor = _qwen_processor() if name.startswith("qwen") else _llava_processor()
+    processor = _qwen_processor() if name.startswith("qwen") else llava_processor()
     processor.save_pretrained(folder)
     with torch.device("meta"):
         model = getattr(transformers, family.hf_class)(config)
@@ -147,7 +147,7 @@ def _values(key: str, count: int, dtype: torch.dtype) -> Iterator[torch.Tensor]:
         count -= part
 
 
-def _llava_processor() -> LlavaProcessor:
+def llava_processor() -> LlavaProcessor:
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=_words(["<unk>", "<s>", "</s>"], _LLAMA_WORDS, ["<image>", "<pad>"]),
         unk_token="<unk>",

@@ -69,18 +69,23 @@ def read_arguments(
     return arguments, torch.device("cuda" if cuda else "cpu")
 
 
-def in_turns(runs: int, device: torch.device, **steps: Callable[[], Any]) -> dict[str, list[float]]:
+def in_turns(
+    runs: int,
+    device: torch.device,
+    clock: Callable[[], float] = time.perf_counter,
+    **steps: Callable[[], Any],
+) -> dict[str, list[float]]:
     """Seconds of every step, one after the other in each run, so that what slows the machine slows
     all of them. The first, uncounted, run warms up; a GPU is waited for before and after."""
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     for run in range(runs + 1):
         for name, step in steps.items():
             synchronise(device)
-            start = time.perf_counter()
+            start = clock()
             step()
             synchronise(device)
             if run:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(clock() - start)
     return seconds
 
 
