@@ -6,7 +6,7 @@ Vision tower, projector, words and CLIP's text side in LLaVA-1.5-7B's true shape
 weights, and a language model without layers, since neither path has run it by then. The floor is
 `compare`'s path in the same run: the photo fitted and encoded, the question read, the tokens chosen
 and put into the prompt. On a CPU the seconds are the processor's own, which other programs on the
-machine change less than the wall's; take one thread (`OMP_NUM_THREADS=1`), since waiting ones count.
+machine change less than the wall's. Take one thread (`OMP_NUM_THREADS=1`): waiting ones count.
 """
 
 from __future__ import annotations

@@ -12,13 +12,19 @@ import torch
 import transformers
 from PIL import Image
 from stock import noise
-from transformers import AutoProcessor, TextIteratorStreamer
+from transformers import (
+    AutoProcessor,
+    BitsAndBytesConfig,
+    LlavaForConditionalGeneration,
+    TextIteratorStreamer,
+)
 
-from spare_demo import PRUNERS, Selection, compare, prune
+from spare_demo import PRUNERS, Selection, compare, load_model, prune
 from spare_demo.models import Model, TextTower
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.loading.text_side import read_text_side
 
+ROOT = Path(__file__).parents[2]
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
 QUESTIONS = ("What colour is the circle?", "How many stars?", "Which word?", "Is it red?")
 SIZES = ((90, 60), (60, 90), (57, 111), (168, 55))
@@ -331,3 +337,46 @@ def test_a_method_that_the_tower_does_not_serve_says_why(
                 budget=3,
                 question="Which word?",
             )
+
+
+# --- the guide ---
+
+
+def test_the_guides_lines_run_and_answer_as_compare_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    section = (ROOT / "docs" / "GUIDE.md").read_text().split("## In your own code\n")[1]
+    code = section.split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(code, "GUIDE.md", "exec"), names)
+    result = compare(
+        load_model("built-in", device="cpu", warm_up=False),
+        names["photo"],
+        names["question"],
+        ("spare",),
+        64,
+        aspect="crop",
+    )
+    assert names["tokens"][0].tolist() == list(result.answers["spare"].token_ids)
+    kept = names["inputs"].selections[0].order
+    assert kept.tolist() == result.selections["spare"].order.tolist()
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_model_quantised_by_its_caller_tower_and_all(bits: int, tiny_folder: Path) -> None:
+    # The tiny checkpoint is too narrow for 4 bits, whose weights go in blocks of 64.
+    folder = ROOT / "assets" / "built-in" if bits == 4 else tiny_folder
+    settings = BitsAndBytesConfig(load_in_4bit=bits == 4, load_in_8bit=bits == 8)
+    model = LlavaForConditionalGeneration.from_pretrained(
+        folder, quantization_config=settings, device_map={"": "cpu"}
+    )
+    processor = AutoProcessor.from_pretrained(folder)
+    prompt = "USER: <image>\nWhich word? ASSISTANT:"
+    inputs = processor(images=noise((336, 336)), text=prompt, return_tensors="pt")
+    for method in ("spare", "visionzip"):  # which read the tower, and the projector too
+        pruned = prune(model, processor, inputs, method=method, budget=7, question="Which word?")
+        assert pruned.selections[0].size == 7 and pruned.methods == [method]
+        assert pruned["inputs_embeds"].isfinite().all()
+    whole = prune(model, processor, inputs, method="uniform", budget="100%")
+    given: dict[str, Any] = {"max_new_tokens": 3, "do_sample": False}
+    expected = model.generate(**inputs, **given)[:, inputs["input_ids"].shape[1] :]
+    assert torch.equal(model.generate(**whole, **given), expected)
