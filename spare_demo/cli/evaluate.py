@@ -178,7 +178,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         if not results.rows:
             raise ValueError("No question could be asked. See the lines above.")
     # As the file has them, so that the same comes out whenever it is summed up.
-    _, rows, places = load(arguments.out)
+    record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
     _write(arguments, model, record, summaries)
 

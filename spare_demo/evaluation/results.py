@@ -21,6 +21,9 @@ from spare_demo.evaluation.budgets import Budget, read_cell
 
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
 
+FORMAT = 1
+"""Of the folder, as docs/EVALUATION_FOLDER.md describes it; 1 where settings.json has none."""
+
 BLANK = "blank"
 """The method of rows that were answered with all visual tokens of a blank picture."""
 
@@ -136,7 +139,7 @@ class Results:
     def _check_settings(self) -> None:
         file = self.folder / SETTINGS
         # Both through JSON, which knows no tuples.
-        settings = json.loads(json.dumps(self.settings))
+        settings = json.loads(json.dumps({"format": FORMAT, **self.settings}))
         if not file.exists():
             if (self.folder / ANSWERS).exists():
                 raise ValueError(
@@ -150,6 +153,7 @@ class Results:
             there = None
         if not isinstance(there, dict):
             raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
+        there = {"format": 1, **there}
         different = [k for k in {**there, **settings} if there.get(k) != settings.get(k)]
         if different:
             raise ValueError(
@@ -172,11 +176,22 @@ class Results:
 
 
 def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
-    """Settings and results of a folder, as they are. Raises ValueError if it has none."""
+    """Settings and results of a folder, as they are.
+
+    Raises ValueError, with a sentence to show, if it has none or is of another format.
+    """
     try:
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise ValueError(f"{folder} holds no results. Run evaluate into it first.") from None
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError(f"{folder} holds no results. Run evaluate into it first.")
+    settings = {"format": 1, **settings}
+    if settings["format"] != FORMAT:
+        raise ValueError(
+            f"{folder} has format {settings['format']}; this version reads format {FORMAT}. Use "
+            "the version that wrote it, or measure again into another folder."
+        )
     return settings, _load(folder / ANSWERS, Row)[0], _load(folder / PLACES, Place)[0]
 
 

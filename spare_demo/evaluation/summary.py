@@ -48,7 +48,9 @@ class Summary:
         tokens: the budget of "unpruned"; where pictures have different numbers, the largest.
         fewest: the smallest.
         accuracy, kl, error: by method and budget; also "unpruned" and "blank" at `tokens`.
-        difference: accuracy minus the reference method's at the same budget.
+        reference: the label that differences are taken against.
+        difference: accuracy minus the reference's at the same budget; of "unpruned", which has
+            none, minus its accuracy with all tokens.
         skills: accuracy by skill (a question counts for each it takes), then method and budget.
         numbers: accuracy by the number of skills a question takes.
         combinations: accuracy by the whole category.
@@ -123,12 +125,17 @@ def _summary(
     pictures = list(dict.fromkeys(row.picture for row in rows))
     draws = _Draws(pictures, resamples, seed)
     table = _Table(rows, columns, draws)
-    if reference not in methods:
+    if reference not in (*methods, UNPRUNED):
         reference = methods[0] if methods else None
     skills = sorted({s for r in rows for s in skills_of(r.category)})
     wholes = sorted({r.category for r in rows if r.category}, key=lambda c: (c.count("+"), c))
     numbers = sorted({len(skills_of(r.category)) for r in rows if r.category})
     right, everything = [float(r.right) for r in rows], [True] * len(rows)
+
+    against: dict[Column, Column] = {}
+    if reference:
+        compared = [(m, k) for m, k in columns if m in methods and m != reference]
+        against = {(m, k): (reference, most if reference == UNPRUNED else k) for m, k in compared}
 
     def accuracy(test: Callable[[Row], bool]) -> dict[Column, Estimate]:
         return table.means(right, [test(row) for row in rows])
@@ -142,7 +149,7 @@ def _summary(
         fewest=min(whole, default=0),
         reference=reference,
         accuracy=table.means(right, everything),
-        difference=table.differences(right, reference, methods) if reference else {},
+        difference=table.differences(right, against),
         kl=table.means([r.kl for r in rows], everything),
         error=table.means([r.error for r in rows], everything),
         skills={s: accuracy(lambda r, s=s: s in skills_of(r.category)) for s in skills},  # type: ignore[misc]
@@ -195,17 +202,18 @@ class _Table:
         }
 
     def differences(
-        self, values: Sequence[float], reference: str, methods: Sequence[str]
+        self, values: Sequence[float], against: Mapping[Column, Column]
     ) -> dict[Column, Estimate]:
-        """Each method's mean minus the reference's at the same budget, draw by draw."""
+        """Each column's mean minus that of the other one, draw by draw; where that is missing,
+        none."""
         counts, value, resampled = self._resample(values, [True] * len(values))
         place = {column: i for i, column in enumerate(self.columns)}
         estimates = {}
-        for (method, k), i in place.items():
-            j = place.get((reference, k))
-            if method in methods and method != reference and j is not None:
+        for column, other in against.items():
+            i, j = place[column], place.get(other)
+            if j is not None:
                 apart = resampled[:, i] - resampled[:, j]
-                estimates[method, k] = _estimate(value[i] - value[j], apart, int(counts[i]))
+                estimates[column] = _estimate(value[i] - value[j], apart, int(counts[i]))
         return estimates
 
     def _resample(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spare_demo.evaluation.results import Place, Results, Row, csv_text, load
+from spare_demo.evaluation.results import FORMAT, Place, Results, Row, csv_text, load
 
 SETTINGS = {"budgets": (16, 32), "model": {"name": "m"}}
 NASTY = 'é,\n\r\n\r\x00"'
@@ -94,3 +94,24 @@ def test_two_runs_cannot_write_to_one_folder(tmp_path: Path) -> None:
         Results(tmp_path, SETTINGS, EXPECTED)
     with Results(tmp_path, SETTINGS, EXPECTED):
         assert json.loads((tmp_path / "settings.json").read_text())["model"] == {"name": "m"}
+
+
+def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add(rows_of("p1"))
+    file = tmp_path / "settings.json"
+    settings = json.loads(file.read_text())
+    assert settings.pop("format") == FORMAT == 1
+    file.write_text(json.dumps(settings))
+    assert load(tmp_path)[0] == {"format": 1, **settings}
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        assert results.done == {("s", "p1")}
+    for other in (2, "two", None):
+        file.write_text(json.dumps({"format": other, **settings}))
+        with pytest.raises(ValueError, match=f"has format {other}; this version reads format 1"):
+            load(tmp_path)
+        with pytest.raises(ValueError, match=r"other settings \(format\)"):
+            Results(tmp_path, SETTINGS, EXPECTED)
+    file.write_text("[]")
+    with pytest.raises(ValueError, match="holds no results"):
+        load(tmp_path)

@@ -97,6 +97,17 @@ def test_differences_are_paired() -> None:
     assert twice.difference["random", 64].apart_from(0)
 
 
+def test_differences_against_all_tokens_take_the_unpruned_answers_at_every_budget() -> None:
+    summary = summarise(made(), reference="unpruned")["held-out"]
+    assert set(summary.difference) == {(m, k) for m in ("spare", "random") for k in (16, 64)}
+    for column, found in summary.difference.items():
+        value = summary.accuracy[column].value - summary.accuracy["unpruned", 576].value
+        assert found.value == pytest.approx(value)
+    assert summary.difference["spare", 64].low == summary.difference["spare", 64].high == 0
+    table = tables.differences(summary)
+    assert table and "minus those of All tokens" in table.title and len(table.rows) == 2
+
+
 @pytest.mark.parametrize("pictures", [8, 19, 20, 40])
 def test_a_difference_on_a_few_pictures_is_not_starred(pictures: int) -> None:
     """A few pictures drawn again are much the same few: chance looks like certainty."""
