@@ -13,6 +13,7 @@ COMMANDS = {
     "serve": "open the page in a browser",
     "compare": "ask one question of one picture",
     "evaluate": "measure methods at several budgets, on drawn scenes or your own data",
+    "board": "put results of evaluate side by side, with paired tests",
     "methods": "the table of pruning methods",
     "models": "the table of models",
 }

@@ -81,7 +81,8 @@ def accuracy(summary: Summary) -> Table:
         for m in summary.methods
     ]
     head = ("", *(words(k) for k in summary.budgets), summary.whole)
-    note = f"{summary.questions} questions about {summary.pictures} pictures. {_intervals(summary)}"
+    asked = f"{summary.questions} questions about {summary.pictures} pictures."
+    note = f"{asked} {intervals_note(summary)}"
     return Table("Right answers, in percent", head, tuple(rows), note)
 
 
@@ -145,7 +146,7 @@ def nothing_pruned(summary: Summary) -> Table:
     titles = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
     head = ("", "questions", *(titles[m] for m, _ in columns))
     return Table(
-        "Right answers with nothing pruned, in percent", head, tuple(rows), _intervals(summary)
+        "Right answers with nothing pruned, in percent", head, tuple(rows), intervals_note(summary)
     )
 
 
@@ -196,7 +197,8 @@ def all_tables(summary: Summary, budget: Budget) -> list[Table]:
     return [*tables, *([relevance] if relevance else [])]
 
 
-def _intervals(summary: Summary) -> str:
+def intervals_note(summary: Summary) -> str:
+    """How intervals are made, and a warning where they rest on few pictures."""
     return _INTERVALS if summary.pictures >= _FEW else _INTERVALS + _TOO_FEW
 
 
@@ -220,7 +222,7 @@ def _by(
     )
     counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
-    return Table(title, head, rows, _intervals(summary))
+    return Table(title, head, rows, intervals_note(summary))
 
 
 def _plain_table(
@@ -230,7 +232,7 @@ def _plain_table(
         (title_of(m), *(plain(of((m, k))) for k in summary.budgets)) for m in summary.methods
     )
     return Table(
-        title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {_intervals(summary)}"
+        title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {intervals_note(summary)}"
     )
 
 

@@ -1,0 +1,247 @@
+"""Results of several folders side by side: every method, budget and model on the same questions.
+
+Questions that not every column of a set has are left out, so that all scores are of the same ones
+and every difference is paired.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.evaluation.budgets import words
+from spare_demo.evaluation.paired import holm, sign_flip_test
+from spare_demo.evaluation.results import BLANK, Row, load
+from spare_demo.evaluation.summary import RESAMPLES, Column, Estimate, Summary, summarise
+
+Question = tuple[str, str, str, int]
+"""Picture, question, right answers, and which one of those that are alike in all three, from 0."""
+
+Answers = dict[Column, dict[Question, Row]]
+"""By method and budget, which is 0 for "unpruned" and "blank"."""
+
+_OF_RUN = ("format", "model", "methods", "budgets", "blank", "questions")
+"""What folders of one model may differ in, and the model, whose fields count one by one."""
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of results, as `evaluate` wrote it.
+
+    Attributes:
+        path: as it was given.
+        model: the model's name; where folders have it with different settings, with those.
+    """
+
+    path: Path
+    model: str
+    settings: Mapping[str, Any]
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A method against the baseline, of the same model, on the same questions.
+
+    Attributes:
+        difference: of accuracy, with its interval.
+        gained, lost: questions that only the method, only the baseline answers right.
+        p: of the exact paired test over pictures. adjusted: by Holm, for all tests of the set.
+    """
+
+    model: str
+    method: str
+    budget: int | str
+    difference: Estimate
+    gained: int
+    lost: int
+    p: float
+    adjusted: float
+
+
+@dataclass(frozen=True)
+class SetBoard:
+    """What is compared on one set.
+
+    Attributes:
+        questions: how many every column has. left_out: how many some have and others have not.
+        summaries: by model, of the common questions alone.
+    """
+
+    name: str
+    questions: int
+    left_out: int
+    summaries: Mapping[str, Summary]
+    comparisons: Sequence[Comparison]
+
+
+@dataclass(frozen=True)
+class Board:
+    """baseline: the label that all others are compared with."""
+
+    baseline: str
+    folders: Sequence[Folder]
+    sets: Sequence[SetBoard]
+
+
+def read_folders(paths: Sequence[Path]) -> list[Folder]:
+    """The folders, their models named apart. Raises ValueError, with a sentence, for a bad one."""
+    folders = []
+    for path in paths:
+        settings, rows, _ = load(path)
+        model = settings.get("model")
+        if not isinstance(model, dict) or not isinstance(model.get("name"), str):
+            raise ValueError(f"{path} does not say its model. Measure again into another folder.")
+        if not isinstance(settings.get("methods"), dict):
+            raise ValueError(f"{path} does not say its methods. Measure again into another folder.")
+        if not rows:
+            raise ValueError(f"{path} holds no answers yet. Run evaluate into it first.")
+        folders.append(Folder(path, model["name"], settings, rows))
+    return _name_models(folders)
+
+
+def make_board(
+    folders: Sequence[Folder], baseline: str = UNPRUNED, resamples: int = RESAMPLES, seed: int = 0
+) -> Board:
+    """Every set's scores and tests.
+
+    baseline: the label of a method, compared at the same budget; "unpruned": all tokens.
+
+    Raises ValueError, with a sentence to show, where a method was measured twice, where folders
+    have no question in common, or where no folder has the baseline.
+    """
+    measured = dict.fromkeys(row.method for folder in folders for row in folder.rows)
+    labels = [label for label in measured if label != BLANK]
+    if baseline not in labels:
+        raise ValueError(
+            f"No folder has the method {baseline!r} to compare with. Choose --baseline from: "
+            f"{', '.join(labels)}."
+        )
+    _check_settings(folders)
+    names = dict.fromkeys(row.set for folder in folders for row in folder.rows)
+    sets = [_set_board(name, folders, baseline, resamples, seed) for name in names]
+    return Board(baseline, folders, sets)
+
+
+def _name_models(folders: Sequence[Folder]) -> list[Folder]:
+    """With what the folders of one model differ in after its name."""
+    conditions = [_conditions(folder.settings) for folder in folders]
+    named = []
+    for folder, own in zip(folders, conditions, strict=True):
+        others = [c for f, c in zip(folders, conditions, strict=True) if f.model == folder.model]
+        keys = sorted({key for other in [own, *others] for key in other})
+        apart = [k for k in keys if any(other.get(k) != own.get(k) for other in others)]
+        text = ", ".join(f"{key} {own.get(key) or 'none'}" for key in apart)
+        named.append(replace(folder, model=f"{folder.model} ({text})" if text else folder.model))
+    return named
+
+
+def _conditions(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What answers depend on beside method, budget and question, by name."""
+    model = {k: v for k, v in settings["model"].items() if k not in ("name", "title")}
+    rest = {k: v for k, v in settings.items() if k not in _OF_RUN}
+    return {
+        name.replace("_", " "): value if isinstance(value, str) else json.dumps(value)
+        for name, value in (model | rest).items()
+    }
+
+
+def _check_settings(folders: Sequence[Folder]) -> None:
+    seen: dict[tuple[str, str], Folder] = {}
+    for folder in folders:
+        for label, method in folder.settings["methods"].items():
+            first = seen.setdefault((folder.model, label), folder)
+            if first.settings["methods"][label] != method:
+                raise ValueError(
+                    f"{first.path} and {folder.path} hold {label} with different settings, which "
+                    "one line cannot show. Leave one of them out."
+                )
+
+
+def _set_board(
+    name: str, folders: Sequence[Folder], baseline: str, resamples: int, seed: int
+) -> SetBoard:
+    models = _answers(name, folders)
+    columns = [answers for columns in models.values() for answers in columns.values()]
+    known = dict.fromkeys(question for answers in columns for question in answers)
+    common = [question for question in known if all(question in answers for answers in columns)]
+    if not common:
+        raise ValueError(
+            f"The folders have no question of the set {name} in common, so that nothing can be "
+            "compared. Give folders that were measured on the same questions."
+        )
+    summaries = {}
+    for model, answers in models.items():
+        rows = [
+            replace(answers[column][question], number=number)
+            for number, question in enumerate(common)
+            for column in answers
+        ]
+        summaries[model] = summarise(rows, (), baseline, resamples, seed)[name]
+    comparisons = [
+        comparison
+        for model, summary in summaries.items()
+        if summary.reference == baseline
+        for comparison in _compare(model, summary, models[model], common)
+    ]
+    adjusted = holm([comparison.p for comparison in comparisons])
+    comparisons = [
+        replace(comparison, adjusted=p) for comparison, p in zip(comparisons, adjusted, strict=True)
+    ]
+    return SetBoard(name, len(common), len(known) - len(common), summaries, comparisons)
+
+
+def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
+    """The answers of a set by model; those to all tokens from the first folder that has them."""
+    models: dict[str, Answers] = {}
+    origin: dict[tuple[str, str, int | str], Folder] = {}
+    for folder in folders:
+        alike: Counter[tuple[Any, ...]] = Counter()
+        for row in folder.rows:
+            if row.set != name:
+                continue
+            whole = row.method in (UNPRUNED, BLANK)
+            column = row.method, 0 if whole else row.budget
+            first = origin.setdefault((folder.model, *column), folder)
+            if first is not folder:
+                if whole:
+                    continue
+                raise ValueError(
+                    f"{first.path} and {folder.path} both hold {row.method} at "
+                    f"{words(row.budget)} for {folder.model} on {name}. Leave one of them out."
+                )
+            text = row.picture, row.question, row.truth
+            question = (*text, alike[column, text])
+            alike[column, text] += 1
+            models.setdefault(folder.model, {}).setdefault(column, {})[question] = row
+    return models
+
+
+def _compare(
+    model: str, summary: Summary, answers: Answers, common: Sequence[Question]
+) -> list[Comparison]:
+    """Every method and budget that has the baseline beside it; not adjusted yet."""
+    comparisons = []
+    for method in summary.methods:
+        for budget in summary.budgets:
+            difference = summary.difference.get((method, budget))
+            if difference is None or summary.reference is None:
+                continue
+            beside = summary.reference, 0 if summary.reference == UNPRUNED else budget
+            own, other = answers[method, budget], answers[beside]
+            signs = {q: int(own[q].right) - int(other[q].right) for q in common}
+            by_picture: Counter[str] = Counter()
+            for question, sign in signs.items():
+                by_picture[question[0]] += sign
+            p = sign_flip_test(list(by_picture.values()))
+            gained = sum(sign > 0 for sign in signs.values())
+            lost = sum(sign < 0 for sign in signs.values())
+            comparisons.append(
+                Comparison(model, method, budget, difference, gained, lost, p, adjusted=p)
+            )
+    return comparisons

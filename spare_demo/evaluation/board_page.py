@@ -1,0 +1,144 @@
+"""The board as tables for a terminal, and as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from string import Template
+
+import spare_demo
+from spare_demo.comparison.request import UNPRUNED
+from spare_demo.evaluation import figures
+from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
+from spare_demo.evaluation.budgets import value, words
+from spare_demo.evaluation.results import BLANK
+from spare_demo.evaluation.tables import Table, intervals_note, percent, title_of
+from spare_demo.render.chart import svg
+from spare_demo.table import html_table
+
+LEVEL = 0.05
+"""Adjusted p-values below it get a star."""
+
+_TEMPLATE = Path(__file__).with_name("board.html")
+
+
+def board_tables(board: Board) -> list[Table]:
+    """What was read; then of every set its scores and its differences from the baseline."""
+    tables = [_folders(board)]
+    for of_set in board.sets:
+        tables.append(_scores(of_set, board.baseline))
+        if of_set.comparisons:
+            tables.append(_differences(of_set, board.baseline))
+    return tables
+
+
+def board_html(board: Board) -> str:
+    """The page: the tables, to be sorted by a click, and a chart for every set and model."""
+    first, *others = (_section(table) for table in board_tables(board))
+    charts = [
+        f"<figure tabindex='0'>{svg(figure.chart)}"
+        f"<figcaption>{escape(f'{model}, {of_set.name}. {figure.sentence}')}</figcaption></figure>"
+        for of_set in board.sets
+        for model, summary in of_set.summaries.items()
+        if summary.methods
+        for figure in [figures.accuracy(summary)]
+    ]
+    return Template(_TEMPLATE.read_text("utf-8")).substitute(
+        tables="\n".join(others),
+        charts="\n".join(charts),
+        folders=first,
+        baseline=escape(title_of(board.baseline)),
+        version=spare_demo.__version__,
+    )
+
+
+def _section(table: Table) -> str:
+    title = escape(table.title)
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return (
+        f"<section><h2>{title}</h2>"
+        f"<div class='wide' role='region' tabindex='0' aria-label='{escape(table.title)}'>"
+        f"{html_table(table.head, table.rows)}</div>{note}</section>"
+    )
+
+
+def _folders(board: Board) -> Table:
+    def row(folder: Folder) -> tuple[str, ...]:
+        asked = {(row.set, row.picture, row.number) for row in folder.rows}
+        return (
+            str(folder.path),
+            folder.model,
+            str(folder.settings["model"].get("revision", "–")),
+            ", ".join(folder.settings["methods"]) or "–",
+            str(len(asked)),
+        )
+
+    head = ("folder", "model", "revision", "methods", "questions")
+    return Table("What was read", head, tuple(row(folder) for folder in board.folders))
+
+
+def _scores(board: SetBoard, baseline: str) -> Table:
+    summaries = board.summaries
+    budgets = sorted(
+        {budget for summary in summaries.values() for budget in summary.budgets},
+        key=lambda budget: (isinstance(budget, str), value(budget)),
+    )
+    stars = {(c.model, c.method, c.budget) for c in board.comparisons if c.adjusted < LEVEL}
+    rows = []
+    for model, summary in summaries.items():
+        for label in (UNPRUNED, BLANK):
+            if (label, summary.tokens) in summary.accuracy:
+                nothing = ["" for _ in budgets]
+                score = percent(summary.accuracy[label, summary.tokens])
+                rows.append((title_of(label), model, *nothing, score))
+        for label in summary.methods:
+            cells = [
+                percent(summary.accuracy.get((label, budget)))
+                + ("*" if (model, label, budget) in stars else "")
+                for budget in budgets
+            ]
+            rows.append((title_of(label), model, *cells, ""))
+    pictures = max(summary.pictures for summary in summaries.values())
+    left_out = (
+        f" Left out: {board.left_out} that were not asked in every folder and with every method."
+        if board.left_out
+        else ""
+    )
+    note = (
+        f"{board.questions} questions about {pictures} pictures, the same in every cell.{left_out} "
+        f"{intervals_note(next(iter(summaries.values())))} A star: the difference from "
+        f"{title_of(baseline)} has an adjusted p-value below {LEVEL:g}."
+    )
+    wholes = dict.fromkeys(summary.whole for summary in summaries.values())
+    head = ("method", "model", *(words(budget) for budget in budgets), f"all {' or '.join(wholes)}")
+    return Table(f"{board.name}: right answers, in percent", head, tuple(rows), note)
+
+
+def _differences(board: SetBoard, baseline: str) -> Table:
+    def row(comparison: Comparison) -> tuple[str, ...]:
+        return (
+            title_of(comparison.method),
+            comparison.model,
+            words(comparison.budget),
+            percent(comparison.difference, signed=True),
+            str(comparison.gained),
+            str(comparison.lost),
+            _probability(comparison.p),
+            _probability(comparison.adjusted),
+        )
+
+    name, count = title_of(baseline), len(board.comparisons)
+    against = name if baseline == UNPRUNED else f"{name} at the same budget"
+    note = (
+        f"Percentage points against {against}, the same model and questions. Gained: only the "
+        f"method is right; lost: only {name} is. p: exact sign-flip test, two-sided, over pictures "
+        "(with one question a picture, McNemar's). Adjusted: by Holm, for "
+        + (f"all {count} comparisons of this table." if count > 1 else "this one comparison.")
+    )
+    head = ("method", "model", "budget", "difference", "gained", "lost", "p", "adjusted p")
+    rows = tuple(row(comparison) for comparison in board.comparisons)
+    return Table(f"{board.name}: differences from {name}", head, rows, note)
+
+
+def _probability(p: float) -> str:
+    return f"{p:.4f}" if p >= 0.0001 else "<0.0001"

@@ -1,0 +1,281 @@
+"""Folders side by side: common questions, paired tests, and what cannot be compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from spare_demo.cli.main import main
+from spare_demo.evaluation.board import Board, make_board, read_folders
+from spare_demo.evaluation.board_page import board_html, board_tables
+from spare_demo.evaluation.paired import holm
+from spare_demo.evaluation.results import Results, Row
+from spare_demo.evaluation.summary import summarise
+
+Write = Callable[..., Path]
+
+MODEL = {"name": "m", "title": "M", "revision": "r1", "dtype": "float32", "device": "cpu"}
+
+
+def rows_of(
+    methods: Sequence[str],
+    pictures: Sequence[int] = range(30),
+    which: str = "data",
+    questions: int = 2,
+) -> list[Row]:
+    """Answers that depend on nothing but picture, question, method and budget."""
+    rows = []
+    for picture in pictures:
+        for number in range(questions):
+            head = (which, f"{picture}.png", number, f"q{number}", "t", "a")
+            rng = np.random.default_rng([picture, number])
+            luck = rng.random()
+            rows.append(Row(*head, luck < 0.9, "", "unpruned", 576, 0.0, 0.0))
+            for label in methods:
+                for k in (16, 64):
+                    mean = {"spare": 0.4, "random": 0.2}.get(label, 0.3) + k / 200
+                    right = 0.5 * luck + 0.5 * rng.random() < mean
+                    rows.append(Row(*head, bool(right), "", label, k, 0.1, 0.5))
+    return rows
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Writes a folder of results by its name."""
+
+    def make(name: str, rows: Sequence[Row], model: dict[str, str] = MODEL, **more: Any) -> Path:
+        labels = dict.fromkeys(row.method for row in rows if row.method != "unpruned")
+        methods = {label: {"name": label, "seed": 0} for label in labels}
+        settings = {"model": model, "methods": methods, "budgets": [16, 64], "instruction": ""}
+        with Results(tmp_path / name, settings | more, {}) as results:
+            results.add(rows)
+        return tmp_path / name
+
+    return make
+
+
+def board_of(*folders: Path, baseline: str = "unpruned") -> Board:
+    return make_board(read_folders(folders), baseline, resamples=200)
+
+
+def test_two_folders_are_what_one_folder_of_all_methods_would_be(write: Write) -> None:
+    both = rows_of(("spare", "random"))
+    split = [
+        write(label, [row for row in both if row.method in ("unpruned", label)])
+        for label in ("spare", "random")
+    ]
+    whole = board_of(write("both", both), baseline="spare")
+    assert board_of(*split, baseline="spare").sets == whole.sets
+    found, expected = whole.sets[0].summaries["m"], summarise(both, (), "spare", 200)["data"]
+    assert (found.accuracy, found.difference) == (expected.accuracy, expected.difference)
+    assert (whole.sets[0].questions, whole.sets[0].left_out) == (60, 0)
+
+
+@pytest.mark.parametrize("baseline", ["spare", "unpruned"])
+def test_a_comparison_counts_and_tests_the_questions_one_by_one(
+    write: Write, baseline: str
+) -> None:
+    rows = rows_of(("spare", "random"), questions=1)
+    (found,) = board_of(write("a", rows), baseline=baseline).sets
+    right = {(row.method, row.budget, row.picture): row.right for row in rows}
+    pictures = dict.fromkeys(row.picture for row in rows)
+    p_values = []
+    for comparison in found.comparisons:
+        k = 576 if baseline == "unpruned" else comparison.budget
+        pairs = [
+            (right[comparison.method, comparison.budget, p], right[baseline, k, p])
+            for p in pictures
+        ]
+        gained, lost = pairs.count((True, False)), pairs.count((False, True))
+        assert (comparison.gained, comparison.lost) == (gained, lost)
+        assert comparison.difference.value == pytest.approx((gained - lost) / 30)
+        p_values.append(binomtest(gained, gained + lost).pvalue)  # one question: McNemar's
+        assert comparison.p == pytest.approx(p_values[-1])
+    assert len(p_values) == (2 if baseline == "spare" else 4)
+    assert [c.adjusted for c in found.comparisons] == pytest.approx(holm(p_values))
+
+
+def test_only_questions_that_every_column_has_are_compared(write: Write) -> None:
+    first = write("a", rows_of(("spare",), range(30)))
+    second = write("b", rows_of(("random",), range(10, 40)))
+    other_model = MODEL | {"name": "n"}
+    third = write("c", rows_of(("spare",), range(5, 39), questions=1), other_model)
+    (two,) = board_of(first, second).sets
+    assert (two.questions, two.left_out) == (40, 40)
+    (three,) = board_of(first, second, third).sets
+    assert (three.questions, three.left_out) == (20, 60)
+    assert {s.pictures for s in three.summaries.values()} == {20}
+    note = board_tables(board_of(first, second))[1].note
+    assert "40 questions about 20 pictures" in note and "Left out: 40 that" in note
+    # The numbers are of those questions alone.
+    rows = [row for row in rows_of(("spare",), range(10, 30)) if row.number == 0]
+    assert three.summaries["n"].accuracy == summarise(rows, (), "unpruned", 200)["data"].accuracy
+
+
+def test_a_question_is_known_by_its_words_and_not_by_its_place(write: Write) -> None:
+    rows = rows_of(("spare",), range(25))
+    moved = [
+        dataclasses.replace(row, number=0, method=row.method.replace("spare", "random"))
+        for row in rows
+        if row.number == 1
+    ]
+    (found,) = board_of(write("a", rows), write("b", moved)).sets
+    assert (found.questions, found.left_out) == (25, 25)
+    alike = [dataclasses.replace(row, question="same") for row in rows]
+    (found,) = board_of(write("c", alike)).sets
+    assert (found.questions, found.left_out) == (50, 0)
+
+
+def test_a_picture_that_was_cut_off_is_left_out(write: Write) -> None:
+    rows = rows_of(("spare", "random"), range(25))
+    (found,) = board_of(write("a", rows[:-1])).sets
+    assert (found.questions, found.left_out) == (49, 1)
+
+
+def test_sets_have_their_own_questions_and_their_own_correction(write: Write) -> None:
+    rows = rows_of(("spare", "random"), which="held-out") + rows_of(("spare",), which="data")
+    first, second = board_of(write("a", rows)).sets
+    assert (first.name, second.name) == ("held-out", "data")
+    assert (len(first.comparisons), len(second.comparisons)) == (4, 2)
+    for each in (first, second):
+        assert [c.adjusted for c in each.comparisons] == holm([c.p for c in each.comparisons])
+
+
+def test_one_model_under_two_conditions_is_two_models_that_say_how(write: Write) -> None:
+    rows = rows_of(("spare",))
+    quantised = MODEL | {"revision": "r1-4bit", "title": "other words"}
+    short = write("short", rows, instruction="Be brief.")
+    folders = read_folders([write("a", rows), write("b", rows, quantised), short])
+    assert [folder.model for folder in folders] == [
+        "m (instruction none, revision r1)",
+        "m (instruction none, revision r1-4bit)",
+        "m (instruction Be brief., revision r1)",
+    ]
+    assert list(make_board(folders, resamples=20).sets[0].summaries) == [f.model for f in folders]
+
+
+def test_the_baseline_may_be_missing_for_one_model(write: Write) -> None:
+    one = write("a", rows_of(("spare", "random")))
+    other = write("b", rows_of(("random",)), MODEL | {"name": "n"})
+    (found,) = board_of(one, other, baseline="spare").sets
+    assert {(c.model, c.method) for c in found.comparisons} == {("m", "random")}
+    assert set(found.summaries) == {"m", "n"}
+
+
+def test_what_cannot_be_compared_is_one_sentence(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spare = write("a", rows_of(("spare",)))
+    again = write("again", rows_of(("spare",)))
+    elsewhere = write("elsewhere", rows_of(("random",), range(100, 130)))
+    seeded = [row for row in rows_of(("random",)) if row.budget != 64]
+    seed = {"methods": {"random": {"name": "random", "seed": 1}}}
+    one_seed, other_seed = write("s0", rows_of(("random",))), write("s1", seeded, **seed)
+    empty, damaged, list_, nameless = (tmp_path / n for n in ("empty", "damaged", "list", "no"))
+    for folder, text in (
+        (empty, (spare / "settings.json").read_text()),
+        (damaged, "{"),
+        (list_, "[1]"),
+        (nameless, '{"model": "m"}'),
+    ):
+        folder.mkdir()
+        (folder / "settings.json").write_text(text)
+    later = write("later", rows_of(("spare",)))
+    settings = json.loads((later / "settings.json").read_text())
+    (later / "settings.json").write_text(json.dumps(settings | {"format": 9}))
+    for words, sentence in (
+        ([spare, again], "a and .*again both hold spare at 16 tokens for m on data"),
+        ([spare, spare], "both hold spare"),
+        ([spare, elsewhere], "no question of the set data in common"),
+        ([one_seed, other_seed], "s0 and .*s1 hold random with different settings"),
+        ([tmp_path / "nowhere"], "nowhere holds no results"),
+        ([empty], "empty holds no answers yet"),
+        ([damaged], "damaged holds no results"),
+        ([list_], "list holds no results"),
+        ([nameless], "no does not say its model"),
+        ([later], "later has format 9"),
+        ([spare, "--baseline", "random"], "no folder has the method 'random'.*unpruned, spare"),
+    ):
+        page = tmp_path / "page.html"
+        assert main(["board", *map(str, words), "--html", str(page)]) == 1
+        err = capsys.readouterr().err
+        assert re.search(sentence, err, re.IGNORECASE) and err.count("\n") == 1, err
+        assert not page.exists()
+
+
+class Cells(HTMLParser):
+    """The text of every cell of every table of a page, and the names of its elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tables: list[list[list[str]]] = []
+        self.names: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.names.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("th", "td"):
+            self.tables[-1][-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag in ("th", "td") and data.strip():
+            self.tables[-1][-1][-1] += data
+
+
+def test_terminal_and_page_say_the_same(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = [write("a", rows_of(("spare", "random"))), write("b", rows_of(("uniform",)))]
+    file = tmp_path / "new" / "page.html"
+    words = [str(folder) for folder in folders]
+    assert main(["board", *words, "--html", str(file), "--baseline", "random"]) == 0
+    out = capsys.readouterr().out
+    assert out.rstrip().endswith(f"The page is {file}.")
+    page = file.read_text()
+    assert page == board_html(make_board(read_folders(folders), "random"))
+    assert not re.search(r"(src|href)=['\"](?!data:)", page)
+    read, scores, differences = board_tables(make_board(read_folders(folders), "random"))
+    html = Cells(page).tables
+    assert [[list(t.head), *map(list, t.rows)] for t in (scores, differences, read)] == html
+    assert {row[0] for row in scores.rows} == {"All tokens", "SPARE", "Random", "Uniform grid"}
+    for table in (read, scores, differences):
+        assert table.text() in out
+        assert all(len(row) == len(table.head) for row in table.rows)
+    # A star stands exactly where the adjusted p-value is below 0.05.
+    starred = {
+        (row[0], scores.head[i])
+        for row in scores.rows
+        for i, cell in enumerate(row)
+        if cell.endswith("*")
+    }
+    small = {
+        (row[0], row[2]) for row in differences.rows if float(row[-1].removeprefix("<")) < 0.05
+    }
+    assert starred == small and 0 < len(small) < len(differences.rows)
+
+
+def test_markup_in_names_and_settings_is_words_on_the_page(write: Write) -> None:
+    names = []
+    for text in ("plain", "</script><img src=x onerror=alert(1)>$title"):
+        model = MODEL | {"name": text, "revision": text}
+        rows = [
+            dataclasses.replace(row, set=text, method=row.method.replace("mine", text))
+            for row in rows_of(("mine",))
+        ]
+        page = board_html(board_of(write(f"markup-{len(names)}", rows, model)))
+        names.append(Cells(page).names)
+        assert page.count("<script>") == page.count("</script>") == 1
+    assert names[0] == names[1]
