@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from string import Template
@@ -13,7 +15,7 @@ from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
 from spare_demo.evaluation.budgets import value, words
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.tables import Table, intervals_note, percent, title_of
-from spare_demo.render.chart import svg
+from spare_demo.render.chart import Lines, svg
 from spare_demo.table import html_table
 
 LEVEL = 0.05
@@ -24,32 +26,39 @@ _TEMPLATE = Path(__file__).with_name("board.html")
 
 def board_tables(board: Board) -> list[Table]:
     """What was read; then of every set its scores and its differences from the baseline."""
-    tables = [_folders(board)]
-    for of_set in board.sets:
-        tables.append(_scores(of_set, board.baseline))
-        if of_set.comparisons:
-            tables.append(_differences(of_set, board.baseline))
-    return tables
+    of_sets = [table for of_set in board.sets for table in _tables(of_set, board.baseline)]
+    return [_folders(board), *of_sets]
 
 
 def board_html(board: Board) -> str:
-    """The page: the tables, to be sorted by a click, and a chart for every set and model."""
-    first, *others = (_section(table) for table in board_tables(board))
-    charts = [
-        f"<figure tabindex='0'>{svg(figure.chart)}"
-        f"<figcaption>{escape(f'{model}, {of_set.name}. {figure.sentence}')}</figcaption></figure>"
-        for of_set in board.sets
-        for model, summary in of_set.summaries.items()
-        if summary.methods
-        for figure in [figures.accuracy(summary)]
-    ]
+    """The page: of every set its tables, to be sorted by a click, and a chart of every model."""
+    parts = []
+    for of_set in board.sets:
+        parts += [_section(table) for table in _tables(of_set, board.baseline)]
+        parts += [_figure(board.methods, of_set, model) for model in of_set.summaries]
     return Template(_TEMPLATE.read_text("utf-8")).substitute(
-        tables="\n".join(others),
-        charts="\n".join(charts),
-        folders=first,
+        sets="\n".join(parts),
+        folders=_section(_folders(board)),
         baseline=escape(title_of(board.baseline)),
         version=spare_demo.__version__,
     )
+
+
+def _tables(of_set: SetBoard, baseline: str) -> list[Table]:
+    scores = _scores(of_set, baseline)
+    return [scores, _differences(of_set, baseline)] if of_set.comparisons else [scores]
+
+
+def _figure(methods: Sequence[str], of_set: SetBoard, model: str) -> str:
+    """The chart of a set and a model; of all methods, so that each has one colour on the page."""
+    summary = of_set.summaries[model]
+    if not summary.methods:
+        return ""
+    titles = [title_of(label) for label in methods]
+    chart = figures.accuracy(summary, title=f"{of_set.name}, {model}: right answers").chart
+    assert isinstance(chart, Lines)
+    series = [replace(line, place=titles.index(line.name)) for line in chart.series]
+    return f"<figure tabindex='0'>{svg(replace(chart, series=tuple(series)))}</figure>"
 
 
 def _section(table: Table) -> str:
@@ -106,9 +115,13 @@ def _scores(board: SetBoard, baseline: str) -> Table:
     )
     note = (
         f"{board.questions} questions about {pictures} pictures, the same in every cell.{left_out} "
-        f"{intervals_note(next(iter(summaries.values())))} A star: the difference from "
-        f"{title_of(baseline)} has an adjusted p-value below {LEVEL:g}."
+        f"{intervals_note(next(iter(summaries.values())))} "
     )
+    name = title_of(baseline)
+    if board.comparisons:
+        note += f"A star: the difference from {name} has an adjusted p-value below {LEVEL:g}."
+    else:
+        note += f"No method was measured beside {name} here, so that no difference is tested."
     wholes = dict.fromkeys(summary.whole for summary in summaries.values())
     head = ("method", "model", *(words(budget) for budget in budgets), f"all {' or '.join(wholes)}")
     return Table(f"{board.name}: right answers, in percent", head, tuple(rows), note)
@@ -130,9 +143,9 @@ def _differences(board: SetBoard, baseline: str) -> Table:
     name, count = title_of(baseline), len(board.comparisons)
     against = name if baseline == UNPRUNED else f"{name} at the same budget"
     note = (
-        f"Percentage points against {against}, the same model and questions. Gained: only the "
-        f"method is right; lost: only {name} is. p: exact sign-flip test, two-sided, over pictures "
-        "(with one question a picture, McNemar's). Adjusted: by Holm, for "
+        f"Percentage points against {against}, same model and questions. Gained: only the "
+        "method is right; lost: only the baseline is. p: exact sign-flip test, two-sided, over "
+        "pictures (with one question a picture, McNemar's). Adjusted: by Holm, for "
         + (f"all {count} comparisons of this table." if count > 1 else "this one comparison.")
     )
     head = ("method", "model", "budget", "difference", "gained", "lost", "p", "adjusted p")
