@@ -42,5 +42,6 @@ PRUNERS: dict[str, Method] = {
     "sparsevlm-plus": SparseVLM(version="2.0"),
     "dart": Dart(),
 }
+"""Every method with its usual settings, by its name."""
 
 __all__ = ["PRUNERS", "LayerPlan", "LayerPruner", "Method", "Pruner"]

@@ -44,22 +44,23 @@ def where_float64_is(tensor: Tensor) -> Tensor:
 class VisualTokens:
     """The n visual tokens of one picture, in raster order, before the language model.
 
-    features: (n, d) floating point, the projector's output (what the language model receives).
-    clip_image: (n, c) or None, each token's embedding in CLIP's joint space, any scale.
-    clip_text: (m, c) or None, the question in the same space, one row per text piece.
-    view: (n,) integers or None, which view (crop) of the picture a token belongs to.
-    together: spend a budget over all views at once, instead of giving each its share.
+    What only some methods read (`Pruner.needs` names it) is None where a model lacks it; functions
+    compute when they are called, and not again for the same picture.
 
-    What only some methods read (`Pruner.needs` names it) and not every model has; the functions
-    compute when they are called, and not again for the same picture:
-
-    states: (n, w) or None, the tower's output that enters the projector.
-    class_states: (v, w) or None, the class token of each of the v views, by number, there.
-    project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
-    cls_attention: None or see `ClsAttention`.
-    vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per head.
-    clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
-        its end.
+    Attributes:
+        features: (n, d) floating point, the projector's output (what the language model receives).
+        clip_image: (n, c) or None, each token's embedding in CLIP's joint space, any scale.
+        clip_text: (m, c) or None, the question in the same space, one row per text piece.
+        view: (n,) integers or None, which view (crop) of the picture a token belongs to.
+        states: (n, w) or None, the tower's output that enters the projector.
+        class_states: (v, w) or None, the class token of each of the v views, by number, there.
+        project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
+        cls_attention: None or see `ClsAttention`.
+        vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per
+            head.
+        clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
+            its end.
+        together: spend a budget over all views at once, instead of giving each its share.
 
     Matrices on an Apple GPU are taken to the CPU (`where_float64_is`).
 
@@ -138,14 +139,15 @@ class VisualTokens:
 class Selection:
     """The visual tokens that stay, in the order they were picked.
 
-    order: (k,) distinct patch indices, first pick first. A list or an integer tensor is
-        accepted; it is stored as a LongTensor on the CPU, detached from what was passed.
-    gain: (k,) or None, the criterion's value when each token was picked.
-    features: (r, d) or None, only for methods that merge tokens: what the language model
-        receives instead of the picked rows, in that order. Read back from a file they are gone.
-    sources: (r, n) or None, how much of each patch went into each merged row.
-    margin: (k,) or None, the lead of each pick over the next best token as a share of its value,
-        0 (a tie) to 1.
+    Attributes:
+        order: (k,) distinct patch indices, first pick first. A list or an integer tensor is
+            accepted; it is stored as a LongTensor on the CPU, detached from what was passed.
+        gain: (k,) or None, the criterion's value when each token was picked.
+        features: (r, d) or None, only for methods that merge tokens: what the language model
+            receives instead of the picked rows, in that order. Read back from a file they are gone.
+        sources: (r, n) or None, how much of each patch went into each merged row.
+        margin: (k,) or None, the lead of each pick over the next best token as a share of its
+            value, 0 (a tie) to 1.
 
     Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
     indices fit a picture is known only with its n: see `check`.
