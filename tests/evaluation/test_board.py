@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,7 @@ from scipy.stats import binomtest
 from spare_demo.cli.main import main
 from spare_demo.evaluation.board import Board, make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
-from spare_demo.evaluation.paired import holm
+from spare_demo.evaluation.paired import holm, sign_flip_test
 from spare_demo.evaluation.results import Results, Row
 from spare_demo.evaluation.summary import summarise
 
@@ -104,6 +105,36 @@ def test_a_comparison_counts_and_tests_the_questions_one_by_one(
     assert [c.adjusted for c in found.comparisons] == pytest.approx(holm(p_values))
 
 
+def test_the_questions_of_one_picture_are_tested_as_one(write: Write) -> None:
+    rows = rows_of(("spare", "random"), questions=4)
+    (found,) = board_of(write("a", rows), baseline="random").sets
+    for comparison in found.comparisons:
+        sums: Counter[str] = Counter()
+        for row in rows:
+            if row.budget == comparison.budget:
+                sums[row.picture] += row.right * {"spare": 1, "random": -1}[row.method]
+        assert max(map(abs, sums.values())) > 1
+        assert comparison.p == sign_flip_test(list(sums.values()))
+        assert comparison.difference.value == pytest.approx(sum(sums.values()) / 120)
+
+
+def test_a_star_needs_the_adjusted_p_value(write: Write) -> None:
+    def answers(label: str, right: int) -> list[Row]:
+        kept = [row for row in rows_of((label,), range(24), questions=1) if row.budget == 16]
+        return [dataclasses.replace(row, right=i < right) for i, row in enumerate(kept)]
+
+    whole = rows_of((), range(24), questions=1)
+    rows = [*whole, *answers("random", 0), *answers("spare", 6), *answers("uniform", 12)]
+    board = board_of(write("a", [*rows, *answers("divprune", 5)]), baseline="random")
+    # 6 of 6: 2 / 2^6; 12 of 12: 2 / 2^12; 5 of 5: 2 / 2^5. Times 2, 3 and 1, never falling.
+    found = {c.method: (c.p, c.adjusted) for c in board.sets[0].comparisons}
+    assert found["spare"] == pytest.approx((0.03125, 0.0625))
+    assert found["uniform"] == pytest.approx((2 / 2**12, 6 / 2**12))
+    assert found["divprune"] == pytest.approx((0.0625, 0.0625))
+    scores = {row[0]: row[2] for row in board_tables(board)[1].rows}
+    assert [name for name, cell in scores.items() if cell.endswith("*")] == ["Uniform grid"]
+
+
 def test_only_questions_that_every_column_has_are_compared(write: Write) -> None:
     first = write("a", rows_of(("spare",), range(30)))
     second = write("b", rows_of(("random",), range(10, 40)))
@@ -165,7 +196,7 @@ def test_one_model_under_two_conditions_is_two_models_that_say_how(write: Write)
 
 def test_the_baseline_may_be_missing_for_one_model(write: Write) -> None:
     one = write("a", rows_of(("spare", "random")))
-    other = write("b", rows_of(("random",)), MODEL | {"name": "n"})
+    other = write("b", rows_of(("random", "uniform")), MODEL | {"name": "n"})
     (found,) = board_of(one, other, baseline="spare").sets
     assert {(c.model, c.method) for c in found.comparisons} == {("m", "random")}
     assert set(found.summaries) == {"m", "n"}
