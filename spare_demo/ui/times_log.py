@@ -67,7 +67,10 @@ def _log_line(line: dict[str, Any], wait: float | None, start: float) -> None:
 def with_times(
     handler: Callable[..., Iterator[dict[str, Any]]], event: str, model: str
 ) -> Callable[..., Iterator[dict[str, Any]]]:
-    """The handler of an event of the page, its turns logged. Inputs by name, `visit` among them."""
+    """The handler of an event of the page, its turns logged where `show_times` was called before.
+    Inputs by name, `visit` among them."""
+    if not _log.isEnabledFor(logging.INFO):
+        return handler
 
     def run(**inputs: Any) -> Iterator[dict[str, Any]]:
         before: Visit | None = inputs.get("visit")

@@ -37,8 +37,8 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 
 
 @pytest.fixture
-def ask(handlers: Handlers) -> Callable[..., Visit]:
-    """Asks as the page does; the visit at the end."""
+def ask(handlers: Handlers, lines: Lines) -> Callable[..., Visit]:
+    """Asks as the page does where lines are written; the visit at the end."""
     timed = with_times(handlers.ask, "ask", handlers.model.name)
 
     def run(path: str, question: str, visit: Visit | None = None) -> Visit:
@@ -173,3 +173,7 @@ def test_the_setting_writes_lines_to_standard_error(
     assert main(["serve", "--port", str(unused_port), *flags]) == 0
     written = capsys.readouterr().err.splitlines()
     assert [json.loads(line)["end"] for line in written] == ["finished"] * len(flags)
+
+
+def test_where_nothing_is_written_a_handler_is_left_as_it_is(handlers: Handlers) -> None:
+    assert with_times(handlers.ask, "ask", "a model") == handlers.ask
