@@ -90,7 +90,7 @@ def prune(
             cannot be looked into.
     """
     family = _family(model)
-    chosen = _method(method, seed)
+    pruner = _method(method, seed)
     if not knows_image_token(processor, model.config):
         raise ValueError(OTHER_PROCESSOR)
     missing = family.picture_inputs - {key for key, value in inputs.items() if value is not None}
@@ -101,28 +101,31 @@ def prune(
         )
     if missing:
         raise ValueError(OTHER_PROCESSOR)
+    if inputs.get("input_ids") is None:
+        raise ValueError("These inputs hold no prompt. Pass text=… to the processor.")
     prompts = _prompts(inputs)
     questions = _questions(question, len(prompts))
     name = type(model).__name__
+    # Without a text side, which need not be read for inputs that are refused.
     pictures = family(model, processor, None, name=name).split(inputs)
     _check_pictures(prompts, pictures, model.config.image_token_id)
     sizes = [picture.grid.n for picture in pictures]
-    budgets = sizes if chosen.by_hand else [read_budget(budget, n) for n in sizes]
+    budgets = sizes if pruner.by_hand else [read_budget(budget, n) for n in sizes]
 
-    if text is None and family.clip_tower and chosen.needs_text and any(questions):
+    if text is None and family.clip_tower and pruner.needs_text and any(questions):
         text = _text_side(model)
-    seer = family(model, processor, text, name=name)
-    if chosen.text_free is None and (reason := seer.reason_against(chosen)):
-        raise ValueError(f"{chosen.title} cannot run here: {reason}. Choose another method.")
+    encoder = family(model, processor, text, name=name)
+    if pruner.text_free is None and (reason := encoder.reason_against(pruner)):
+        raise ValueError(f"{pruner.title} cannot run here: {reason}. Choose another method.")
     pruned = [
-        _prune_one(seer, ids, picture, asked, chosen, k)
+        _prune_one(encoder, ids, picture, asked, pruner, k)
         for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
     ]
-    for ran in sorted({ran for *_, ran in pruned} - {chosen.name}):
-        _log.warning("%s has no text to compare the picture with; %s ran.", chosen.name, ran)
+    for ran in sorted({ran for *_, ran in pruned} - {pruner.name}):
+        _log.warning("%s has no text to compare the picture with; %s ran.", pruner.name, ran)
     embeds = [each for each, *_ in pruned]
     tensors: dict[str, Any] = {
-        "inputs_embeds": _stack(embeds, dim=0, along=-2),
+        "inputs_embeds": _stack(embeds, along=-2),
         "attention_mask": _stack(
             [torch.ones(len(each), dtype=torch.long, device=each.device) for each in embeds]
         ),
@@ -137,18 +140,18 @@ def prune(
 
 
 def _prune_one(
-    seer: Model, ids: Tensor, picture: PictureInputs, question: str, method: Method, budget: int
+    encoder: Model, ids: Tensor, picture: PictureInputs, question: str, method: Method, budget: int
 ) -> tuple[Tensor, Tensor | None, Selection, str]:
     """(L, d) embeddings of one (1, T) prompt, its positions (axes, L), what was kept, by what."""
-    text_pass = seer.read(question)
-    encoding = seer.see(picture, None if text_pass is None else text_pass.run)
-    tokens, _ = seer.relate(encoding, question, text_pass=text_pass)
+    text_pass = encoder.read(question)
+    encoding = encoder.see(picture, None if text_pass is None else text_pass.run)
+    tokens, _ = encoder.relate(encoding, question, text_pass=text_pass)
     method = text_free_form(method, tokens)
     selection = method.select(tokens, budget)
     rows = kept_rows(encoding, selection)
     with torch.no_grad():
-        embeddings = prompt_embeddings(seer.hf, ids, rows.values)
-    return embeddings, seer.positions(ids, picture.grid, rows), selection, method.name
+        embeddings = prompt_embeddings(encoder.hf, ids, rows.values)
+    return embeddings, encoder.positions(ids, picture.grid, rows), selection, method.name
 
 
 def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:
@@ -172,14 +175,14 @@ def _family(model: Any) -> type[Model]:
 
 def _method(method: str | Method | Selection, seed: int) -> Method:
     named = (method,) if isinstance(method, str) else {"method": method}
-    (chosen,) = choose(named, seed).values()
-    if chosen.inside:
+    (pruner,) = choose(named, seed).values()
+    if pruner.inside:
         raise ValueError(
-            f"{chosen.title} chooses inside the language model, layer by layer, and generate has "
+            f"{pruner.title} chooses inside the language model, layer by layer, and generate has "
             "no input for that. Load the model with spare_demo.load_model and pass the method's "
             "plan(view, budget) to model.answer."
         )
-    return chosen
+    return pruner
 
 
 def _prompts(inputs: Mapping[str, Any]) -> list[Tensor]:
@@ -195,8 +198,8 @@ def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
         return [(question or "").strip()] * count
     if len(question) != count:
         raise ValueError(
-            f"There are {len(question)} questions for {count} prompts. Pass one for all, or one "
-            "for each."
+            f"The number of questions, {len(question)}, is not that of the prompts, {count}. Pass "
+            "one for all, or one for each."
         )
     return [each.strip() for each in question]
 
@@ -207,8 +210,8 @@ def _check_pictures(
     """Raise ValueError unless each prompt has one unbroken run of its picture's placeholders."""
     if len(pictures) != len(prompts):
         raise ValueError(
-            f"There are {len(pictures)} pictures for {len(prompts)} prompts. Pass one picture for "
-            "each prompt."
+            f"The number of pictures, {len(pictures)}, is not that of the prompts, {len(prompts)}. "
+            "Pass one picture for each prompt."
         )
     for number, (ids, picture) in enumerate(zip(prompts, pictures, strict=True), 1):
         places = (ids[0] == image_token).nonzero().flatten()

@@ -284,18 +284,23 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
     only_text = stock.processor(text=[f"Hello {start}"], return_tensors="pt")
     good = one_picture(stock)
     ids = good["input_ids"]
-    torn = torch.cat([ids, ids[ids == stock.model.config.image_token_id][:1][None]], dim=1)
+    placeholder = ids[ids == stock.model.config.image_token_id][:1]
+    first = int((ids[0] == placeholder).nonzero()[0])
+    torn = torch.cat([ids, placeholder[None]], dim=1)
+    longer = torch.cat([ids[:, :first], placeholder[None], ids[:, first:]], dim=1)
     for inputs, given, said in (
         (only_text, {}, "hold no picture"),
-        (two_in_one, {}, "2 pictures for 1 prompts"),
+        (two_in_one, {}, "number of pictures, 2, is not that of the prompts, 1"),
         (two_in_the_first, {}, "Prompt 1 has several pictures"),
         ({**good, "input_ids": torn, "attention_mask": None}, {}, "several pictures"),
+        ({**good, "input_ids": longer, "attention_mask": None}, {}, "belongs to another model"),
+        ({**good, "input_ids": None}, {}, "hold no prompt"),
         ({**good, "input_ids": ids[:, -3:], "attention_mask": None}, {}, "has no picture in it"),
         (good, {"budget": 4000}, "from 1 to"),
         (good, {"budget": "0%"}, "share above 0%"),
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
-        (good, {"question": ["a", "b"]}, "2 questions for 1 prompts"),
+        (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
     ):
         with pytest.raises(ValueError, match=said):
             prune(stock.model, stock.processor, inputs, **{"budget": 3, **given})
