@@ -181,6 +181,21 @@ def test_a_half_precision_model_spread_by_a_device_map(
     assert torch.equal(model.generate(**pruned, max_new_tokens=4, do_sample=False), expected)
 
 
+def test_each_picture_of_a_batch_is_looked_at_in_its_own_views(
+    tiny_next_folder: Path, tiny_next: Model
+) -> None:
+    """The processor fills all of a batch up to the most views."""
+    stock = Stock("tiny_next", tiny_next_folder, tiny_next)
+    views: list[int] = []
+    stock.model.model.vision_tower.register_forward_pre_hook(
+        lambda tower, given: views.append(len(given[0]))
+    )
+    inputs = stock.inputs([noise((60, 90)), noise((112, 112))], ["Which word?"] * 2)
+    assert inputs["pixel_values"].shape[1] == 5
+    prune(stock.model, stock.processor, inputs, method="uniform", budget=3)
+    assert views == [3, 5]
+
+
 # --- relevance's text side ---
 
 

@@ -8,9 +8,11 @@ import pytest
 import torch
 from PIL import Image
 from stock import answer_all, stock
+from transformers import RepetitionPenaltyLogitsProcessor
 
 from spare_demo.models import LlavaModel, ModelError, load_model
 from spare_demo.models.generate.prompt import VICUNA
+from spare_demo.models.generate.repetition import PromptPenalty
 from spare_demo.pruners import PRUNERS
 
 QUESTION = "How many stars are there?"
@@ -75,3 +77,20 @@ def test_vicunas_system_sentence_and_stock_generate_on_it(
     assert torch.equal(ours.first_logits, reference.logits[0][0])
     with pytest.raises(ModelError, match="--system other"):
         load_model(str(tiny_folder), "cpu", system="other")
+
+
+def test_prompts_given_as_embeddings_are_penalised_like_prompts_of_words(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two sequences for each of two prompts, as beams lie, against the stock processor."""
+    monkeypatch.setattr(tiny_model.hf.generation_config, "repetition_penalty", 3.0)
+    prompts = [torch.tensor([[1, 4, 9]]), torch.tensor([[2, 4, 4, 7]])]
+    new = torch.tensor([[5, 6], [9, 5], [7, 7], [5, 8]])
+    scores = torch.randn(4, 12, generator=torch.Generator().manual_seed(0))
+    ours = PromptPenalty(tiny_model.hf, prompts)(new, scores)
+    whole = RepetitionPenaltyLogitsProcessor(3.0)
+    for row in range(4):
+        words = torch.cat([prompts[row // 2][0], new[row]])[None]
+        assert torch.equal(ours[row], whole(words, scores[row : row + 1].clone())[0])
+    before = scores.clone()
+    assert not torch.equal(ours, scores) and torch.equal(before, scores)
