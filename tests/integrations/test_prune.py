@@ -190,10 +190,10 @@ def test_each_picture_of_a_batch_is_looked_at_in_its_own_views(
     stock.model.model.vision_tower.register_forward_pre_hook(
         lambda tower, given: views.append(len(given[0]))
     )
-    inputs = stock.inputs([noise((60, 90)), noise((112, 112))], ["Which word?"] * 2)
+    inputs = stock.inputs([noise((168, 55)), noise((112, 112))], ["Which word?"] * 2)
     assert inputs["pixel_values"].shape[1] == 5
     prune(stock.model, stock.processor, inputs, method="uniform", budget=3)
-    assert views == [3, 5]
+    assert views == [4, 5]
 
 
 # --- relevance's text side ---
