@@ -1,14 +1,16 @@
-"""Pictures with their questions, drawn here or read from a file of JSON lines."""
+"""Pictures with their questions, drawn here or read from entries such as a file's JSON lines."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image
 
@@ -54,7 +56,7 @@ class Sheet:
 
     Attributes:
         set: "held-out", "unseen-pairs" or "data".
-        picture: its seed, or its file's name.
+        picture: its seed, its file's name, or of a dataset the digest of its bytes.
         open: gives the picture; raises PictureError where it cannot.
         scene: what was drawn, None for a file.
         where: how to name it to a person, for example by its line in the file.
@@ -68,8 +70,30 @@ class Sheet:
     where: str = ""
 
 
+@dataclass(frozen=True)
+class Fields:
+    """The names of an entry's fields: of its picture, its question, and so on."""
+
+    picture: str = "image"
+    question: str = "question"
+    answer: str = "answer"
+    choices: str = "choices"
+    category: str = "category"
+
+
+USUAL_FIELDS = Fields()
+
+
+class Entry(NamedTuple):
+    """One question with its picture: the picture's name, how to open it, what is asked."""
+
+    picture: str
+    open: Callable[[], Image.Image]
+    question: SheetQuestion
+
+
 class BadLine(ValueError):
-    """A line that cannot be used; the message has its number and says what is wrong."""
+    """A line or row that cannot be used; the message has its number and says what is wrong."""
 
 
 def draw_sheets(which: str, questions: int) -> Iterator[Sheet]:
@@ -88,16 +112,21 @@ def draw_sheets(which: str, questions: int) -> Iterator[Sheet]:
 
 
 def read_lines(
-    file: Path, images: Path, skip: Callable[[BadLine], None] | None = None
+    file: Path,
+    images: Path,
+    skip: Callable[[BadLine], None] | None = None,
+    fields: Fields = USUAL_FIELDS,
+    most: int | None = None,
 ) -> list[Sheet]:
     """A file of JSON lines `{image, question, answer, choices, category}`, one question each.
 
     Args:
-        file: UTF-8. `image` is a path inside `images`; `answer` a text, or a list of texts of which
-            each is right; `choices`, if there, a list of texts, and `answer` then one of them or
-            its letter; `category` may be missing. Other fields and empty lines are passed over.
+        file: UTF-8. `image` is a path inside `images`; the rest as of `read_question`. Other fields
+            and empty lines are passed over.
         images: the folder of pictures.
         skip: called with every bad line, which is then left out. None: the first one is raised.
+        fields: what the fields are called.
+        most: how many lines are read; None: all.
 
     Returns:
         pictures in the order in which they first come, each with all of its questions.
@@ -106,35 +135,48 @@ def read_lines(
         BadLine: a line that is malformed, or whose picture is missing.
         OSError: the file cannot be read. ValueError: nothing usable is in it.
     """
-    pictures: dict[str, list[SheetQuestion]] = {}
-    lines: dict[str, int] = {}
-    for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
-        if not line.strip():
-            continue
+    lines = enumerate(file.read_bytes().split(b"\n"), start=1)
+    named = (
+        (f"line {number} of {file.name}", functools.partial(_read_line, line, images, fields))
+        for number, line in lines
+        if line.strip()
+    )
+    sheets = group_by_picture(itertools.islice(named, most), skip)
+    if not sheets:
+        raise ValueError(f"{file.name} has no usable question. Give one JSON object per line.")
+    return sheets
+
+
+def group_by_picture(
+    entries: Iterable[tuple[str, Callable[[], Entry]]],
+    skip: Callable[[BadLine], None] | None = None,
+) -> list[Sheet]:
+    """The entries as sheets of the set "data": a picture with all of its questions.
+
+    Args:
+        entries: of each, how to name it to a person ("line 2 of own.jsonl") and how to read it,
+            which raises ValueError, without a full stop, where it cannot be used.
+        skip: called with every bad one, which is then left out. None: the first one is raised.
+
+    Returns:
+        pictures in the order in which they first come.
+    """
+    pictures: dict[str, Sheet] = {}
+    for name, read in entries:
         try:
-            image, asked = _read_line(line)
-            if not (images / image).is_file():
-                raise ValueError(f"there is no picture {image} in the folder of pictures")
+            entry = read()
         except ValueError as error:
-            bad = BadLine(f"Line {number} of {file.name}: {error}.")
+            bad = BadLine(f"{name[0].upper()}{name[1:]}: {error}.")
             if skip is None:
                 raise bad from None
             skip(bad)
             continue
-        pictures.setdefault(image, []).append(asked)
-        lines.setdefault(image, number)
-    if not pictures:
-        raise ValueError(f"{file.name} has no usable question. Give one JSON object per line.")
-    return [
-        Sheet(
-            OWN_DATA,
-            image,
-            tuple(asked),
-            functools.partial(open_picture, images / image),
-            where=f"{image} (line {lines[image]} of {file.name})",
-        )
-        for image, asked in pictures.items()
-    ]
+        where = f"{entry.picture} ({name})"
+        sheet = Sheet(OWN_DATA, entry.picture, (), entry.open, where=where)
+        sheet = pictures.get(entry.picture, sheet)
+        questions = (*sheet.questions, entry.question)
+        pictures[entry.picture] = dataclasses.replace(sheet, questions=questions)
+    return list(pictures.values())
 
 
 def digest(sheets: Sequence[Sheet]) -> str:
@@ -147,7 +189,25 @@ def digest(sheets: Sequence[Sheet]) -> str:
     return hashlib.sha256(json.dumps(contents).encode()).hexdigest()[:16]
 
 
-def _read_line(line: bytes) -> tuple[str, SheetQuestion]:
+def read_question(entry: Mapping[str, Any], fields: Fields) -> SheetQuestion:
+    """The question of an entry.
+
+    Its answer is a text, or a list of texts of which each is right. Where it has choices, a list of
+    texts, the answer is one of them or its letter. The category may be missing.
+
+    Raises ValueError, without a full stop, naming the field that is wrong.
+    """
+    text, answers = _text(entry, fields.question), _texts(entry, fields.answer)
+    choices = _texts(entry, fields.choices) if entry.get(fields.choices) else ()
+    category = _text(entry, fields.category) if entry.get(fields.category) else ""
+    if choices:
+        if not 2 <= len(choices) <= len(LETTERS):
+            raise ValueError(f"{fields.choices} must be 2 to {len(LETTERS)} texts")
+        answers = tuple(_choice(answer, choices, fields) for answer in answers)
+    return SheetQuestion(text, answers, choices, category)
+
+
+def _read_line(line: bytes, images: Path, fields: Fields) -> Entry:
     try:
         entry = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -158,18 +218,14 @@ def _read_line(line: bytes) -> tuple[str, SheetQuestion]:
         raise ValueError("this JSON has too many brackets inside each other") from None
     if not isinstance(entry, dict):
         raise ValueError("this is not a JSON object")
-    image, text = _text(entry, "image"), _text(entry, "question")
-    choices = _texts(entry, "choices") if "choices" in entry else ()
-    category = _text(entry, "category") if entry.get("category") else ""
-    answers = _texts(entry, "answer")
-    if choices:
-        if not 2 <= len(choices) <= len(LETTERS):
-            raise ValueError(f"choices must be 2 to {len(LETTERS)} texts")
-        answers = tuple(_choice(answer, choices) for answer in answers)
-    return image, SheetQuestion(text, answers, choices, category)
+    image = _text(entry, fields.picture)
+    question = read_question(entry, fields)
+    if not (images / image).is_file():
+        raise ValueError(f"there is no picture {image} in the folder of pictures")
+    return Entry(image, functools.partial(open_picture, images / image), question)
 
 
-def _text(entry: dict[str, Any], field: str) -> str:
+def _text(entry: Mapping[str, Any], field: str) -> str:
     value = entry.get(field)
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
@@ -182,7 +238,7 @@ def _text(entry: dict[str, Any], field: str) -> str:
     return value.strip()
 
 
-def _texts(entry: dict[str, Any], field: str) -> tuple[str, ...]:
+def _texts(entry: Mapping[str, Any], field: str) -> tuple[str, ...]:
     """One text, or a list of them."""
     value = entry.get(field)
     if not isinstance(value, list):
@@ -192,11 +248,13 @@ def _texts(entry: dict[str, Any], field: str) -> tuple[str, ...]:
     return tuple(_text({field: item}, field) for item in value)
 
 
-def _choice(answer: str, choices: tuple[str, ...]) -> str:
+def _choice(answer: str, choices: tuple[str, ...], fields: Fields) -> str:
     """The text of the choice that an answer names, by text or by letter."""
     for choice in choices:
         if answer.casefold() == choice.casefold():
             return choice
     if len(answer) == 1 and answer.upper() in LETTERS[: len(choices)]:
         return choices[LETTERS.index(answer.upper())]
-    raise ValueError(f'"answer" is {answer!r}, which is neither a choice nor the letter of one')
+    raise ValueError(
+        f'"{fields.answer}" is {answer!r}, which is neither a choice nor the letter of one'
+    )
