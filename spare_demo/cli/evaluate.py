@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
+import functools
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,19 @@ from spare_demo.cli.options import (
     add_system_option,
     question_options,
 )
+from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions
+from spare_demo.cli.workers import add_worker_options, check_workers
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.files import write_files
+from spare_demo.evaluation.fit import Fitted, fit
 from spare_demo.evaluation.report import about_built_in, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Experiment, expected_rows, run
-from spare_demo.evaluation.sheets import BadLine, Sheet, digest, draw_sheets, read_lines
+from spare_demo.evaluation.sheets import digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
-from spare_demo.models import Model, load_model
+from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_options, write_method
@@ -40,17 +44,9 @@ METHODS = (
     *("anti-relevance", "normal-relevance", "random", "uniform"),
 )
 BUDGETS = (16, 32, 64, 128, 192)
-USUAL_SET = "held-out"
 
-_EPILOG = """\
-A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
-"answer": "a cat", "category": "recognition"}. "answer" may be a list of texts of which each is
-right; with "choices", a list of texts, it is one of them or its letter, and the model is asked for
-the letter. A free answer is right if it equals a right one, whatever the case of its letters,
-blanks, quotes or a full stop at its end: ask for short answers, for example with --instruction
-"Answer the question using a single word or phrase."
-
-An interrupted run resumes when the same command is given again.
+_EPILOG = f"""{EPILOG}
+An interrupted run resumes when the same command is given again, with any number of workers.
 """
 
 
@@ -107,10 +103,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         help=f"drawn scenes that training never shows, of: {', '.join(SETS)} (default: "
         f"{USUAL_SET}); or a setting of a method, such as divprune.metric=euclidean",
     )
-    add("--questions", type=int, default=600, help="of each set (default: %(default)s)")
-    add("--data", type=Path, metavar="FILE", help="JSON lines in place of drawn scenes, see below")
-    add("--images", type=Path, metavar="FOLDER", help="the pictures of --data (default: beside it)")
-    add("--skip-bad", action="store_true", help="leave out bad lines and pictures, and name them")
+    add_question_source(parser)
+    add_worker_options(parser)
     add(
         "--blank",
         action=argparse.BooleanOptionalAction,
@@ -143,72 +137,64 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.gallery is not None:
         gallery.mine_gallery(arguments)
         return
-    sheets = _sheets(arguments)
+    check_workers(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
-    model = load_model(
+    sheets = read_questions(arguments)
+    load_it = functools.partial(
+        load_model,
         arguments.model,
         arguments.device,
         bits=arguments.bits,
-        report=_tell,
         system=arguments.system,
     )
-    experiment = dataclasses.replace(experiment, aspect=model.aspect(experiment.aspect))
-    experiment = _possible(experiment, model, leave_out=arguments.methods == ["all"])
-    if arguments.reference and arguments.reference not in experiment.methods:
-        raise ValueError(
-            f"--reference must be one of the methods: {', '.join(experiment.methods)}."
-        )
-    record = {"model": _model(model), "questions": digest(sheets), **experiment.record()}
-    with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
-        total = sum(len(sheet.questions) for sheet in sheets)
-        done = results.done
-        before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
-        skip = _tell if arguments.skip_bad else None
-        with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
-            try:
-                for results_of_picture in run(model, sheets, experiment, done, skip):
-                    results.add(results_of_picture.rows, results_of_picture.places)
-                    bar.update(len(results_of_picture.sheet.questions))
-            except KeyboardInterrupt:
-                bar.close()
-                _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
-                raise
-        if not results.rows:
-            raise ValueError("No question could be asked. See the lines above.")
+    with ExitStack() as stack:
+        leave_out = arguments.methods == ["all"]
+        if arguments.workers == 1 and not arguments.address:
+            model = load_it(report=_tell)
+            fitted, measure = fit(model, experiment, leave_out), functools.partial(run, model)
+        else:
+            from spare_demo.evaluation.on_ray import open_workers  # an extra, and slow to import
+
+            workers = stack.enter_context(
+                open_workers(arguments.workers, arguments.address, arguments.device, load_it)
+            )
+            fitted = workers.fit(experiment, leave_out)
+            measure = functools.partial(workers.run, fitted.model)
+        for note in fitted.notes:
+            _tell(note)
+        experiment = fitted.experiment
+        if arguments.reference and arguments.reference not in experiment.methods:
+            raise ValueError(
+                f"--reference must be one of the methods: {', '.join(experiment.methods)}."
+            )
+        record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
+        with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
+            total = sum(len(sheet.questions) for sheet in sheets)
+            done = results.done
+            before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
+            skip = _tell if arguments.skip_bad else None
+            with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
+                try:
+                    for of_picture in measure(sheets, experiment, done, skip):
+                        results.add(of_picture.rows, of_picture.places)
+                        bar.update(len(of_picture.sheet.questions))
+                except KeyboardInterrupt:
+                    bar.close()
+                    _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
+                    raise
+            if not results.rows:
+                raise ValueError("No question could be asked. See the lines above.")
+            results.sort()
     # As the file has them, so that the same comes out whenever it is summed up.
     record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
-    _write(arguments, model, record, summaries)
+    _write(arguments, fitted, record, summaries)
 
 
 def _tell(sentence: object) -> None:
     print(sentence, file=sys.stderr, flush=True)
-
-
-def _sheets(arguments: argparse.Namespace) -> list[Sheet]:
-    if arguments.data is None:
-        if arguments.images is not None:
-            raise ValueError("--images needs --data, the file of questions.")
-        sets = dict.fromkeys(text for text in arguments.set if text in SETS) or (USUAL_SET,)
-        return [sheet for which in sets for sheet in draw_sheets(which, arguments.questions)]
-    images = arguments.images or arguments.data.parent
-    if not images.is_dir():
-        raise ValueError(f"There is no folder {images}. Give the pictures' folder with --images.")
-    bad: list[BadLine] = []
-
-    def skip(line: BadLine) -> None:
-        bad.append(line)
-        _tell(line)
-
-    try:
-        sheets = read_lines(arguments.data, images, skip if arguments.skip_bad else None)
-    except BadLine as line:
-        raise ValueError(f"{line} Mend it, or leave bad lines out with --skip-bad.") from None
-    if bad:
-        _tell(f"{len(bad)} lines are left out.")
-    return sheets
 
 
 def _experiment(arguments: argparse.Namespace) -> Experiment:
@@ -236,52 +222,9 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     )
 
 
-def _possible(experiment: Experiment, model: Model, leave_out: bool) -> Experiment:
-    """The experiment, with the methods that this model can run; others are refused or left out."""
-    methods = {}
-    for label, method in experiment.methods.items():
-        reason = model.reason_against(method)
-        if method.inside and not reason:
-            reason = _schedule_against(label, experiment, model)
-        if reason:
-            if not leave_out:
-                raise ValueError(f"{method.title} cannot be measured: {reason}. Leave it out.")
-            _tell(f"{method.title} is left out: {reason}.")
-        else:
-            methods[label] = method
-    possible = dataclasses.replace(experiment, methods=methods).within(model)
-    for label, least in possible.least.items():
-        met = [str(k) for k in possible.budgets_of(label)]
-        if len(met) < len(experiment.budgets):
-            title = methods[label].title
-            _tell(f"{title} is measured at {', '.join(met)}: below {least} it has no schedule.")
-    return possible
-
-
-def _schedule_against(label: str, experiment: Experiment, model: Model) -> str | None:
-    """Why a schedule of layers does not even meet the largest budget."""
-    alone = dataclasses.replace(experiment, methods={label: experiment.methods[label]}).within(
-        model
-    )
-    if alone.budgets_of(label):
-        return None
-    return f"its schedule needs a budget of at least {alone.least[label]} on this model"
-
-
-def _model(model: Model) -> dict[str, str]:
-    return {
-        "name": model.name,
-        "title": model.title,
-        "revision": model.revision,
-        "dtype": str(model.dtype).removeprefix("torch."),
-        "device": model.device.type,
-        "system": model.system,
-    }
-
-
 def _write(
     arguments: argparse.Namespace,
-    model: Model,
+    fitted: Fitted,
     record: dict[str, Any],
     summaries: dict[str, Summary],
 ) -> None:
@@ -293,9 +236,8 @@ def _write(
     names = write_files(arguments.out, record, summaries)
     if arguments.report:
         about = ""
-        if model.name == "built-in":
-            parameters = sum(p.numel() for p in model.hf.parameters())
-            about = about_built_in(ASSETS / "built-in", parameters)
+        if fitted.model["name"] == "built-in":
+            about = about_built_in(ASSETS / "built-in", fitted.parameters)
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
         figures = arguments.figures or arguments.report.parent / "figures"
         write_report(arguments.report, figures, about, record, summaries, command)

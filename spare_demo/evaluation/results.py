@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import itertools
 import json
 import os
 from collections import Counter
@@ -99,13 +100,15 @@ class Results:
 
         Args:
             settings: all that results depend on, as JSON takes it.
-            expected: how many rows each picture gives; a picture that has fewer is begun anew.
+            expected: how many rows each picture gives, in the order in which they are asked; a
+                picture that has fewer is begun anew.
 
         Raises:
             ValueError: the folder holds results of other settings, something else, or is in use.
             OSError: it cannot be written.
         """
         self.folder, self.settings = folder, dict(settings)
+        self._order = {key: number for number, key in enumerate(expected)}
         self.rows: list[Row] = []
         self.places: list[Place] = []
         folder.mkdir(parents=True, exist_ok=True)
@@ -135,6 +138,22 @@ class Results:
         _append(self.folder / ANSWERS, Row, rows)
         self.places += places
         self.rows += rows
+
+    def sort(self) -> None:
+        """Put the pictures into the order in which they are asked, whoever was done first.
+
+        Files that are in order stay as they are.
+        """
+
+        def position(record: Row | Place) -> int:
+            return self._order[record.set, record.picture]
+
+        if _ascends(map(position, self.rows)) and _ascends(map(position, self.places)):
+            return
+        self.rows.sort(key=position)
+        self.places.sort(key=position)
+        _replace(self.folder / PLACES, _head(Place) + _lines(self.places))
+        _replace(self.folder / ANSWERS, _head(Row) + _lines(self.rows))
 
     def _check_settings(self) -> None:
         file = self.folder / SETTINGS
@@ -198,6 +217,10 @@ def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
 def csv_text(rows: Iterable[Row]) -> str:
     """The rows as a whole CSV file."""
     return _head(Row) + _lines(rows)
+
+
+def _ascends(numbers: Iterable[int]) -> bool:
+    return all(one <= next_one for one, next_one in itertools.pairwise(numbers))
 
 
 def _head(kind: type[Row] | type[Place]) -> str:

@@ -1,0 +1,101 @@
+"""Which questions `evaluate` asks: the options that name them, and how they are read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+from spare_demo.evaluation.hub_data import PREFIX, read_dataset
+from spare_demo.evaluation.sheets import BadLine, Fields, Sheet, draw_sheets, read_lines
+from spare_demo.scenes.sets import SETS
+
+USUAL_SET = "held-out"
+USUAL_QUESTIONS = 600
+
+EPILOG = """\
+A file of JSON lines has one question per line: {"image": "cat.jpg", "question": "What is it?",
+"answer": "a cat", "category": "recognition"}. "answer" may be a list of texts of which each is
+right; with "choices", a list of texts, it is one of them or its letter, and the model is asked for
+the letter. A free answer is right if it equals a right one, whatever the case of its letters,
+blanks, quotes or a full stop at its end: ask for short answers, for example with --instruction
+"Answer the question using a single word or phrase."
+
+A dataset has one question per row, with the same fields; --picture-field and so on name fields that
+are called otherwise. hf:FOLDER:SPLIT reads a folder that the package datasets can load.
+"""
+
+
+def add_question_source(parser: argparse.ArgumentParser) -> None:
+    """The options that say which questions are asked."""
+    add = parser.add_argument
+    add(
+        "--questions",
+        type=int,
+        metavar="N",
+        help=f"of each set (default: {USUAL_QUESTIONS}), or the first ones of --data (default: "
+        "all)",
+    )
+    add(
+        "--data",
+        metavar="FILE|hf:OWNER/NAME:SPLIT",
+        help="JSON lines, or a dataset of the Hugging Face hub, in place of drawn scenes, see "
+        "below",
+    )
+    add("--images", type=Path, metavar="FOLDER", help="the pictures of --data (default: beside it)")
+    add("--config", metavar="NAME", help="configuration of a dataset that has several")
+    for field in fields(Fields):
+        add(
+            f"--{field.name}-field",
+            default=field.default,
+            metavar="NAME",
+            help="field of --data (default: %(default)s)",
+        )
+    add("--skip-bad", action="store_true", help="leave out bad lines and pictures, and name them")
+
+
+def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
+    """The pictures with their questions, drawn or read.
+
+    Raises ValueError or OSError, with a sentence to show, for what cannot be used.
+    """
+    if arguments.data is None:
+        if arguments.images is not None:
+            raise ValueError("--images needs --data, the file of questions.")
+        count = USUAL_QUESTIONS if arguments.questions is None else arguments.questions
+        sets = dict.fromkeys(text for text in arguments.set if text in SETS) or (USUAL_SET,)
+        return [sheet for which in sets for sheet in draw_sheets(which, count)]
+    if arguments.questions is not None and arguments.questions < 1:
+        raise ValueError("--questions must be 1 or more.")
+    bad: list[BadLine] = []
+
+    def skip(line: BadLine) -> None:
+        bad.append(line)
+        print(line, file=sys.stderr, flush=True)
+
+    try:
+        sheets = _read(arguments, skip if arguments.skip_bad else None)
+    except BadLine as line:
+        raise ValueError(f"{line} Mend it, or leave bad ones out with --skip-bad.") from None
+    if bad:
+        print(f"{len(bad)} questions are left out.", file=sys.stderr, flush=True)
+    return sheets
+
+
+def _read(arguments: argparse.Namespace, skip: Callable[[BadLine], None] | None) -> list[Sheet]:
+    names = Fields(**{f.name: getattr(arguments, f"{f.name}_field") for f in fields(Fields)})
+    if arguments.data.startswith(PREFIX):
+        if arguments.images is not None:
+            raise ValueError("A dataset has its own pictures. Leave --images away.")
+        return read_dataset(arguments.data, arguments.config, names, arguments.questions, skip)
+    if arguments.config is not None:
+        raise ValueError(
+            f"--config needs a dataset of the hub, as --data {PREFIX}OWNER/NAME:SPLIT."
+        )
+    file = Path(arguments.data)
+    images = arguments.images or file.parent
+    if not images.is_dir():
+        raise ValueError(f"There is no folder {images}. Give the pictures' folder with --images.")
+    return read_lines(file, images, skip, names, arguments.questions)

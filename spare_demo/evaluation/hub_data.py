@@ -1,0 +1,173 @@
+"""Questions of a dataset that `datasets` reads, from the Hugging Face hub or from a folder.
+
+The only file that imports it. Rows are streamed. A picture counts by what it holds, so rows with
+the same picture are one sheet. Pictures that come as bytes are kept beside the hub's cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import constants
+
+from spare_demo.evaluation.sheets import (
+    BadLine,
+    Entry,
+    Fields,
+    Sheet,
+    group_by_picture,
+    read_question,
+)
+from spare_demo.images.load import file_digest, open_picture
+
+PREFIX = "hf:"
+"""What the name of a dataset begins with."""
+
+_OPTIONAL = ("choices", "category")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
+
+
+def read_dataset(
+    source: str,
+    config: str | None,
+    fields: Fields,
+    most: int | None = None,
+    skip: Callable[[BadLine], None] | None = None,
+) -> list[Sheet]:
+    """The questions of a dataset's split, one to a row, by picture.
+
+    Args:
+        source: "hf:OWNER/NAME:SPLIT", or "hf:FOLDER:SPLIT" for a folder that `datasets` can load.
+        config: which of the dataset's configurations; None where it has one.
+        fields: what its fields are called. A picture is bytes, a path inside the dataset or a URL
+            inside the dataset. Choices and category may be missing; the rest as of `read_question`.
+        most: how many rows are read; None: all.
+        skip: called with every bad row, which is then left out. None: the first one is raised.
+
+    Returns:
+        pictures in the order in which they first come, each with all of its questions.
+
+    Raises:
+        BadLine: a row that cannot be used. OSError: a picture cannot be kept.
+        ValueError: no such dataset, split or field; nothing usable in it; `datasets` is missing.
+    """
+    name, _, split = source.removeprefix(PREFIX).rpartition(":")
+    if not name or not split:
+        raise ValueError(f"--data {source} names no split. Give it as {PREFIX}OWNER/NAME:SPLIT.")
+    rows = _open(name, config, split, fields)
+    entries = (
+        (f"row {number} of {name}", functools.partial(_read_row, row, name, fields))
+        for number, row in enumerate(_guarded(rows, name), start=1)
+    )
+    sheets = group_by_picture(itertools.islice(entries, most), skip)
+    if not sheets:
+        raise ValueError(f"The split {split} of {name} has no usable question. Choose another.")
+    return sheets
+
+
+def _open(name: str, config: str | None, split: str, fields: Fields) -> Any:
+    """The rows of a split, with the wanted fields alone and pictures as they are stored."""
+    try:
+        import datasets
+    except ImportError:
+        raise ValueError(
+            "Datasets of the hub need the package datasets. Install it: pip install '.[datasets]'"
+        ) from None
+    try:
+        splits = datasets.load_dataset(name, config, streaming=True)
+        if split not in splits:
+            raise ValueError(f"it has no split {split}, only {', '.join(map(str, splits))}")
+        rows = splits[split]
+        there = rows.column_names or list(next(iter(rows), {}))
+    except Exception as error:  # readers of foreign files raise whatever they like
+        raise ValueError(_unreadable(name, error)) from None
+    for role, field in vars(fields).items():
+        if field not in there and role not in _OPTIONAL:
+            raise ValueError(
+                f"{name} has no field {field}, only {', '.join(there)}. Name the one that holds "
+                f"the {role} with --{role}-field."
+            )
+    rows = rows.select_columns([field for field in vars(fields).values() if field in there])
+    if isinstance((rows.features or {}).get(fields.picture), datasets.Image):
+        rows = rows.cast_column(fields.picture, datasets.Image(decode=False))
+    return rows
+
+
+def _guarded(rows: Any, name: str) -> Iterator[Mapping[str, Any]]:
+    """The rows; what their reader raises becomes a sentence."""
+    iterator = iter(rows)
+    while True:
+        try:
+            row = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise ValueError(_unreadable(name, error)) from None
+        yield row
+
+
+def _unreadable(name: str, error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return f"The dataset {name} cannot be read: {lines[0].rstrip('.')}."
+
+
+def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Entry:
+    question = read_question(row, fields)
+    file = _picture_file(row[fields.picture], name, fields.picture)
+    return Entry(file_digest(file)[:16], functools.partial(open_picture, file), question)
+
+
+def _picture_file(value: Any, name: str, field: str) -> Path:
+    """A file on this machine with the bytes of a picture."""
+    if isinstance(value, Mapping):  # as datasets stores a picture
+        value = value.get("bytes") or value.get("path")
+    if isinstance(value, bytes):
+        return _keep(value)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f'"{field}" holds no picture')
+    if Path(name).is_dir() and not _SCHEME.search(value):
+        file = Path(name, value).resolve()
+        if not file.is_relative_to(Path(name).resolve()):
+            raise ValueError(f"the picture {value} is outside the dataset")
+        if not file.is_file():
+            raise ValueError(f"there is no picture {value} in the dataset")
+        return file
+    return _keep(_download(value, name))
+
+
+def _download(address: str, name: str) -> bytes:
+    """The bytes of a path or URL inside a dataset of the hub, or inside an archive in it."""
+    import fsspec
+
+    inside = f"hf://datasets/{name}"
+    if not _SCHEME.search(address):
+        address = f"{inside}/{address}"
+    web = re.escape(f"{constants.ENDPOINT}/datasets/{name}/resolve/")
+    address = re.sub(f"^{web}([^/]+)/", rf"{inside}@\1/", address)
+    *_, place = address.split("::")
+    if not place.startswith((f"{inside}/", f"{inside}@")) or ".." in place.split("/"):
+        raise ValueError(f"the picture {address} is outside the dataset")
+    try:
+        with fsspec.open(address, "rb") as stream:
+            return stream.read()
+    except (OSError, ValueError) as error:
+        raise ValueError(f"the picture {address} cannot be read ({error})") from None
+
+
+def _keep(data: bytes) -> Path:
+    """The file of these bytes, written unless it is there."""
+    folder = Path(constants.HF_HOME) / "spare-demo" / "pictures"
+    file = folder / hashlib.sha256(data).hexdigest()
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        part = file.with_suffix(f".{os.getpid()}")
+        part.write_bytes(data)
+        os.replace(part, file)
+    return file

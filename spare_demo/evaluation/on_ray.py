@@ -1,0 +1,153 @@
+"""Measures with several workers that Ray runs, here or on a cluster. The only file that imports it.
+
+Ray Data hands a picture to whichever worker is free, and starts a worker that died again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+# Before Ray is imported: it says little of a run that goes well, and nothing to its makers.
+os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import ray
+from ray.data import ActorPoolStrategy, DataContext
+from ray.exceptions import RayError, RayTaskError
+
+from spare_demo.evaluation.fit import Fitted
+from spare_demo.evaluation.results import Key
+from spare_demo.evaluation.run import Experiment, PictureResults
+from spare_demo.evaluation.sheets import Sheet
+from spare_demo.evaluation.workers import (
+    Load,
+    Worker,
+    cores_each,
+    load_and_fit,
+    pack,
+    unpack,
+)
+
+_SECONDS = 5.0  # to reach a cluster; Ray itself tries for two minutes
+_RETRIES = 3  # of a picture whose worker died
+_DIED = (
+    "A worker died, most likely because its machine's memory was full. Ask for fewer with "
+    "--workers; the same command resumes."
+)
+
+
+class Workers:
+    """Workers of a cluster, each with its own model.
+
+    Attributes:
+        count: how many.
+        share: what each of them has, as Ray takes it: num_gpus or num_cpus.
+    """
+
+    def __init__(self, count: int, share: dict[str, int], load: Load) -> None:
+        self.count, self.share, self._load = count, share, load
+
+    def fit(self, experiment: Experiment, leave_out: bool) -> Fitted:
+        """As `fit` says it of the model that a worker loads. Raises what that raises."""
+        # In a process that ends afterwards, so that its memory is free for the workers.
+        task = ray.remote(max_calls=1, **self.share)(load_and_fit)
+        try:
+            return ray.get(task.remote(self._load, experiment, leave_out))
+        except RayTaskError as error:
+            raise error.cause from None
+        except RayError:
+            raise ValueError(_DIED) from None
+
+    def run(
+        self,
+        model: dict[str, str],
+        sheets: Sequence[Sheet],
+        experiment: Experiment,
+        done: set[Key],
+        skip: Callable[[str], None] | None = None,
+    ) -> Iterator[PictureResults]:
+        """What `run` gives, in the order in which the workers finish.
+
+        model: as `fit` gave it; a worker that loads another one ends the run.
+        """
+        awaited = [sheet for sheet in sheets if (sheet.set, sheet.picture) not in done]
+        if not awaited:
+            return
+        units = pack(awaited)
+        context = DataContext.get_current()
+        context.enable_progress_bars = context.print_on_execution_start = False
+        logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+        with warnings.catch_warnings():
+            # Ray has no other way yet to bound the retries.
+            warnings.filterwarnings("ignore", ".*ray_remote_args", category=DeprecationWarning)
+            outcomes = ray.data.from_items(units, override_num_blocks=len(units)).map_batches(
+                Worker,
+                fn_constructor_args=(self._load, model, experiment),
+                batch_size=1,
+                compute=ActorPoolStrategy(size=self.count),
+                max_task_retries=_RETRIES,
+                **self.share,
+            )
+        try:
+            yield from unpack(outcomes.iter_rows(), awaited, skip)
+        except RayError:
+            raise ValueError(_DIED) from None
+
+
+@contextmanager
+def open_workers(count: int, address: str, device: str, load: Load) -> Iterator[Workers]:
+    """Workers on a cluster, or on this machine; they end with the context.
+
+    Args:
+        count: how many; each has a GPU of its own, or an equal share of the cores.
+        address: "HOST:PORT" of a cluster's head; "": this machine alone.
+        device: what the model is loaded on, "auto", "cpu", "cuda" or "mps".
+        load: loads the model in each of them.
+
+    Raises ValueError: there is no such cluster, or no room on it for so many.
+    """
+    arguments: dict[str, Any] = {"include_dashboard": False}
+    if address:
+        _check_address(address)
+        arguments = {"address": address}
+    try:
+        ray.init(**arguments, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"Ray cannot be used {f'at {address}' if address else 'here'}: {error}"
+        ) from None
+    try:
+        yield Workers(count, _share(count, device), load)
+    finally:
+        ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _SECONDS).close()
+    except (OSError, ValueError, OverflowError):
+        raise ValueError(
+            f"There is no cluster at {address}. Give --address as HOST:PORT, as `ray start --head` "
+            "prints it, or leave it away to use this machine."
+        ) from None
+
+
+def _share(count: int, device: str) -> dict[str, int]:
+    """What each worker gets: a GPU where the cluster has some, else cores."""
+    gpus = int(ray.cluster_resources().get("GPU", 0))
+    if gpus and device in ("auto", "cuda"):
+        if count > gpus:
+            raise ValueError(
+                f"{count} workers need a GPU each, and there are {gpus}. Ask for at most {gpus} "
+                "with --workers, or use processors with --device cpu."
+            )
+        return {"num_gpus": 1}
+    machines = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+    return {"num_cpus": cores_each(count, machines)}

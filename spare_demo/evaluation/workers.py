@@ -1,0 +1,139 @@
+"""What each of several workers does, and how their rows become results again; knows no Ray.
+
+The unit of work is one picture with all its questions, so that a picture is encoded once. A unit
+and its outcome travel as bytes beside the key of the picture, and only the key says where they
+belong: neither the worker nor the order of arrival counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from spare_demo.evaluation.fit import Fitted, describe, fit
+from spare_demo.evaluation.results import Place, Row
+from spare_demo.evaluation.run import Experiment, PictureResults, run
+from spare_demo.evaluation.sheets import Sheet
+from spare_demo.images.load import PictureError
+from spare_demo.models import Model
+
+Load = Callable[..., Model]
+"""Loads the model; `report` is called with sentences about what was loaded."""
+
+
+class Outcome(NamedTuple):
+    """What a worker found of one picture: rows and places, or why there are none.
+
+    Attributes:
+        skipped: the sentence about a picture that cannot be opened.
+        error: what ends the run, with the worker's traceback as its note.
+    """
+
+    rows: list[Row]
+    places: list[Place]
+    skipped: str = ""
+    error: Exception | None = None
+
+
+class Worker:
+    """Holds a model and measures one picture after the other."""
+
+    def __init__(self, load: Load, model: Mapping[str, str], experiment: Experiment) -> None:
+        """load: called at the first picture. model: what `describe` must say of what it loads."""
+        self._load, self._expected, self._experiment = load, model, experiment
+
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        """The outcomes of the units of a batch, each beside its key."""
+        outcomes = [pickle.dumps(self._measure(pickle.loads(data))) for data in batch["sheet"]]
+        return {"set": batch["set"], "picture": batch["picture"], "outcome": outcomes}
+
+    def _measure(self, sheet: Sheet) -> Outcome:
+        skipped: list[str] = []
+        try:
+            for results in run(self._model, [sheet], self._experiment, skip=skipped.append):
+                return Outcome(results.rows, results.places)
+        except Exception as error:
+            error.add_note(traceback.format_exc())
+            return Outcome([], [], error=error)
+        return Outcome([], [], skipped=skipped[0])
+
+    @functools.cached_property
+    def _model(self) -> Model:
+        model = self._load(report=lambda sentence: None)
+        found = describe(model)
+        for name, expected in self._expected.items():
+            if found[name] != expected:
+                raise ValueError(
+                    f"One worker loaded the model with {name} {expected} and another one with "
+                    f"{found[name]}, and their results must not be mixed. Use machines that are "
+                    "alike, or name one kind with --device."
+                )
+        return model
+
+
+def load_and_fit(load: Load, experiment: Experiment, leave_out: bool) -> Fitted:
+    """What `fit` gives where the model is loaded, after the notes of the loading."""
+    notes: list[str] = []
+    fitted = fit(load(report=notes.append), experiment, leave_out)
+    return fitted._replace(notes=(*notes, *fitted.notes))
+
+
+def pack(sheets: Iterable[Sheet]) -> list[dict[str, Any]]:
+    """A row of bytes for each picture, beside its key."""
+    return [
+        {"set": sheet.set, "picture": sheet.picture, "sheet": pickle.dumps(sheet)}
+        for sheet in sheets
+    ]
+
+
+def unpack(
+    rows: Iterable[Mapping[str, Any]],
+    sheets: Iterable[Sheet],
+    skip: Callable[[str], None] | None,
+) -> Iterator[PictureResults]:
+    """The results of rows that workers gave, in the order of the rows, each picture once.
+
+    A row that comes again, from a worker that died after it had answered, is left out.
+
+    Args:
+        sheets: the pictures that were sent.
+        skip: called with a sentence for a picture that cannot be opened; None: it ends the run.
+
+    Raises:
+        PictureError: naming the picture. What a worker raised. ValueError: a picture is missing.
+    """
+    awaited = {(sheet.set, sheet.picture): sheet for sheet in sheets}
+    for row in rows:
+        sheet = awaited.pop((row["set"], row["picture"]), None)
+        if sheet is None:
+            continue
+        outcome: Outcome = pickle.loads(row["outcome"])
+        if outcome.error is not None:
+            raise outcome.error
+        if not outcome.skipped:
+            yield PictureResults(sheet, outcome.rows, outcome.places)
+        elif skip is None:
+            raise PictureError(outcome.skipped)
+        else:
+            skip(outcome.skipped)
+    if awaited:
+        raise ValueError(
+            f"{len(awaited)} pictures came back from no worker. The same command measures them."
+        )
+
+
+def cores_each(workers: int, machines: Sequence[int]) -> int:
+    """The most cores that each worker can have, all of them on one machine.
+
+    machines: the cores of each machine. Raises ValueError where there is not one core for each.
+    """
+    for cores in range(max(machines, default=0), 0, -1):
+        if sum(machine // cores for machine in machines) >= workers:
+            return cores
+    raise ValueError(
+        f"{workers} workers need a core each, and there are {sum(machines)}. Ask for at most "
+        f"{sum(machines)} with --workers."
+    )
