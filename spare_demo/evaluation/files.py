@@ -52,6 +52,7 @@ def _page(summaries: Mapping[str, Summary]) -> str:
                 plotly_figure(figure.chart).to_html(
                     full_html=False,
                     include_plotlyjs=script,
+                    div_id=f"figure-{len(parts)}",  # else drawn at random, in every run anew
                     config={"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"]},
                 )
             )

@@ -4,50 +4,15 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from evaluate_program import FILES, Run
 
 pytestmark = pytest.mark.long
 
-ROOT = Path(__file__).parents[2]
-PATIENCE = 500  # for the start, on a machine that is busy
 KILLS = 5
-
-
-class Run:
-    """`evaluate` as a program of its own, into a folder."""
-
-    def __init__(self, model: Path, folder: Path, log: Path) -> None:
-        self.answers, self.log = folder / "results.csv", log
-        words = ["evaluate", "--out", str(folder), "--model", str(model), "--device", "cpu"]
-        words += ["--questions", "100", "--budgets", "8", "3", "--max-new-tokens", "8"]
-        words += ["--resamples", "50", "--methods", "spare", "random"]
-        with log.open("a") as stream:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "spare_demo", *words], cwd=ROOT, stdout=stream, stderr=stream
-            )
-
-    def size(self) -> int:
-        return self.answers.stat().st_size if self.answers.exists() else 0
-
-    def wait_for_rows(self) -> None:
-        """Until it has added some to those that it found."""
-        before, deadline = self.size(), time.monotonic() + PATIENCE
-        while self.size() <= before:
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.01)
-
-    def end(self) -> int:
-        return self.process.wait(PATIENCE)
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
 
 
 def test_five_kills_leave_the_rows_of_one_run(tiny_folder: Path, tmp_path: Path) -> None:
@@ -69,7 +34,7 @@ def test_five_kills_leave_the_rows_of_one_run(tiny_folder: Path, tmp_path: Path)
     resumed = Run(tiny_folder, tmp_path / "cut", tmp_path / "cut.log")
     assert resumed.end() == 0, resumed.log.read_text()
     print(f"killed at {sizes} of {whole.size()} bytes")
-    for name in ("results.csv", "relevance.csv", "summary.md", "summary.json"):
+    for name in FILES:
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 

@@ -1,0 +1,179 @@
+"""`evaluate --workers`: what is refused before anything runs, and runs with Ray's own workers."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import psutil
+import pytest
+from evaluate_program import FILES, PATIENCE, Run
+
+from spare_demo.cli import workers as options
+from spare_demo.cli.main import main
+
+needs_ray = pytest.mark.skipif(
+    find_spec("ray") is None, reason="Ray is not installed: pip install '.[ray]'"
+)
+_WORKER = "ray::MapWorker"
+
+
+@pytest.fixture
+def refusal(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    """Runs the command with these options and returns what it says; nothing is loaded."""
+
+    def load_nothing(*_: object, **__: object) -> None:
+        raise AssertionError("a model was loaded")
+
+    monkeypatch.setattr("spare_demo.cli.evaluate.load_model", load_nothing)
+
+    def run(*more: str) -> str:
+        out = tmp_path / "out"
+        assert main(["evaluate", "--out", str(out), "--questions", "1", *more]) == 1
+        assert not out.exists()
+        return capsys.readouterr().err.strip()
+
+    return run
+
+
+@pytest.mark.parametrize("count", ["0", "-2"])
+def test_no_workers_are_refused(refusal, count: str) -> None:
+    assert refusal("--workers", count) == "--workers must be 1 or more."
+
+
+def test_one_gpu_for_several_workers_is_refused(refusal) -> None:
+    assert "--device cuda:1 is one GPU" in refusal("--workers", "2", "--device", "cuda:1")
+
+
+@pytest.mark.parametrize("more", [("--workers", "2"), ("--address", "127.0.0.1:6379")])
+def test_without_ray_the_command_that_installs_it_is_said(
+    refusal, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    assert refusal(*more) == "Several workers need Ray. Install it: pip install '.[ray]'"
+
+
+@needs_ray
+@pytest.mark.parametrize("address", ["127.0.0.1:PORT", "nonsense", "127.0.0.1:99999"])
+def test_a_cluster_that_is_not_there(refusal, address: str) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # nobody listens on it
+        place = address.replace("PORT", str(unused.getsockname()[1]))
+        said = refusal("--address", place)
+    assert said.startswith(f"There is no cluster at {place}. Give --address as HOST:PORT")
+
+
+def measuring(run: Run) -> list[psutil.Process]:
+    """The processes of its workers."""
+    return [
+        child
+        for child in psutil.Process(run.process.pid).children(recursive=True)
+        if child.cmdline() and child.cmdline()[0].startswith(_WORKER)
+    ]
+
+
+def assert_equal(folder: Path, whole: Path) -> None:
+    for name in (*FILES, "figures.html"):
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of one process."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    run = Run(tiny_folder, folder, folder.parent / "log")
+    assert run.end() == 0, run.log.read_text()
+    return folder
+
+
+@needs_ray
+@pytest.mark.long  # half a minute for the start of Ray and of its workers
+def test_two_workers_write_the_folder_of_one_process(
+    tiny_folder: Path, tmp_path: Path, whole: Path
+) -> None:
+    run = Run(tiny_folder, tmp_path / "out", tmp_path / "log", "--workers", "2")
+    assert run.end() == 0, run.log.read_text()
+    assert "100/100" in run.log.read_text()
+    assert_equal(tmp_path / "out", whole)
+
+
+@needs_ray
+@pytest.mark.long  # Ray starts, and a worker twice
+def test_a_worker_killed_in_the_middle_loses_and_doubles_nothing(
+    tiny_folder: Path, tmp_path: Path, whole: Path
+) -> None:
+    run = Run(tiny_folder, tmp_path / "out", tmp_path / "log", "--workers", "2")
+    run.wait_for_rows()
+    killed = random.Random(0).choice(measuring(run))
+    killed.kill()
+    assert run.end() == 0, run.log.read_text()
+    assert "died" in run.log.read_text()
+    assert_equal(tmp_path / "out", whole)
+
+
+@needs_ray
+@pytest.mark.long  # three starts, two of them of Ray
+def test_a_run_goes_on_with_another_number_of_workers(
+    tiny_folder: Path, tmp_path: Path, whole: Path
+) -> None:
+    sizes = []
+    for count in ("2", "1", "2"):
+        run = Run(tiny_folder, tmp_path / "out", tmp_path / "log", "--workers", count)
+        run.wait_for_rows()
+        family = psutil.Process(run.process.pid).children(recursive=True)
+        run.kill()
+        psutil.wait_procs(family, PATIENCE)  # Ray's processes end with the one that started them
+        sizes.append(run.size())
+    print(f"\nkilled at {sizes} of {(whole / 'results.csv').stat().st_size} bytes")
+    assert sizes == sorted(set(sizes)) and sizes[-1] < (whole / "results.csv").stat().st_size
+    run = Run(tiny_folder, tmp_path / "out", tmp_path / "log")
+    assert run.end() == 0, run.log.read_text()
+    assert_equal(tmp_path / "out", whole)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The address of a Ray cluster of two machines with one core each, both this one."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    ray = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus", "1"]
+    head = [*ray, "--head", "--port", address.split(":")[1], "--include-dashboard", "false"]
+    processes: list[subprocess.Popen[bytes]] = []
+    with (tmp_path / "cluster.log").open("w") as log:
+        try:
+            for words in (head, [*ray, "--address", address]):
+                processes.append(subprocess.Popen(words, stdout=log, stderr=log))
+                deadline = time.monotonic() + PATIENCE
+                text = ""
+                while text.count("Ray runtime started.") < len(processes):
+                    assert time.monotonic() < deadline, text
+                    assert processes[-1].poll() is None, text
+                    time.sleep(0.2)
+                    text = (tmp_path / "cluster.log").read_text()
+            yield address
+        finally:
+            for process in reversed(processes):
+                process.terminate()
+                process.wait(PATIENCE)
+
+
+@needs_ray
+@pytest.mark.long  # Ray starts on two machines
+def test_the_workers_of_a_cluster_write_the_folder_of_one_process(
+    tiny_folder: Path, tmp_path: Path, whole: Path, cluster: str
+) -> None:
+    words = ("--address", cluster, "--workers")
+    refused = Run(tiny_folder, tmp_path / "out", tmp_path / "refused.log", *words, "3")
+    assert refused.end() == 1
+    assert "3 workers need a core each, and there are 2." in refused.log.read_text()
+    assert "Traceback" not in refused.log.read_text()
+    run = Run(tiny_folder, tmp_path / "out", tmp_path / "log", *words, "2")
+    assert run.end() == 0, run.log.read_text()
+    assert_equal(tmp_path / "out", whole)
