@@ -42,7 +42,7 @@ class Faults:
 
 @dataclass
 class LocalHub:
-    """Repositories by name, each a folder.
+    """Repositories by name, each a folder; those of data sets by "datasets/OWNER/NAME".
 
     Attributes:
         faults: what goes wrong.
@@ -119,8 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._error(hub.faults.status)
             return
         for name, folder in hub.repositories.items():
-            if path.startswith(f"/api/models/{name}"):
-                self._api(name, folder, path.removeprefix(f"/api/models/{name}"))
+            api = f"/api/{name}" if name.startswith("datasets/") else f"/api/models/{name}"
+            if path.startswith(api):
+                self._api(name, folder, path.removeprefix(api))
                 return
             if path.startswith(f"/{name}/resolve/"):
                 revision, _, file = path.removeprefix(f"/{name}/resolve/").partition("/")

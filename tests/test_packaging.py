@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 
 import open_clip
@@ -67,6 +68,16 @@ def test_every_requirement_is_bounded_on_both_sides(name: str) -> None:
         signs = {part.operator for part in requirement.specifier}
         assert signs & {">=", "=="}, requirement
         assert signs & {"<", "<=", "=="}, requirement
+
+
+def test_every_extra_is_bounded_and_the_guide_says_how_to_install_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    guide = (ROOT / "docs" / "GUIDE.md").read_text(encoding="utf-8")
+    for name, lines in project["optional-dependencies"].items():
+        for requirement in map(Requirement, lines):
+            signs = {part.operator for part in requirement.specifier}
+            assert signs & {">=", "=="} and signs & {"<", "<=", "=="}, requirement
+        assert f"pip install '.[{name}]'" in guide
 
 
 def test_the_test_requirements_hold_the_others() -> None:

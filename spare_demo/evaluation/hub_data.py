@@ -125,38 +125,51 @@ def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Entry:
 
 
 def _picture_file(value: Any, name: str, field: str) -> Path:
-    """A file on this machine with the bytes of a picture."""
-    if isinstance(value, Mapping):  # as datasets stores a picture
+    """A file on this machine with the bytes of a picture.
+
+    value: bytes, a path or URL inside the dataset `name`, perhaps inside an archive there
+    ("zip://cat.png::photos.zip"), or {bytes, path}, as `datasets` stores a picture.
+    """
+    if isinstance(value, Mapping):
         value = value.get("bytes") or value.get("path")
     if isinstance(value, bytes):
         return _keep(value)
     if not isinstance(value, str) or not value:
         raise ValueError(f'"{field}" holds no picture')
-    if Path(name).is_dir() and not _SCHEME.search(value):
-        file = Path(name, value).resolve()
-        if not file.is_relative_to(Path(name).resolve()):
-            raise ValueError(f"the picture {value} is outside the dataset")
-        if not file.is_file():
+    archived, colons, place = value.rpartition("::")
+    found = _inside_folder(place, Path(name)) if Path(name).is_dir() else _inside_hub(place, name)
+    if found is None:
+        raise ValueError(f"the picture {value} is outside the dataset")
+    if isinstance(found, Path) and not colons:
+        if not found.is_file():
             raise ValueError(f"there is no picture {value} in the dataset")
-        return file
-    return _keep(_download(value, name))
+        return found
+    return _keep(_read(f"{archived}{colons}{found}"))
 
 
-def _download(address: str, name: str) -> bytes:
-    """The bytes of a path or URL inside a dataset of the hub, or inside an archive in it."""
-    import fsspec
+def _inside_folder(place: str, folder: Path) -> Path | None:
+    """The file, or None for one elsewhere."""
+    file = (folder / place).resolve()
+    return file if file.is_relative_to(folder.resolve()) else None
 
+
+def _inside_hub(place: str, name: str) -> str | None:
+    """The address that fsspec opens, or None for one elsewhere; place: a path or a URL."""
     inside = f"hf://datasets/{name}"
-    if not _SCHEME.search(address):
-        address = f"{inside}/{address}"
+    if not _SCHEME.match(place):
+        place = f"{inside}/{place}"
     web = re.escape(f"{constants.ENDPOINT}/datasets/{name}/resolve/")
-    address = re.sub(f"^{web}([^/]+)/", rf"{inside}@\1/", address)
-    *_, place = address.split("::")
-    if not place.startswith((f"{inside}/", f"{inside}@")) or ".." in place.split("/"):
-        raise ValueError(f"the picture {address} is outside the dataset")
+    place = re.sub(f"^{web}([^/]+)/", rf"{inside}@\1/", place)
+    is_inside = place.startswith((f"{inside}/", f"{inside}@")) and ".." not in place.split("/")
+    return place if is_inside else None
+
+
+def _read(address: str) -> bytes:
+    import fsspec  # comes with datasets
+
     try:
         with fsspec.open(address, "rb") as stream:
-            return stream.read()
+            return bytes(stream.read())
     except (OSError, ValueError) as error:
         raise ValueError(f"the picture {address} cannot be read ({error})") from None
 

@@ -126,6 +126,25 @@ def test_own_data_with_bad_lines(
     assert places == []
 
 
+def test_the_first_questions_of_data_whose_fields_have_other_names(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Image.new("RGB", (60, 40), "navy").save(tmp_path / "a.png")
+    line = {"photo": "a.png", "question": "What?", "truth": "x", "type": "ocr"}
+    lines = [line, {**line, "question": "Which?"}, {**line, "photo": "gone.png"}]
+    (tmp_path / "own.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    data = ("--data", str(tmp_path / "own.jsonl"), "--picture-field", "photo")
+    assert measure(*data) == 1
+    assert 'Line 1 of own.jsonl: "answer" must be a text' in capsys.readouterr().err
+    data += ("--answer-field", "truth", "--category-field", "type", "--questions", "2")
+    assert measure(*data) == 0
+    rows = load(tmp_path / "out")[1]
+    assert {(row.question, row.truth, row.category) for row in rows} == {
+        ("What?", "x", "ocr"),
+        ("Which?", "x", "ocr"),
+    }
+
+
 def test_a_damaged_picture_ends_the_run_with_its_line(
     measure, data: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -154,6 +173,10 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--reference", "uniform"), "spare, random"),
         (("--methods", "sparse"), "no method 'sparse'"),
         (("--images", "x"), "needs --data"),
+        (("--data", "hf:owner/name:train", "--images", "x"), "Leave --images away"),
+        (("--data", "hf:owner/name"), "names no split. Give it as hf:OWNER/NAME:SPLIT"),
+        (("--data", "x.jsonl", "--config", "small"), "--config needs a dataset of the hub"),
+        (("--data", "x.jsonl", "--questions", "0"), "--questions must be 1 or more"),
         (("--instruction", "Be brief\udcff"), "The instruction has a character that is none"),
         (("--data", "nowhere.jsonl"), "nowhere.jsonl"),
         (("--budgets", "17", "--questions", "2"), "1 to 16"),

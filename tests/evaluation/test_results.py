@@ -115,3 +115,21 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
     file.write_text("[]")
     with pytest.raises(ValueError, match="holds no results"):
         load(tmp_path)
+
+
+def test_pictures_are_put_into_the_order_in_which_they_are_asked(tmp_path: Path) -> None:
+    with Results(tmp_path / "one", SETTINGS, EXPECTED) as results:
+        for picture in ("p1", "p2"):
+            results.add(rows_of(picture), places_of(picture))
+    with Results(tmp_path / "two", SETTINGS, EXPECTED) as results:
+        for picture in ("p2", "p1"):
+            results.add(rows_of(picture), places_of(picture))
+        results.sort()
+    names = ("results.csv", "relevance.csv")
+    whole = {name: (tmp_path / "one" / name).read_bytes() for name in names}
+    assert {name: (tmp_path / "two" / name).read_bytes() for name in names} == whole
+    before = (tmp_path / "two" / "results.csv").stat().st_ino
+    with Results(tmp_path / "two", SETTINGS, EXPECTED) as results:
+        results.sort()
+        assert repr(results.rows) == repr(rows_of("p1") + rows_of("p2"))
+    assert (tmp_path / "two" / "results.csv").stat().st_ino == before  # not written anew
