@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-# Before Ray is imported: it says little of a run that goes well, and nothing to its makers.
+# Before Ray is imported: its own processes print fatal errors alone, and send no usage statistics.
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
@@ -28,18 +28,14 @@ from spare_demo.evaluation.sheets import Sheet
 from spare_demo.evaluation.workers import (
     Load,
     Worker,
-    cores_each,
     load_and_fit,
     pack,
+    share_of_each,
     unpack,
 )
 
 _SECONDS = 5.0  # to reach a cluster; Ray itself tries for two minutes
 _RETRIES = 3  # of a picture whose worker died
-_DIED = (
-    "A worker died, most likely because its machine's memory was full. Ask for fewer with "
-    "--workers; the same command resumes."
-)
 
 
 class Workers:
@@ -61,8 +57,8 @@ class Workers:
             return ray.get(task.remote(self._load, experiment, leave_out))
         except RayTaskError as error:
             raise error.cause from None
-        except RayError:
-            raise ValueError(_DIED) from None
+        except RayError as error:
+            raise _death(error) from None
 
     def run(
         self,
@@ -96,8 +92,10 @@ class Workers:
             )
         try:
             yield from unpack(outcomes.iter_rows(), awaited, skip)
-        except RayError:
-            raise ValueError(_DIED) from None
+        except RayTaskError:  # a fault of the program, with the worker's traceback
+            raise
+        except RayError as error:
+            raise _death(error) from None
 
 
 @contextmanager
@@ -123,9 +121,19 @@ def open_workers(count: int, address: str, device: str, load: Load) -> Iterator[
             f"Ray cannot be used {f'at {address}' if address else 'here'}: {error}"
         ) from None
     try:
-        yield Workers(count, _share(count, device), load)
+        gpus = int(ray.cluster_resources().get("GPU", 0))
+        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        machines = [int(resources.get("CPU", 0)) for resources in alive]
+        yield Workers(count, share_of_each(count, device, gpus, machines), load)
     finally:
         ray.shutdown()
+
+
+def _death(error: RayError) -> ValueError:
+    return ValueError(
+        f"A worker died ({type(error).__name__}), most likely because its machine's memory was "
+        "full. Ask for fewer with --workers; the same command resumes."
+    )
 
 
 def _check_address(address: str) -> None:
@@ -137,17 +145,3 @@ def _check_address(address: str) -> None:
             f"There is no cluster at {address}. Give --address as HOST:PORT, as `ray start --head` "
             "prints it, or leave it away to use this machine."
         ) from None
-
-
-def _share(count: int, device: str) -> dict[str, int]:
-    """What each worker gets: a GPU where the cluster has some, else cores."""
-    gpus = int(ray.cluster_resources().get("GPU", 0))
-    if gpus and device in ("auto", "cuda"):
-        if count > gpus:
-            raise ValueError(
-                f"{count} workers need a GPU each, and there are {gpus}. Ask for at most {gpus} "
-                "with --workers, or use processors with --device cpu."
-            )
-        return {"num_gpus": 1}
-    machines = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-    return {"num_cpus": cores_each(count, machines)}

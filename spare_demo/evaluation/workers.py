@@ -125,14 +125,26 @@ def unpack(
         )
 
 
-def cores_each(workers: int, machines: Sequence[int]) -> int:
-    """The most cores that each worker can have, all of them on one machine.
+def share_of_each(workers: int, device: str, gpus: int, machines: Sequence[int]) -> dict[str, int]:
+    """What each worker gets, as Ray takes it: a GPU where there are some, else cores.
 
-    machines: the cores of each machine. Raises ValueError where there is not one core for each.
+    Args:
+        device: what the model is loaded on, "auto", "cpu", "cuda" or "mps".
+        gpus: of all machines together.
+        machines: the cores of each machine.
+
+    Raises ValueError where it does not suffice for all.
     """
+    if gpus and device in ("auto", "cuda"):
+        if workers > gpus:
+            raise ValueError(
+                f"{workers} workers need a GPU each, and there are {gpus}. Ask for at most {gpus} "
+                "with --workers, or use processors with --device cpu."
+            )
+        return {"num_gpus": 1}
     for cores in range(max(machines, default=0), 0, -1):
         if sum(machine // cores for machine in machines) >= workers:
-            return cores
+            return {"num_cpus": cores}
     raise ValueError(
         f"{workers} workers need a core each, and there are {sum(machines)}. Ask for at most "
         f"{sum(machines)} with --workers."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -177,3 +179,39 @@ def test_the_workers_of_a_cluster_write_the_folder_of_one_process(
     run = Run(tiny_folder, tmp_path / "out", tmp_path / "log", *words, "2")
     assert run.end() == 0, run.log.read_text()
     assert_equal(tmp_path / "out", whole)
+
+
+@needs_ray
+@pytest.mark.long  # a worker starts four times
+def test_a_picture_that_ends_every_worker_ends_the_run_with_a_sentence(
+    tiny_folder: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import functools, os, sys\n"
+        "from spare_demo.comparison.request import choose\n"
+        "from spare_demo.evaluation.on_ray import open_workers\n"
+        "from spare_demo.evaluation.run import Experiment\n"
+        "from spare_demo.evaluation.sheets import Sheet, SheetQuestion\n"
+        "from spare_demo.models import load_model\n"
+        "experiment = Experiment(choose(('random',)), (3,))\n"
+        "load = functools.partial(load_model, sys.argv[1], 'cpu')\n"
+        "asked = (SheetQuestion('What?', ('x',)),)\n"
+        "sheet = Sheet('data', 'x', asked, functools.partial(os._exit, 9))\n"
+        "with open_workers(1, '', 'cpu', load) as workers:\n"
+        "    fitted = workers.fit(experiment, False)\n"
+        "    try:\n"
+        "        list(workers.run(fitted.model, [sheet], fitted.experiment, set()))\n"
+        "    except ValueError as error:\n"
+        "        print(error)\n"
+    )
+    root = str(Path(__file__).parents[2])
+    ran = subprocess.run(
+        [sys.executable, str(program), str(tiny_folder)],
+        env={**os.environ, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert re.match(r"A worker died \(\w+\), most likely because .* memory was full", ran.stdout)

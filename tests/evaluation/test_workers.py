@@ -18,9 +18,9 @@ from spare_demo.evaluation.run import Experiment, expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.evaluation.workers import (
     Worker,
-    cores_each,
     load_and_fit,
     pack,
+    share_of_each,
     unpack,
 )
 from spare_demo.images.load import PictureError, open_picture
@@ -176,10 +176,18 @@ def ways_to_share() -> Iterator[tuple[int, list[int], int]]:
 def test_workers_share_the_cores_of_whole_machines(
     workers: int, machines: list[int], cores: int
 ) -> None:
-    assert cores_each(workers, machines) == cores
+    assert share_of_each(workers, "cpu", 4, machines) == {"num_cpus": cores}
+    assert share_of_each(workers, "auto", 0, machines) == {"num_cpus": cores}
 
 
 @pytest.mark.parametrize("machines", [[2], [1, 1], []])
 def test_more_workers_than_cores_are_refused(machines: list[int]) -> None:
     with pytest.raises(ValueError, match=f"there are {sum(machines)}"):
-        cores_each(3, machines)
+        share_of_each(3, "auto", 0, machines)
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_each_worker_gets_a_gpu_where_there_are_some(device: str) -> None:
+    assert share_of_each(4, device, 4, [2]) == {"num_gpus": 1}
+    with pytest.raises(ValueError, match="need a GPU each, and there are 4"):
+        share_of_each(5, device, 4, [64])
