@@ -157,6 +157,19 @@ def test_only_the_page_imports_gradio() -> None:
     assert {part(path) for path in users} <= {"ui"}
 
 
+def test_one_file_imports_each_extra() -> None:
+    users = {
+        (library, path.name)
+        for path in SOURCES
+        for library in libraries(path) & {"ray", "datasets", "fsspec"}
+    }
+    assert users == {
+        ("ray", "on_ray.py"),
+        ("datasets", "hub_data.py"),
+        ("fsspec", "hub_data.py"),
+    }
+
+
 def test_one_folder_touches_the_inside_of_gradio() -> None:
     inside = re.compile(
         r"gradio\.(utils|processing_utils|data_classes)|\._data\b|state_holder|mcp_server_obj"

@@ -6,6 +6,7 @@ import argparse
 import functools
 import shlex
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
 from spare_demo.evaluation.report import about_built_in, write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
-from spare_demo.evaluation.run import Experiment, expected_rows, run
-from spare_demo.evaluation.sheets import digest
+from spare_demo.evaluation.run import Experiment, PictureResults, expected_rows, run
+from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
@@ -142,26 +143,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
     sheets = read_questions(arguments)
-    load_it = functools.partial(
-        load_model,
-        arguments.model,
-        arguments.device,
-        bits=arguments.bits,
-        system=arguments.system,
-    )
     with ExitStack() as stack:
-        leave_out = arguments.methods == ["all"]
-        if arguments.workers == 1 and not arguments.address:
-            model = load_it(report=_tell)
-            fitted, measure = fit(model, experiment, leave_out), functools.partial(run, model)
-        else:
-            from spare_demo.evaluation.on_ray import open_workers  # an extra, and slow to import
-
-            workers = stack.enter_context(
-                open_workers(arguments.workers, arguments.address, arguments.device, load_it)
-            )
-            fitted = workers.fit(experiment, leave_out)
-            measure = functools.partial(workers.run, fitted.model)
+        fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:
             _tell(note)
         experiment = fitted.experiment
@@ -171,19 +154,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
             )
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
         with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
-            total = sum(len(sheet.questions) for sheet in sheets)
-            done = results.done
-            before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
-            skip = _tell if arguments.skip_bad else None
-            with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
-                try:
-                    for of_picture in measure(sheets, experiment, done, skip):
-                        results.add(of_picture.rows, of_picture.places)
-                        bar.update(len(of_picture.sheet.questions))
-                except KeyboardInterrupt:
-                    bar.close()
-                    _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
-                    raise
+            _fill(results, sheets, functools.partial(measure, sheets, experiment, results.done))
             if not results.rows:
                 raise ValueError("No question could be asked. See the lines above.")
             results.sort()
@@ -191,6 +162,52 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
     _write(arguments, fitted, record, summaries)
+
+
+def _engine(
+    arguments: argparse.Namespace, experiment: Experiment, stack: ExitStack
+) -> tuple[Fitted, Callable[..., Iterator[PictureResults]]]:
+    """What can be measured, and `run` without its model: in this process, or by workers.
+
+    stack: ends the workers.
+    """
+    load_it = functools.partial(
+        load_model,
+        arguments.model,
+        arguments.device,
+        bits=arguments.bits,
+        system=arguments.system,
+    )
+    leave_out = arguments.methods == ["all"]
+    skip = _tell if arguments.skip_bad else None
+    if arguments.workers == 1 and not arguments.address:
+        model = load_it(report=_tell)
+        return fit(model, experiment, leave_out), functools.partial(run, model, skip=skip)
+    from spare_demo.evaluation.on_ray import open_workers  # an extra, and slow to import
+
+    workers = stack.enter_context(
+        open_workers(arguments.workers, arguments.address, arguments.device, load_it)
+    )
+    fitted = workers.fit(experiment, leave_out)
+    return fitted, functools.partial(workers.run, fitted.model, skip=skip)
+
+
+def _fill(
+    results: Results, sheets: Sequence[Sheet], measure: Callable[[], Iterator[PictureResults]]
+) -> None:
+    """Add what is measured, with a bar of the questions that are done."""
+    total = sum(len(sheet.questions) for sheet in sheets)
+    done = results.done
+    before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
+    with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
+        try:
+            for of_picture in measure():
+                results.add(of_picture.rows, of_picture.places)
+                bar.update(len(of_picture.sheet.questions))
+        except KeyboardInterrupt:
+            bar.close()
+            _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
+            raise
 
 
 def _tell(sentence: object) -> None:
