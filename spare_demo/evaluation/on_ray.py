@@ -11,11 +11,15 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 # Before Ray is imported: its own processes print fatal errors alone, and send no usage statistics.
 os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+# The token that Ray writes on its first start, and that a cluster may ask for.
+if (Path.home() / ".ray" / "auth_token").is_file():
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 from ray.data import ActorPoolStrategy, DataContext
@@ -110,16 +114,20 @@ def open_workers(count: int, address: str, device: str, load: Load) -> Iterator[
 
     Raises ValueError: there is no such cluster, or no room on it for so many.
     """
-    arguments: dict[str, Any] = {"include_dashboard": False}
+    # By "local" Ray starts anew; without it, it would join whatever cluster runs on this machine.
+    arguments: dict[str, Any] = {"address": "local", "include_dashboard": False}
     if address:
         _check_address(address)
         arguments = {"address": address}
     try:
         ray.init(**arguments, log_to_driver=False, logging_level=logging.ERROR)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(
-            f"Ray cannot be used {f'at {address}' if address else 'here'}: {error}"
-        ) from None
+    except (OSError, RuntimeError, ValueError, SystemExit) as error:
+        if address:
+            raise ValueError(
+                f"No Ray cluster answers at {address}. If it asks for a token, copy "
+                "~/.ray/auth_token from its head to this machine."
+            ) from None
+        raise ValueError(f"Ray does not start here: {str(error).splitlines()[0]}") from None
     try:
         gpus = int(ray.cluster_resources().get("GPU", 0))
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]

@@ -140,11 +140,13 @@ def test_a_run_goes_on_with_another_number_of_workers(
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[str]:
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a Ray cluster of two machines with one core each, both this one."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # a token would be written into the home folder
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus", "1"]
     head = [*ray, "--head", "--port", address.split(":")[1], "--include-dashboard", "false"]
     processes: list[subprocess.Popen[bytes]] = []
