@@ -22,7 +22,7 @@ WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
     "selection-cuda": ("Selection, CUDA", "selection.py --device cuda"),
     "prune-cpu": (
         "Pruning in one's own code at 7B's shape, CPU",
-        "prune.py --device cpu --runs 5",
+        "prune.py --device cpu --runs 7",
     ),
     "prefill-cpu": (
         "Prefill at 7B's shape, CPU, true depth",
