@@ -27,8 +27,8 @@ FLOORS = (
     ("models",),
     ("comparison", "scenes"),
     ("analysis", "render"),
-    ("results", "evaluation", "integrations"),
-    ("ui",),
+    ("results", "evaluation"),
+    ("ui", "integrations"),
     ("cli",),
     ("app", "__main__"),
 )

@@ -151,7 +151,8 @@ def _measure(
 ) -> PictureResults:
     picture = model.look(photo, experiment.aspect)
     blank = model.look(_blank(model, photo.size), experiment.aspect) if experiment.blank else None
-    picks = _Picks(picture.features, _drawing_anew(experiment.methods, sheet), experiment)
+    methods = draw_anew(experiment.methods, sheet.set, sheet.picture)
+    picks = _Picks(picture.features, methods, experiment)
     trials: list[_Trial] = []
     places: list[Place] = []
     for number, asked in enumerate(sheet.questions):
@@ -219,16 +220,9 @@ class _Picks:
         )
         if label in self.known:
             return self.known[label]
-        sizes = [size(budget, tokens.n) for budget in budgets]
         if method.inside:
-            # Of a small picture a share may fall short of what a schedule meets there: then that.
-            least = method.lowest(tokens.n, view.layers)
-            met = [
-                max(k, least) if isinstance(b, str) else k
-                for b, k in zip(budgets, sizes, strict=True)
-            ]
-            plans = [method.plan(view, k) for k in met]
-            return [(b, plan, float("nan")) for b, plan in zip(budgets, plans, strict=True)]
+            return [(budget, keep(method, view, budget), float("nan")) for budget in budgets]
+        sizes = [size(budget, tokens.n) for budget in budgets]
         picks: list[_Pick]
         if method.nested:
             most = self._most(label, view)
@@ -262,17 +256,28 @@ class _Picks:
         return measures.reconstruction_error(self.x, selection.order, relative=True)
 
 
+def keep(method: Method, view: View, budget: Budget) -> Selection | LayerPlan:
+    """What a method keeps of a picture at one budget, or where tokens leave inside the model."""
+    n = view.tokens.n
+    if not method.inside:
+        return method.select(view.tokens, size(budget, n))
+    # Of a small picture a share may fall short of what a schedule meets there: then that.
+    least = method.lowest(n, view.layers) if isinstance(budget, str) else 1
+    return method.plan(view, max(size(budget, n), least))
+
+
 def picture_seed(seed: int, which: str, picture: str) -> int:
     """The seed, from 0 to 2^32 - 1, of methods that draw at random on one picture of a set."""
     return zlib.crc32(f"{seed} {which} {picture}".encode())
 
 
-def _drawing_anew(methods: Mapping[str, Method], sheet: Sheet) -> dict[str, Method]:
-    """Methods that draw at random draw other tokens on every picture, the same in every run."""
+def draw_anew(methods: Mapping[str, Method], which: str, picture: str) -> dict[str, Method]:
+    """Methods that draw at random draw other tokens on every picture of a set, the same in every
+    run."""
     seeded: dict[str, Any] = dict(methods)
     for label, method in seeded.items():
         if method.seeded:
-            seed = picture_seed(method.seed, sheet.set, sheet.picture)
+            seed = picture_seed(method.seed, which, picture)
             seeded[label] = dataclasses.replace(method, seed=seed)
     return seeded
 

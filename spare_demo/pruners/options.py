@@ -9,6 +9,7 @@ The fields themselves, with their labels and limits, are those of the methods' d
 from __future__ import annotations
 
 import dataclasses
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,7 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
                 "divprune.metric=euclidean."
             )
         if name not in methods:
-            raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
+            raise ValueError(no_method(name, methods))
         read = read_value(methods[name], field, value.strip())
         changes.setdefault(name, {})[field] = read
     for name, values in changes.items():
@@ -53,9 +54,16 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     """
     name, _, settings = text.partition(":") if isinstance(text, str) else (text, "", "")
     if not isinstance(name, str) or name not in methods:
-        raise ValueError(f"There is no method {name!r}. Choose one of: {', '.join(methods)}.")
+        raise ValueError(no_method(name, methods))
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
     return configure(methods[name], read_options(texts, methods).get(name, {}))
+
+
+def no_method(name: object, methods: Mapping[str, Any]) -> str:
+    """The sentence about a name that is no method's, with the nearest one that is."""
+    near = difflib.get_close_matches(name, methods, 1) if isinstance(name, str) else []
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no method {name!r}.{meant} Choose one of: {', '.join(methods)}."
 
 
 def write_method(name: str, values: Mapping[str, Any], methods: Mapping[str, Any]) -> str:

@@ -20,9 +20,11 @@ from spare_demo.models.generate.batch import Prompt, Score, ShortAnswer, decode_
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoding import decode
 from spare_demo.models.generate.passes import Passes
+from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows, kept_rows
 from spare_demo.models.generate.together import decode_together, in_step
 from spare_demo.models.generate.window import window
+from spare_demo.models.generate.without_picture import score_alone, write_alone
 from spare_demo.pruners.inside.base import LayerPlan
 from spare_demo.tokens import Selection
 
@@ -40,6 +42,7 @@ class Answering(ABC):
     tokenizer: Any
     _passes: Passes
     has_language_model: bool
+    system: str
     _captured: CapturedPrefill | None = None
 
     def stream(
@@ -209,6 +212,37 @@ class Answering(ABC):
                 by_itself = self.answer(view, selection, len(given)).token_ids
                 scores[i] = Score(log_probabilities, by_itself == given)
         return [scores[i] for i in range(len(requests))]
+
+    def answer_text(self, question: str, max_new_tokens: int = 64) -> ShortAnswer:
+        """The greedy answer to a question without a picture. Raises ValueError as `stream`."""
+        self._check_can_answer(max_new_tokens)
+        _, ids = build_prompt(self.processor, question, 0, self.system)
+        return write_alone(self.hf, self.tokenizer, self._passes, ids, max_new_tokens)
+
+    def score_continuation(
+        self,
+        question: str,
+        request: tuple[View, Selection | LayerPlan | None] | None,
+        continuation: str,
+    ) -> Score:
+        """How likely a text is to go on from a prompt: `score` of its tokens.
+
+        Args:
+            question: of the prompt.
+            request: the view of that question and what is kept, as of `answer_many`; None for a
+                question without a picture.
+            continuation: with the blank before it, where there is one.
+
+        Raises:
+            ValueError: as `stream`, and for a text of no token.
+        """
+        if request is not None:
+            given = continuation_ids(self.tokenizer, request[0].prompt, continuation)
+            return self.score_many([request], given)[0]
+        prompt, ids = build_prompt(self.processor, question, 0, self.system)
+        given = continuation_ids(self.tokenizer, prompt, continuation)
+        self._check_can_answer(len(given))
+        return score_alone(self.hf, self.tokenizer, self._passes, ids, given)
 
     def _prompts(
         self, requests: Sequence[tuple[View, Selection | LayerPlan | None]], new: int

@@ -25,32 +25,34 @@ def build_prompt(processor: Any, question: str, n: int, system: str = "none") ->
     Args:
         processor: of the checkpoint; its template wins over its tokenizer's.
         question: as asked; blanks around it are dropped, and control tokens in it are words.
-        n: image placeholders: visual tokens, and newline tokens where there are some.
+        n: image placeholders: visual tokens, and newline tokens where there are some. 0 for a
+            question without a picture.
         system: one of `SYSTEMS`.
 
     Returns:
-        the prompt with one image token, and its (1, T) ids with n of them.
+        the prompt with one image token (none where n is 0), and its (1, T) ids with n of them.
 
     Raises:
         ModelError: a template that does not place exactly one picture.
     """
     image, tokenizer = processor.image_token, processor.tokenizer
     question_text = _spell_out(question.strip(), tokenizer)
+    content = f"{image}\n{question_text}" if n else question_text
     if system == "vicuna_v1":
-        prompt = f"{VICUNA} USER: {image}\n{question_text} ASSISTANT:"
+        prompt = f"{VICUNA} USER: {content} ASSISTANT:"
     elif processor.chat_template:
-        content = [{"type": "image"}, {"type": "text", "text": question_text}]
+        parts = [{"type": "image"}] * (n > 0) + [{"type": "text", "text": question_text}]
         prompt = processor.apply_chat_template(
-            [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
+            [{"role": "user", "content": parts}], add_generation_prompt=True, tokenize=False
         )
     elif tokenizer.chat_template:
         prompt = tokenizer.apply_chat_template(
-            [{"role": "user", "content": f"{image}\n{question_text}"}],
+            [{"role": "user", "content": content}],
             add_generation_prompt=True,
             tokenize=False,
         )
     else:
-        prompt = f"USER: {image}\n{question_text} ASSISTANT:"
+        prompt = f"USER: {content} ASSISTANT:"
     bos = tokenizer.bos_token
     ids: Tensor = tokenizer(
         prompt.replace(image, image * n),
@@ -71,6 +73,14 @@ def knows_image_token(processor: Any, config: Any) -> bool:
     if token is None:
         return False
     return bool(processor.tokenizer.convert_tokens_to_ids(token) == config.image_token_id)
+
+
+def continuation_ids(tokenizer: Any, prompt: str, continuation: str) -> tuple[int, ...]:
+    """The tokens that a text adds to a prompt: not those of the text alone, which may begin
+    otherwise."""
+    texts = prompt, prompt + continuation
+    before, both = (tokenizer(text, add_special_tokens=False).input_ids for text in texts)
+    return tuple(both[len(before) :])
 
 
 def _spell_out(question: str, tokenizer: Any) -> str:

@@ -5,7 +5,7 @@ Other settings that change which token a greedy answer takes are refused when th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,6 +27,21 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change g
     "min_length": (None, 0),
     "min_new_tokens": (None, 0),
 }
+
+
+_GREEDY: dict[str, tuple[Any, ...]] = {  # of those that a caller of `generate` gives
+    "do_sample": (None, False),
+    "temperature": (None, 0),
+    "num_beams": (None, 1),
+    "num_return_sequences": (None, 1),
+    "repetition_penalty": (None, 1.0),
+}
+
+
+def changed_settings(settings: Mapping[str, Any]) -> list[str]:
+    """Names of the settings, given to one call, with which its answer would be no greedy one."""
+    neutral = _NEUTRAL | _GREEDY
+    return [name for name, value in settings.items() if value not in neutral.get(name, (value,))]
 
 
 def unsupported_settings(generation_config: Any) -> list[str]:
