@@ -57,10 +57,11 @@ class HarnessOptions:
     def __post_init__(self) -> None:
         (budget,) = read_budgets([str(self.budget)])
         object.__setattr__(self, "budget", budget)
-        for name in ("max_new_tokens", "batch_size"):
-            number = getattr(self, name)
-            if type(number) is not int or number < 1:
+        for name in ("max_new_tokens", "batch_size"):  # as a harness gives them, perhaps as texts
+            number = str(getattr(self, name))
+            if not number.isdecimal() or int(number) < 1:
                 raise ValueError(f"{name}={number} is not possible. Give a whole number from 1 on.")
+            object.__setattr__(self, name, int(number))
         _ = self.methods
 
     @property
