@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from spare_demo.comparison.request import choose
+from spare_demo.comparison.request import choose, read_seed
 from spare_demo.evaluation.budgets import Budget, read_budgets
 from spare_demo.evaluation.run import draw_anew, keep
 from spare_demo.images.geometry import Aspect
@@ -62,6 +62,7 @@ class HarnessOptions:
             if not number.isdecimal() or int(number) < 1:
                 raise ValueError(f"{name}={number} is not possible. Give a whole number from 1 on.")
             object.__setattr__(self, name, int(number))
+        object.__setattr__(self, "seed", read_seed(self.seed))
         _ = self.methods
 
     @property

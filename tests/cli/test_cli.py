@@ -308,7 +308,10 @@ def test_without_a_question_the_note_is_printed(
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
-        (["--methods", "sparse"], "There is no method 'sparse'. Choose one of: spare,"),
+        (
+            ["--methods", "sparse"],
+            "There is no method 'sparse'. Did you mean spare? Choose one of: spare,",
+        ),
         (["--methods"], "Choose at least one method"),
         (["--budget", "17"], "A budget of 17 visual tokens is not possible."),
         (["--budget", "0"], "A budget of 0 visual tokens is not possible."),
