@@ -161,12 +161,13 @@ def test_one_file_imports_each_extra() -> None:
     users = {
         (library, path.name)
         for path in SOURCES
-        for library in libraries(path) & {"ray", "datasets", "fsspec"}
+        for library in libraries(path) & {"ray", "datasets", "fsspec", "lmms_eval"}
     }
     assert users == {
         ("ray", "on_ray.py"),
         ("datasets", "hub_data.py"),
         ("fsspec", "hub_data.py"),
+        ("lmms_eval", "lmms_eval.py"),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
@@ -177,6 +178,19 @@ def test_every_path_of_a_page_is_there(page: str) -> None:
         assert (ROOT / page).parent.joinpath(path).exists(), path
     for path in re.findall(r"assets/[\w./-]+\w", text):
         assert (ROOT / path).exists(), path
+
+
+def test_the_harness_finds_its_adapter_by_the_entry_point() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    (place,) = project["entry-points"]["lmms_eval.models"].values()
+    module, name = place.split(":")
+    tree = ast.parse((ROOT / f"{module.replace('.', '/')}.py").read_text())
+    assigned = {t.id for node in tree.body if isinstance(node, ast.Assign) for t in node.targets}  # type: ignore[attr-defined]
+    assert name in assigned
+    (extra,) = project["optional-dependencies"]["lmms-eval"]
+    requirement = Requirement(extra)
+    assert requirement.name == "lmms-eval" and "0.7.3" in requirement.specifier
+    assert requirement.name not in requirements("requirements.txt")
 
 
 def test_the_flags_of_the_readme_are_known() -> None:
