@@ -6,10 +6,11 @@ python -m lmms_eval --model spare_demo --model_args pretrained=built-in,method=s
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from itertools import groupby, islice
 from typing import Any
 
@@ -34,7 +35,7 @@ class Record(TokenCounts):
 
     def to_dict(self) -> dict[str, Any]:
         """As lmms-eval writes it."""
-        return self.settings | {"versions": versions()}
+        return self.settings
 
 
 @contextmanager
@@ -64,16 +65,22 @@ class SpareDemo(lmms):
         options = self.options
         device = options.device if self.world_size == 1 else str(self.device)
         with self.accelerator.main_process_first():
-            model = load_model(options.pretrained, device, options.bits, system=options.system)
-        return PrunedModel(model, options)
+            loaded = load_model(options.pretrained, device, options.bits, system=options.system)
+        model = PrunedModel(loaded, options)
+        model.settings["versions"] = versions() | {"lmms_eval": version("lmms_eval")}
+        return model
 
     def _question(self, request: Instance) -> Question:
-        prompt, _, *place = request.args
-        if not place:  # a continuation by itself, which others are compared with
-            return Question(prompt)
-        pictures_of, number, task, split = place
-        document = self.task_dict[task][split][number]
+        if len(request.args) == 2:  # a continuation by itself, which others are compared with
+            return Question(request.args[0])
+        prompt, _, pictures_of, number, task, _ = request.args
+        document = self._document(request)
         return self.model.ask(prompt, document, pictures_of(document) or (), task, number)
+
+    def _document(self, request: Instance) -> Mapping[str, Any]:
+        *_, number, task, split = request.args
+        document: Mapping[str, Any] = self.task_dict[task][split][number]
+        return document
 
     def _batches(self, requests: Sequence[Instance]) -> Iterator[list[Instance]]:
         """Of one task each, whose answers have one greatest length."""
@@ -90,7 +97,7 @@ class SpareDemo(lmms):
             for batch in self._batches(requests):
                 settings = batch[0].args[1]
                 until = settings.get("until") or []
-                longest = settings.get("max_new_tokens", self.options.max_new_tokens)
+                longest = settings.get("max_new_tokens") or self.options.max_new_tokens
                 questions = [self._question(request) for request in batch]
                 for text, record in self.model.answer(questions, longest):
                     for end in [until] if isinstance(until, str) else until:
@@ -111,7 +118,10 @@ class SpareDemo(lmms):
                 question = self._question(first)
                 record = Record(settings=self.model.record(question))
                 for request in [first, *others]:
-                    score = self.model.model.score_continuation(*question, request.args[1])
+                    text = request.args[1]
+                    if callable(text):  # of tasks that score the right answer
+                        text = text(self._document(request))
+                    score = self.model.model.score_continuation(*question, text)
                     pair: Any = sum(score.log_probabilities), score.by_itself
                     results.append(GenerationResult(pair, record))
         return results

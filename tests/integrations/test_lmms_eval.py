@@ -99,15 +99,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory, sheets: list[Sheet]) -> Pat
         ("drawn", "generate_until", "exact_match", 0),
         ("text", "generate_until", "exact_match", 0),
         ("choice", "multiple_choice", "acc", 0),
+        ("target", "loglikelihood", "acc", 0),
         ("sampled", "generate_until", "exact_match", 0.7),
     ):
-        data = "drawn" if name == "sampled" else name
+        data = {"sampled": "drawn", "target": "choice"}.get(name, name)
         text = TASK.format(
             name=f"spare_{name}", folder=folder, data=data, kind=kind, metric=metric,
             temperature=temperature,
         )  # fmt: skip
         lines = text.splitlines()
-        if kind == "generate_until":
+        if kind != "multiple_choice":
             lines = [line for line in lines if not line.startswith("doc_to_choice")]
         (folder / f"spare_{name}.yaml").write_text("\n".join(lines))
     return folder
@@ -148,7 +149,7 @@ ARGUMENTS = "pretrained=built-in,method=spare,budget=32,question_field=question"
 
 @pytest.fixture(scope="module")
 def one(folder: Path) -> Path:
-    tasks = "spare_drawn,spare_choice,spare_text"
+    tasks = "spare_drawn,spare_choice,spare_text,spare_target"
     done = harness(folder, ARGUMENTS, tasks, out="one")
     assert done.returncode == 0, done.stderr
     return folder / "one"
@@ -185,7 +186,7 @@ def test_samples_say_what_they_were_made_with(one: Path, built_in: LlavaModel) -
             assert (record["all_visual_tokens"], record["visual_tokens"]) == (whole, kept)
             assert (record["method"], record["budget"]) == ("spare", 32)
             assert record["revision"] == built_in.revision
-            assert record["versions"]["spare_demo"]
+            assert record["versions"]["lmms_eval"].startswith("0.7.")
 
 
 def test_likelihoods_are_those_of_the_model(
@@ -195,11 +196,13 @@ def test_likelihoods_are_those_of_the_model(
     picture = built_in.look(sheets[0].open())
     view = built_in.ask(picture, f"{asked}\n{INSTRUCTION}")
     kept = PRUNERS["spare"].select(built_in.ask(picture, asked).tokens, 32)
+    answer = sheets[0].questions[0].answers[0]
     expected = [
         sum(built_in.score_continuation("", (view, kept), text).log_probabilities)
-        for text in (" red", " blue")
+        for text in (" red", " blue", answer)
     ]
     logged = samples(one, "choice")[0]["filtered_resps"]
+    logged += [samples(one, "target")[0]["filtered_resps"]]
     assert [float(pair[0]) for pair in logged] == pytest.approx(expected, abs=1e-4)
 
 
