@@ -163,24 +163,40 @@ class PrunedModel:
         return Question(prompt, (view, kept))
 
     def answer(
-        self, questions: Sequence[Question], longest: int
+        self, questions: Sequence[Question], settings: Mapping[str, Any]
     ) -> list[tuple[str, dict[str, Any]]]:
-        """Each greedy answer of at most `longest` tokens, and what it was made with."""
+        """Each greedy answer, and what it was made with.
+
+        settings: a task's for generation, of which `max_new_tokens` and `until`, one text or
+            several that end an answer, are read.
+        """
+        longest = settings.get("max_new_tokens") or self.options.max_new_tokens
+        until = settings.get("until") or []
         pruned = [question.pruned for question in questions if question.pruned]
         together = iter(self.model.answer_many(pruned, longest))
         replies = []
         for question in questions:
             alone = question.pruned is None
             reply = self.model.answer_text(question.prompt, longest) if alone else next(together)
-            record = self.record(question) | {"output_tokens": len(reply.token_ids)}
-            replies.append((reply.text, record))
+            text = reply.text
+            for end in [until] if isinstance(until, str) else until:
+                text = text.split(end)[0]
+            replies.append((text, self.record(question, len(reply.token_ids))))
         return replies
 
-    def record(self, question: Question) -> dict[str, Any]:
-        """What an answer depends on beside its question, to be written next to it."""
+    def score(self, question: Question, text: str) -> tuple[tuple[float, bool], dict[str, Any]]:
+        """How likely a text goes on from the question, in nats, and whether it is the greedy
+        answer; and what that was made with."""
+        score = self.model.score_continuation(*question, text)
+        pair = sum(score.log_probabilities), score.by_itself
+        return pair, self.record(question, len(score.log_probabilities))
+
+    def record(self, question: Question, tokens: int) -> dict[str, Any]:
+        """What an answer of so many tokens was made with, to be written next to it."""
         n = kept = 0
         if question.pruned:
             view, selection = question.pruned
             n = view.tokens.n
             kept = n if selection is None else selection.size
-        return self.settings | {"all_visual_tokens": n, "visual_tokens": kept}
+        counts = {"all_visual_tokens": n, "visual_tokens": kept, "output_tokens": tokens}
+        return self.settings | counts

@@ -1,7 +1,4 @@
-"""The adapter of lmms-eval, which finds it as an entry point of the installed package.
-
-python -m lmms_eval --model spare_demo --model_args pretrained=built-in,method=spare --tasks …
-"""
+"""The adapter of lmms-eval, which finds it by the package's entry point; see docs/REPRODUCE.md."""
 
 from __future__ import annotations
 
@@ -38,6 +35,11 @@ class Record(TokenCounts):
         return self.settings
 
 
+def _logged(replies: Sequence[tuple[Any, dict[str, Any]]]) -> list[GenerationResult]:
+    """Also likelihoods so: lmms-eval 0.7.3 makes a text of a pair."""
+    return [GenerationResult(reply, Record(settings=record)) for reply, record in replies]
+
+
 @contextmanager
 def _one_sentence() -> Iterator[None]:
     """End with the sentence: lmms-eval would print a traceback and report success."""
@@ -61,7 +63,10 @@ class SpareDemo(lmms):
 
     @cached_property
     def model(self) -> PrunedModel:
-        """Loaded once the requests are checked; the first process downloads for all."""
+        """Loaded once requests are checked, by one process before the others: it downloads.
+
+        They wait for each other, so every process must ask for it, also one without requests.
+        """
         options = self.options
         device = options.device if self.world_size == 1 else str(self.device)
         with self.accelerator.main_process_first():
@@ -82,49 +87,34 @@ class SpareDemo(lmms):
         document: Mapping[str, Any] = self.task_dict[task][split][number]
         return document
 
-    def _batches(self, requests: Sequence[Instance]) -> Iterator[list[Instance]]:
-        """Of one task each, whose answers have one greatest length."""
-        for _, same in groupby(requests, key=lambda request: request.args[4]):
-            while batch := list(islice(same, self.options.batch_size)):
-                yield batch
-
     def generate_until(self, requests: Sequence[Instance]) -> list[GenerationResult]:
-        """Greedy answers, each up to where its task ends them."""
-        results: list[GenerationResult] = []
+        """Greedy answers, several at once of one task."""
+        replies: list[tuple[Any, dict[str, Any]]] = []
         with _one_sentence(), tqdm(total=len(requests), disable=self.rank > 0) as bar:
             for request in requests:
                 check_greedy(request.args[1], request.args[4])
-            for batch in self._batches(requests):
-                settings = batch[0].args[1]
-                until = settings.get("until") or []
-                longest = settings.get("max_new_tokens") or self.options.max_new_tokens
-                questions = [self._question(request) for request in batch]
-                for text, record in self.model.answer(questions, longest):
-                    for end in [until] if isinstance(until, str) else until:
-                        text = text.split(end)[0]
-                    results.append(GenerationResult(text, Record(settings=record)))
-                bar.update(len(batch))
-        return results
+            model = self.model
+            for _, same in groupby(requests, key=lambda request: request.args[4]):
+                while batch := list(islice(same, self.options.batch_size)):
+                    questions = [self._question(request) for request in batch]
+                    replies += model.answer(questions, batch[0].args[1])
+                    bar.update(len(batch))
+        return _logged(replies)
 
     def loglikelihood(self, requests: Sequence[Instance]) -> list[GenerationResult]:
-        """Of each continuation its log likelihood, and whether it is the greedy answer.
-
-        Not plain pairs, which lmms-eval 0.7.3 turns into texts.
-        """
-        results: list[GenerationResult] = []
+        """Of each continuation its log likelihood, and whether it is the greedy answer."""
+        replies: list[tuple[Any, dict[str, Any]]] = []
         with _one_sentence():
+            model = self.model
             for _, group in groupby(requests, key=lambda r: (r.args[0], r.args[2:])):
                 first, *others = group  # of one document, whose picture is encoded once
                 question = self._question(first)
-                record = Record(settings=self.model.record(question))
                 for request in [first, *others]:
                     text = request.args[1]
                     if callable(text):  # of tasks that score the right answer
                         text = text(self._document(request))
-                    score = self.model.model.score_continuation(*question, text)
-                    pair: Any = sum(score.log_probabilities), score.by_itself
-                    results.append(GenerationResult(pair, record))
-        return results
+                    replies.append(model.score(question, text))
+        return _logged(replies)
 
     def generate_until_multi_round(self, requests: Sequence[Instance]) -> list[Any]:
         """Ends with a sentence: a question is asked once here."""

@@ -118,13 +118,39 @@ def test_answers_come_in_the_order_of_the_documents(
             [("What is it?", [photo]), ("How many?", []), ("Which word?", [photo.rotate(90)])]
         )
     ]
-    (first, record), (second, alone), (third, _) = model.answer(documents, 4)
+    (first, record), (second, alone), (third, _) = model.answer(documents, {"max_new_tokens": 4})
     expected = [tiny_model.answer(*documents[i].pruned, 4).text for i in (0, 2)]  # type: ignore[misc]
     assert [first, third] == expected
     assert second == tiny_model.answer_text("How many?", 4).text
     assert (record["all_visual_tokens"], record["visual_tokens"]) == (16, 4)
     assert (alone["all_visual_tokens"], alone["visual_tokens"]) == (0, 0)
     assert record["method"] == "spare" and record["revision"] == tiny_model.revision
+
+
+@pytest.mark.parametrize("until", ["cut", ["nowhere", "cut"]])
+def test_an_answer_ends_where_the_task_says(
+    tiny_model: LlavaModel, photo: Image.Image, until: str | list[str]
+) -> None:
+    model = PrunedModel(tiny_model, HarnessOptions(budget=5, max_new_tokens=6))
+    question = model.ask(PROMPT, {}, [photo], "stars", 0)
+    ((whole, _),) = model.answer([question], {})
+    assert len(whole) > 3
+    middle = whole[2]
+    at = (
+        [middle if text == "cut" else text for text in until] if isinstance(until, list) else middle
+    )
+    ((text, record),) = model.answer([question], {"until": at})
+    assert text == whole.split(middle)[0]
+    assert record["output_tokens"] == 6
+
+
+def test_a_continuation_has_its_likelihood(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    model = PrunedModel(tiny_model, HarnessOptions(budget=5))
+    question = model.ask(PROMPT, {}, [photo], "stars", 0)
+    (likelihood, greedy), record = model.score(question, " blue")
+    score = tiny_model.score_continuation(*question, " blue")
+    assert likelihood == pytest.approx(sum(score.log_probabilities), abs=1e-5)
+    assert not greedy and record["visual_tokens"] == 5
 
 
 def test_without_a_method_all_tokens_stay(tiny_model: LlavaModel, photo: Image.Image) -> None:

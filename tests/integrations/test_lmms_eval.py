@@ -135,6 +135,7 @@ def harness(
         cwd=folder,
         capture_output=True,
         text=True,
+        timeout=1200,
     )
 
 
@@ -167,10 +168,19 @@ def test_the_predictions_are_those_of_evaluate(
     assert [line["filtered_resps"] for line in logged] == expected
 
 
+TWO = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--cpu")
+
+
+def test_a_process_without_documents_waits_for_the_other(folder: Path, one: Path) -> None:
+    done = harness(folder, ARGUMENTS, "spare_text", TWO, out="few")
+    assert done.returncode == 0, done.stderr
+    (line,), (alone,) = samples(folder / "few", "text"), samples(one, "text")
+    assert line["filtered_resps"] == alone["filtered_resps"]
+
+
 def test_two_processes_answer_as_one(folder: Path, one: Path) -> None:
-    launcher = ("-m", "accelerate.commands.launch", "--num_processes", "2", "--cpu")
     tasks = "spare_drawn,spare_choice"
-    done = harness(folder, ARGUMENTS, tasks, launcher, out="two")
+    done = harness(folder, ARGUMENTS, tasks, TWO, out="two")
     assert done.returncode == 0, done.stderr
     for task in ("drawn", "choice"):
         alone, shared = samples(one, task), samples(folder / "two", task)
