@@ -73,7 +73,7 @@ def test_every_requirement_is_bounded_on_both_sides(name: str) -> None:
 
 def test_every_extra_is_bounded_and_a_guide_says_how_to_install_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    guides = [ROOT / "docs" / name for name in ("GUIDE.md", "CONTRIBUTING.md")]
+    guides = [ROOT / "docs" / name for name in ("GUIDE.md", "CONTRIBUTING.md", "REPRODUCE.md")]
     words = "".join(guide.read_text(encoding="utf-8") for guide in guides)
     for name, lines in project["optional-dependencies"].items():
         for requirement in map(Requirement, lines):
