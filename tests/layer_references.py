@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import torch
@@ -129,8 +130,9 @@ def density_peaks(states: Tensor, count: int) -> list[list[int]]:
         [float((states[i] - states[j]).norm()) / math.sqrt(d) for j in range(s)] for i in range(s)
     ]
     farthest = max(max(row) for row in distance)
+    # Decimals, because exp(-1000) is 0 as a float.
     density = [
-        math.exp(-sum(x * x for x in sorted(row)[:count]) / min(count, s)) for row in distance
+        Decimal(-sum(x * x for x in sorted(row)[:count]) / min(count, s)).exp() for row in distance
     ]
     gap = []
     for i in range(s):
@@ -140,7 +142,7 @@ def density_peaks(states: Tensor, count: int) -> list[list[int]]:
             if density[j] > density[i] or (density[j] == density[i] and j < i)
         ]
         gap.append(min(denser, default=farthest))
-    rank = sorted(range(s), key=lambda i: (-gap[i] * density[i], i))
+    rank = sorted(range(s), key=lambda i: (-Decimal(gap[i]) * density[i], i))
     centres = rank[:count]
     clusters: list[list[int]] = [[] for _ in centres]
     for i in range(s):

@@ -11,6 +11,7 @@ import numpy as np
 import open_clip
 import pytest
 import torch
+from layer_references import density_peaks
 from references import (
     as_array,
     cdpruner,
@@ -24,6 +25,8 @@ from references import (
 from spare_demo import PRUNERS, Selection, load_model
 from spare_demo.models import LlavaModel, View
 from spare_demo.models.loading.catalogue import ASSETS
+from spare_demo.pruners.inside import sparsevlm
+from spare_demo.pruners.inside.sparsevlm import cluster
 from spare_demo.scenes.questions import is_right
 from spare_demo.scenes.training.card import card
 
@@ -52,6 +55,29 @@ def test_everything_in_assets_is_listed_with_its_licence() -> None:
     text = (ASSETS / "README.md").read_text()
     for path in ASSETS.iterdir():
         assert path.name == "README.md" or f"`{path.name}" in text, path.name
+
+
+def test_sparsevlm_merges_groups_of_states_and_not_the_neighbours_of_the_first(
+    model: LlavaModel, views: list[View], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Densities exp(-mean d^2) of these states are 0, and all of them would be equal."""
+    inputs: list[tuple[torch.Tensor, int]] = []
+
+    def record(states: torch.Tensor, count: int) -> torch.Tensor:
+        inputs.append((states, count))
+        return cluster(states, count)
+
+    monkeypatch.setattr(sparsevlm, "cluster", record)
+    model.answer(views[0], PRUNERS["sparsevlm"].plan(views[0], 64), max_new_tokens=1)
+    inputs = [(states, count) for states, count in inputs if count > 1]
+    assert inputs
+    for states, count in inputs:
+        rows = states.double()
+        distance = torch.cdist(rows, rows) / rows.shape[1] ** 0.5
+        nearest = distance.sort(dim=1).values[:, :count]
+        assert nearest.square().mean(dim=1).neg().exp().max() == 0
+        members = [row.nonzero().flatten().tolist() for row in cluster(states, count)]
+        assert members == density_peaks(rows, count)
 
 
 def test_it_has_576_tokens_of_14_pixels(model: LlavaModel, views: list[View]) -> None:

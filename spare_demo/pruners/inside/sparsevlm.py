@@ -18,8 +18,10 @@ an attention matrix, is not in that code. For any other budget, picture or depth
 two neighbouring lists, mixed so that the average comes out, none below 1 token. The code's average
 books a layer whose output is pruned as already pruned.
 
-Where the code adds noise to break ties of density, the lower index is the denser one here. It takes
-the 14 best heads whatever the model; here half of them where there are fewer than 28.
+Where the code adds noise to break ties of density, the lower index is the denser one here. Its
+densities exp(-mean d^2) can underflow to 0, which leaves the noise to choose; here their logarithms
+are compared, in float64. It takes the 14 best heads whatever the model; here half of them where
+there are fewer than 28.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerPruner, LayerReading, Stop
 from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths
 from spare_demo.pruners.ranking import largest
+from spare_demo.tokens import where_float64_is
 
 _OUTPUTS = (2, 6, 15)
 _PAPER_TOKENS = 576
@@ -84,7 +87,9 @@ class SparseVLM(LayerPruner):
     @property
     def deviations(self) -> str:  # type: ignore[override]
         """Where this differs from the paper or the released code, in sentences."""
-        deviation = "No random noise to break ties."
+        deviation = (
+            "Logarithms of densities, which underflow in the code; no random noise to break ties."
+        )
         if self.version == "2.0":
             deviation = "Half of the heads, where there are fewer than 28, in place of 14."
         return (
@@ -156,7 +161,7 @@ class SparseVLM(LayerPruner):
         dropped[kept] = False
         left = dropped.nonzero().flatten()
         again = left[largest(scores[left], _recycled(len(left)))]
-        shares = cluster(reading.hidden[reading.visual][again].float(), stop.merged)
+        shares = cluster(reading.hidden[reading.visual][again], stop.merged)
         merge = shares.new_zeros(len(shares), len(scores))
         merge[:, again] = shares
         return Choice(kept, merge)
@@ -220,19 +225,24 @@ def ones_rotated(cos: Tensor, sin: Tensor, rows: list[int]) -> Tensor:
 def cluster(states: Tensor, count: int) -> Tensor:
     """Density-peak clustering -> (count, s) shares of s states in the mean of each cluster.
 
-    states: (s, d). Density falls with the mean squared distance to the `count` nearest, itself
-    included; centres are the densest states far from any denser one; the rest join the nearest.
+    states: (s, d), any float dtype. Density falls with the mean squared distance to the `count`
+    nearest, itself included; centres are the densest states far from any denser one; the rest join
+    the nearest. Returned in float32 on the device of `states`.
+
+    Densities are compared by their logarithms: states whose mean squared distances are above 745
+    have density exp(-distance) = 0 even in float64, and the first of them would all be centres.
     """
-    distance = torch.cdist(states, states, compute_mode="donot_use_mm_for_euclid_dist")
-    distance = distance / math.sqrt(states.shape[1])
+    rows = where_float64_is(states).double()
+    distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
+    distance = distance / math.sqrt(rows.shape[1])
     nearest = distance.sort(dim=1).values[:, :count]
-    density = (-nearest.square().mean(dim=1)).exp()  # (s,)
-    index = torch.arange(len(states), device=states.device)
-    ties = (density[None] == density[:, None]) & (index[None] < index[:, None])
-    denser = (density[None] > density[:, None]) | ties  # (s, s) whether the column is
+    log_density = -nearest.square().mean(dim=1)  # (s,)
+    index = torch.arange(len(rows), device=rows.device)
+    ties = (log_density[None] == log_density[:, None]) & (index[None] < index[:, None])
+    denser = (log_density[None] > log_density[:, None]) | ties  # (s, s) whether the column is
     gap = distance.masked_fill(~denser, float(distance.max())).amin(dim=1)
-    centres = largest(gap * density, count)
+    centres = largest(gap.log() + log_density, count)
     member = distance[centres].argmin(dim=0)  # (s,) which centre is nearest
-    member[centres] = torch.arange(count, device=states.device)
+    member[centres] = torch.arange(count, device=rows.device)
     members = torch.nn.functional.one_hot(member, count).T.float()  # (count, s)
-    return members / (members.sum(dim=1, keepdim=True) + 1e-6)
+    return (members / (members.sum(dim=1, keepdim=True) + 1e-6)).to(states.device)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from layer_references import density_peaks
 from torch import Tensor
 
 from spare_demo import PRUNERS, VisualTokens
@@ -240,6 +241,17 @@ def test_clusters_are_the_groups_there_are() -> None:
     assert torch.allclose(cluster(states, 1), torch.full((1, 6), 1 / 6), atol=1e-5)
     same = cluster(torch.ones(4, 2), 2)  # ties everywhere: the first index is the densest
     assert same.sum(dim=1).allclose(torch.ones(2), atol=1e-5) and (same > 0).sum() == 4
+
+
+@pytest.mark.parametrize("scale", [1.0, 300.0, 1000.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_clusters_are_the_references_at_any_scale(seed: int, scale: float) -> None:
+    """At 300 the density exp(-mean d^2) of every state is 0 in float64."""
+    states = scale * torch.randn(25, 6, generator=torch.Generator().manual_seed(seed))
+    members = [row.nonzero().flatten().tolist() for row in cluster(states, 4)]
+    assert members == density_peaks(states.double(), 4)
+    if scale == 1000:
+        assert members != density_peaks(states.double() / 1000, 4)  # exp(-d^2) has a unit
 
 
 def test_sparsevlm_asks_only_the_raters_and_merges_the_best_of_the_rest() -> None:
