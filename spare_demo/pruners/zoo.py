@@ -4,7 +4,7 @@ Paper: arXiv 2509.24837. Released code: ZOO-Prune, LLaVA/llava/model/llava_arch.
 
     s_n = mean_u || f(h_n + eps u) - f(h_n - eps u) || / (2 eps)     u: m random unit directions,
                                                                       the same for all tokens
-    w_n = (s_n - min s) / (max s - min s + 1e-8)
+    w_n = (s_n - min s) / (max s - min s + 1e-8)                      1 where s is constant
     first      argmax_n w_n
     then       argmax_n w_n min_{j picked} (1 - cos(x_n, x_j))
 
@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.farthest import cosine_distances, farthest_first
+from spare_demo.pruners.farthest import ROUNDING, cosine_distances, farthest_first
 from spare_demo.pruners.views import pick_per_view
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -63,9 +63,7 @@ class ZooPrune(Pruner):
 
         def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
             members = members.to(sensitivity.device)
-            s = sensitivity[members]  # (b, s)
-            low, high = s.amin(dim=-1, keepdim=True), s.amax(dim=-1, keepdim=True)
-            w = (s - low) / (high - low + 1e-8)
+            w = scaled(sensitivity[members])  # (b, s)
             return farthest_first(cosine_distances(tokens.features[members]), w, w, count)
 
         return pick_per_view(tokens, k, rank)
@@ -83,3 +81,10 @@ class ZooPrune(Pruner):
             change = project(rows + shift).double() - project(rows - shift).double()
             total += torch.linalg.vector_norm(change, dim=1)
         return total.to(tokens.features.device) / (2 * self.step * self.directions)
+
+
+def scaled(sensitivity: Tensor) -> Tensor:
+    """(b, s) float64 -> w, 0 to 1 in each row; 1 where all of a row differ by rounding alone."""
+    low, high = sensitivity.amin(dim=-1, keepdim=True), sensitivity.amax(dim=-1, keepdim=True)
+    constant = high - low <= ROUNDING * high
+    return torch.where(constant, 1.0, (sensitivity - low) / (high - low + 1e-8))

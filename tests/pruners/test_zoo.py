@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from method_references import zoo_prune
 from references import as_array
 
 from spare_demo import VisualTokens
-from spare_demo.pruners.zoo import ZooPrune
+from spare_demo.pruners.zoo import ZooPrune, scaled
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 12))
@@ -48,6 +50,28 @@ def test_the_most_sensitive_comes_first_and_the_least_last() -> None:
     assert selection.order.tolist() == [1, 3, 0, 2]
     assert selection.gain is not None
     assert selection.gain.tolist() == pytest.approx([1.0, 2 / 3, 1 / 3, 0.0], abs=1e-6)
+
+
+@pytest.mark.parametrize("stretch", [3.0, 0.0, 1e-3])
+def test_a_constant_sensitivity_leaves_distance_alone_to_choose(stretch: float) -> None:
+    """As in the released code: all weights are 1, the first pick is the first token.
+
+    Angles of 0, 60, 20 and 180 degrees: 180 is farthest from 0, then 60, then 20.
+    """
+    angle = torch.tensor([0.0, 60.0, 20.0, 180.0], dtype=torch.float64).deg2rad()
+    h = torch.stack([angle.cos(), angle.sin()], dim=1)
+    tokens = VisualTokens(h, states=h, project=lambda rows: stretch * rows)
+    selection = ZooPrune().select(tokens, 4)
+    assert selection.order.tolist() == [0, 3, 1, 2]
+    assert selection.gain is not None
+    cos = [math.cos(math.radians(a)) for a in (180, 60, 20)]
+    assert selection.gain.tolist() == pytest.approx([1.0, *(1 - c for c in cos)])
+
+
+def test_each_view_has_its_own_scale() -> None:
+    """View 0 is constant, view 1 is not: only there the least sensitive has weight 0."""
+    weight = scaled(torch.tensor([[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]], dtype=torch.float64))
+    torch.testing.assert_close(weight.float(), torch.tensor([[1.0, 1, 1], [0, 0.5, 1]]))
 
 
 def test_the_seed_decides_the_directions() -> None:
