@@ -112,7 +112,11 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         default=None,
         help="ask everything of a blank picture too (default: of drawn scenes)",
     )
-    add("--instruction", default="", help="a line for the model alone, after every question")
+    add(
+        "--instruction",
+        default="",
+        help="a line after every question, which of the methods only TRIM reads",
+    )
     add_question_options(parser, settings, max_new_tokens=16)
     add("--reference", metavar="METHOD", help="differences are against it (default: the first)")
     add("--resamples", type=int, default=RESAMPLES, help="of the bootstrap (default: %(default)s)")

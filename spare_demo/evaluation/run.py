@@ -42,7 +42,7 @@ class Experiment(QuestionOptions):
         least: the least budget of a method inside the language model, whose schedule meets none
             below; `within` finds it.
         blank: whether every question is put to a blank picture too, nothing pruned.
-        instruction: a line that only the language model is given, after the question.
+        instruction: a line after the question, for the language model and for TRIM alone.
 
     The rest is as of `QuestionOptions`.
     """
@@ -285,7 +285,10 @@ def draw_anew(methods: Mapping[str, Method], which: str, picture: str) -> dict[s
 def _ask(
     model: Model, picture: Picture, asked: SheetQuestion, experiment: Experiment
 ) -> tuple[View, View]:
-    """The view for the language model, and the one for the methods, without instructions."""
+    """The view for the language model, and the one for the methods.
+
+    The methods' text has no instructions; `VisualTokens.clip_prompt` alone has them.
+    """
     view = model.ask(picture, asked.question, experiment.relevance, experiment.together)
     lines = [asked.question]
     if asked.choices:
@@ -294,7 +297,9 @@ def _ask(
         lines.append(experiment.instruction)
     if len(lines) == 1:
         return view, view
-    return model.ask(picture, "\n".join(lines), experiment.relevance, experiment.together), view
+    full = model.ask(picture, "\n".join(lines), experiment.relevance, experiment.together)
+    tokens = dataclasses.replace(view.tokens, clip_prompt=full.tokens.clip_sentence)
+    return full, dataclasses.replace(view, tokens=tokens)
 
 
 def _blank(model: Model, size: tuple[int, int]) -> Image.Image:

@@ -186,6 +186,7 @@ class View:
             clip_image=_to_device(tokens.clip_image, device),
             clip_text=_to_device(tokens.clip_text, device),
             clip_sentence=_to_device(tokens.clip_sentence, device),
+            clip_prompt=_to_device(tokens.clip_prompt, device),
             **picture.reads,
         )
         return replace(self, picture=picture, tokens=tokens)

@@ -2,9 +2,12 @@
 
 Paper: arXiv 2409.10994. Released code: FreedomIntelligence/TRIM, clip_encoder.py, llava_arch.py.
 
-    s_n = -E_n . E_T           not normalised; E_T: the question, cut off where CLIP cuts it
+    s_n = -E_n . E_T           not normalised; E_T: the prompt, cut off where CLIP cuts it
     p   = softmax(s)           over the tokens
     keep the largest p, in raster order, and append the mean of the dropped states
+
+The prompt is the question and, where the language model is given one, the line that asks for a
+short answer; with `text="question"` it is the question alone, as the other methods have it.
 
 The paper ranks by similarity, +E_n . E_T; the released code has the minus. Both are here under
 their names. How many: as released, the number of outliers of p (above Q3 + 1.5 IQR), with
@@ -41,6 +44,15 @@ class Trim(Pruner):
         ),
     )
     size: Size = field(default="budget", metadata=SIZE)
+    text: Literal["prompt", "question"] = field(
+        default="prompt",
+        metadata=setting(
+            "Text",
+            "prompt: with the line that asks for a short answer, as in the code. question: without "
+            "it. The same where the model is given no such line.",
+            ("prompt", "question"),
+        ),
+    )
 
     paper = "TRIM"
     link = "https://arxiv.org/abs/2409.10994"
@@ -73,7 +85,10 @@ class Trim(Pruner):
     def weight(self, tokens: VisualTokens) -> Tensor:
         """(n,) the score that is ranked: the product with the question, negated as released."""
         image, text = tokens.clip_pair()
-        sentence = tokens.clip_sentence() if tokens.clip_sentence else text.mean(dim=0)
+        embed = tokens.clip_sentence
+        if self.text == "prompt" and tokens.clip_prompt is not None:
+            embed = tokens.clip_prompt
+        sentence = embed() if embed else text.mean(dim=0)
         product = image.detach().double() @ sentence.detach().double().to(image.device)
         return -product if self.form == "released" else product
 

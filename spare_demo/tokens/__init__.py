@@ -60,6 +60,8 @@ class VisualTokens:
             head.
         clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
             its end.
+        clip_prompt: None or () -> (c,), the same of the question with the line that asks for a
+            short answer, where the language model is given one.
         together: spend a budget over all views at once, instead of giving each its share.
 
     Matrices on an Apple GPU are taken to the CPU (`where_float64_is`).
@@ -77,6 +79,7 @@ class VisualTokens:
     cls_attention: ClsAttention | None = None
     vision_keys: Callable[[int], Tensor] | None = None
     clip_sentence: Callable[[], Tensor] | None = None
+    clip_prompt: Callable[[], Tensor] | None = None
     together: bool = False
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.pruners.trim import Trim
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.scenes.world import Scene, Thing
 
@@ -141,6 +142,29 @@ def test_choices_and_an_instruction_reach_the_model_but_not_the_methods(
     kept = PRUNERS["spare"].select(tiny_model.encode(photo, asked.question).tokens, 5)
     assert pruned.prediction == tiny_model.answer(view, kept, 4).text
     assert pruned.question == asked.question
+
+
+def test_trim_reads_the_instruction_unless_set_to_the_question(
+    tiny_model: LlavaModel, photo: Image.Image
+) -> None:
+    asked = SheetQuestion("Which?", ("left",), ("left", "right"))
+    sheet = Sheet("data", "a.png", (asked,), lambda: photo)
+    methods = {"prompt": Trim(), "question": Trim(text="question")}
+    budgets = range(2, 16)
+    experiment = Experiment(methods, tuple(budgets), blank=False, max_new_tokens=1)
+    results = next(run(tiny_model, [sheet], experiment)).rows
+    errors = {label: [row.error for row in results if row.method == label] for label in methods}
+    prompt = f"{asked.question}\n{LETTER_INSTRUCTION}"
+    texts = {"prompt": prompt, "question": asked.question}
+    for label, text in texts.items():
+        tokens = tiny_model.encode(photo, text).tokens
+        merged = [Trim().select(tokens, k).features for k in budgets]
+        assert errors[label] == [
+            measures.merged_error(tokens.features, rows, relative=True)
+            for rows in merged
+            if rows is not None
+        ]
+    assert errors["prompt"] != errors["question"]
 
 
 def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(

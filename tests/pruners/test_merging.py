@@ -185,6 +185,14 @@ def test_trim_is_the_reference(form: Any, sign: float, seed: int, k: int) -> Non
     t.check(Trim(form=form, size="adaptive").select(t.tokens, k), trim(*parts, None, sign))
 
 
+def test_trim_reads_the_whole_prompt_where_there_is_one() -> None:
+    t = Tower(3)
+    with_prompt = dataclasses.replace(t.tokens, clip_prompt=lambda: -t.text)
+    question = Trim(text="question")
+    assert torch.equal(Trim().weight(with_prompt), -Trim().weight(t.tokens))
+    assert torch.equal(question.weight(with_prompt), Trim().weight(t.tokens))
+
+
 def test_trim_by_hand() -> None:
     """Products 3, 1, 2, -1 with the question; as released the lowest are kept."""
     tokens = VisualTokens(
