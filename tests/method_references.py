@@ -70,6 +70,28 @@ def zoo_prune(
     return picked
 
 
+def leverage(x: Array, r: int) -> Array:
+    """(n,) scores: each token's squared coordinates along r singular vectors of the features."""
+    u, s, _ = np.linalg.svd(x, full_matrices=False)
+    return np.array(
+        [sum(u[i, j] ** 2 for j in range(min(r, len(s))) if s[j] > 0) for i in range(len(x))]
+    )
+
+
+def column_subset(x: Array, k: int) -> list[int]:
+    """Every token is tried at every step, and the error left by least squares is compared."""
+
+    def error(kept: list[int]) -> float:
+        left = x.T - x[kept].T @ np.linalg.lstsq(x[kept].T, x.T, rcond=None)[0]
+        return float((left**2).sum())
+
+    picked: list[int] = []
+    while len(picked) < k:
+        open_ = [i for i in range(len(x)) if i not in picked]
+        picked.append(min(open_, key=lambda i: error([*picked, i])))
+    return picked
+
+
 def outlier_ratio(values: Array) -> float:
     q1, q3 = np.percentile(values, 25), np.percentile(values, 75)
     return float((values > q3 + 1.5 * (q3 - q1)).mean())

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from spare_demo.pruners.base import Method, Pruner
 from spare_demo.pruners.cdpruner import CDPruner
+from spare_demo.pruners.column_subset import ColumnSubset
 from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM
 from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
+from spare_demo.pruners.leverage import Leverage
+from spare_demo.pruners.magnitude import Magnitude
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.spare import Spare
+from spare_demo.pruners.spatial import SpatialFarthest
 from spare_demo.pruners.topk import TopRelevance
 from spare_demo.pruners.trim import Trim
 from spare_demo.pruners.uniform import Uniform
@@ -28,6 +32,10 @@ PRUNERS: dict[str, Method] = {
     "normal-relevance": TopRelevance(guidance="normal"),
     "random": Random(),
     "uniform": Uniform(),
+    "spatial-farthest": SpatialFarthest(),
+    "magnitude": Magnitude(),
+    "leverage": Leverage(),
+    "column-subset": ColumnSubset(),
     "divprune": DivPrune(),
     "dart-diversity": DartDiversity(),
     "prumerge": PruMerge(),

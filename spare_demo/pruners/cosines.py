@@ -62,6 +62,15 @@ class Cosines:
         self._known[rows] = True
 
 
+def gram_matrix(features: Tensor) -> Tensor:
+    """(n, d) -> (n, n) float64 on the CPU: all inner products, in units of the largest entry's
+    square, so that powers of them stay finite.
+    """
+    rows = features.detach().double()
+    scale = rows.abs().max()
+    return torch.from_numpy(_gram(rows / scale if scale > 0 else rows))
+
+
 def _gram(rows: Tensor) -> Numbers:
     """(n, d) -> (n, n)."""
     if rows.is_cuda:

@@ -12,7 +12,7 @@ from typing import Literal
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_largest
 from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -55,10 +55,4 @@ class TopRelevance(Pruner):
         return -relevance if self.guidance == "anti" else relevance
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        score = self.weight(tokens).cpu()
-
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            value, place = score[members].sort(dim=-1, descending=True, stable=True)
-            return place[:, :count], value[:, :count]
-
-        return pick_per_view(tokens, k, rank)
+        return pick_largest(tokens, k, self.weight(tokens).cpu())

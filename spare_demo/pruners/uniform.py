@@ -43,10 +43,15 @@ class Uniform(Pruner):
         return Selection(torch.cat(points))
 
 
+def grid_shape(n: int) -> tuple[int, int]:
+    """Rows and columns of the most nearly square rectangle of n cells, not taller than wide."""
+    rows = max(r for r in range(1, math.isqrt(n) + 1) if n % r == 0)
+    return rows, n // rows
+
+
 def grid_points(n: int, k: int) -> Tensor:
     """(k,) distinct places among n, ascending."""
-    rows = max(r for r in range(1, math.isqrt(n) + 1) if n % r == 0)
-    columns = n // rows
+    rows, columns = grid_shape(n)
     gh = min(rows, max(1, round(math.sqrt(k * rows / columns))))
     gw = min(columns, math.ceil(k / gh))
     gh = max(gh, math.ceil(k / gw))  # where the picture is too narrow for that many columns

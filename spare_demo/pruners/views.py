@@ -93,3 +93,16 @@ def pick_in_views(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
             order.append(view[place])
             gain.append(value)
     return Selection(torch.cat(order), torch.cat(gain))
+
+
+def pick_largest(tokens: VisualTokens, k: int, score: Tensor) -> Selection:
+    """Give each view its share of k by the largest of (n,) scores on the CPU; nested.
+
+    Ties go to the lower index. The gain is the score.
+    """
+
+    def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        value, place = score[members].sort(dim=-1, descending=True, stable=True)
+        return place[:, :count], value[:, :count]
+
+    return pick_per_view(tokens, k, rank)

@@ -1,14 +1,17 @@
-"""The methods without a notion of redundancy: by relevance alone, at random, on a grid."""
+"""The controls: by relevance or length alone, at random, on a grid."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
 import torch
 
 from spare_demo import PRUNERS, VisualTokens
+from spare_demo.pruners.magnitude import Magnitude
 from spare_demo.pruners.random import Random
+from spare_demo.pruners.spatial import SpatialFarthest
 from spare_demo.pruners.topk import TopRelevance
 from spare_demo.pruners.uniform import Uniform, grid_points
 
@@ -86,3 +89,38 @@ def test_the_grid_leaves_no_large_hole(k: int) -> None:
     # Half the diagonal of a cell of its own, and one cell more where an extra was dropped.
     assert float(nearest.max()) <= 1.6 * 24 / math.sqrt(k)
     assert len(set(place[:, 1].tolist())) > k / 24 + 1  # not a few columns, as a stride would
+
+
+def test_the_longest_come_first_and_of_equal_ones_the_lower_index() -> None:
+    x = torch.tensor([[3.0, 4], [0, 5], [-6, 0], [0, 0], [0, 5]])
+    selection = Magnitude().select(VisualTokens(x), 5)
+    assert selection.order.tolist() == [2, 0, 1, 4, 3]
+    assert selection.gain is not None and selection.gain.tolist() == [6, 5, 5, 5, 0]
+    alone = Magnitude().select(VisualTokens(x, view=torch.tensor([0, 1, 0, 1, 0])), 4)
+    assert alone.order.tolist() == [2, 1, 0, 3]  # each view its own, in turn
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(5, 5), (4, 6), (1, 7), (1, 1), (24, 24)])
+def test_farthest_points_by_their_definition(rows: int, columns: int) -> None:
+    n = rows * columns
+    places = list(itertools.product(range(rows), range(columns)))
+    middle = ((rows - 1) / 2, (columns - 1) / 2)
+    # Squares of whole and half numbers: ties are exact.
+    square = [[(a - c) ** 2 + (b - d) ** 2 for c, d in places] for a, b in places]
+    picked = [min(range(n), key=lambda i: math.dist(places[i], middle))]
+    while len(picked) < min(n, 40):
+        nearest = [min(square[i][j] for j in picked) for i in range(n)]
+        picked.append(max((i for i in range(n) if i not in picked), key=nearest.__getitem__))
+    tokens = VisualTokens(torch.randn(n, 3))
+    selection = SpatialFarthest().select(tokens, len(picked))
+    assert selection.order.tolist() == picked
+    assert selection.gain is not None
+    longest = max(map(max, square)) or 1
+    for t in range(1, len(picked)):
+        near = min(square[picked[t]][j] for j in picked[:t])
+        assert float(selection.gain[t]) == pytest.approx(math.sqrt(near / longest))
+
+
+def test_farthest_points_begin_in_the_middle_and_go_to_the_corners() -> None:
+    order = SpatialFarthest().select(VisualTokens(torch.ones(25, 2)), 5).order.tolist()
+    assert order == [12, 0, 4, 20, 24]

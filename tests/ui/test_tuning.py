@@ -50,7 +50,8 @@ def test_methods_stand_under_the_heading_of_their_group() -> None:
         else:
             groups[[*groups][-1]].append(name)
     assert list(groups) == list(GROUPS.values())
-    assert groups["Controls"] == ["random", "uniform"]
+    controls = ["random", "uniform", "spatial-farthest", "magnitude", "leverage", "column-subset"]
+    assert groups["Controls"] == controls
     assert groups["Merging tokens before it"] == [
         *("prumerge", "prumerge-plus", "visionzip", "trim", "trim-paper")
     ]

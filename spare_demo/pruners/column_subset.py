@@ -1,0 +1,81 @@
+"""Greedy column subset selection: each step takes the token that lowers the error most.
+
+Paper: Farahat, Elgohary, Ghodsi and Kamel, arXiv 1312.6838.
+
+    E    what the picked tokens leave of the features X: E = X - X P, not centred
+    G    = E E^T
+    each step picks  argmax_n  sum_j G_nj^2 / G_nn      by so much ||E||^2 falls
+
+SPARE without text (arXiv 2606.18681) looks at one token's own residual, G_nn, which is a part of
+that sum: this is what it would pick if it looked one step ahead. The two differ where a long token
+is alone in its direction. It is greedy, so not the best set of k, which nobody can find.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.cosines import gram_matrix
+from spare_demo.pruners.greedy import DEPENDENT
+from spare_demo.pruners.views import pick_per_view
+from spare_demo.tokens import Selection, VisualTokens
+
+TIE = 2e-14
+"""Falls this close, where nothing of a token has been explained yet, differ by rounding alone; the
+more of it has been, the more. Of equal falls the lower index is picked. Where one direction is
+left, all falls are equal."""
+
+
+@dataclass(frozen=True)
+class ColumnSubset(Pruner):
+    """Gain: by how much the squared error of the view falls, as a share of ||X||^2."""
+
+    name = "column-subset"
+    title = "Greedy column subset"
+    summary = "At each step the token that lowers the reconstruction error most."
+    paper = "Greedy column subset selection"
+    link = "https://arxiv.org/abs/1312.6838"
+    group = "controls"
+    cost = "O(n² d + n² k)"
+    deviations = "Exact products in place of random ones; tokens within the span follow by length."
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+            views = tokens.features[members.to(tokens.features.device)]
+            picks = [lower_error(features, count) for features in views]
+            return torch.stack([p for p, _ in picks]), torch.stack([g for _, g in picks])
+
+        return pick_per_view(tokens, k, rank)
+
+
+def lower_error(features: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """(n, d) -> (k,) distinct picks in order, and (k,) float64 the fall of each, on the CPU.
+
+    When every token lies in the span of the picked ones (sine <= `DEPENDENT`), the rest follow by
+    length, with a fall of 0.
+    """
+    gram = gram_matrix(features)
+    start = gram.diagonal().clone()
+    order, fall = torch.empty(k, dtype=torch.long), gram.new_zeros(k)
+    places = torch.arange(len(gram))
+    for t in range(k):
+        left = gram.diagonal()
+        value = torch.linalg.vector_norm(gram, dim=1).square() / left
+        value = value.where(left > DEPENDENT**2 * start, 0.0)  # a zero token: 0 / 0
+        best = value.max()
+        if not best > 0:
+            rest = start.index_fill(0, order[:t], -1.0).sort(descending=True, stable=True).indices
+            order[t:] = rest[: k - t]
+            break
+        slack = TIE * value * start / left.where(value > 0, 1.0)
+        pick = places.masked_fill(value + slack < best, len(gram)).min()
+        order[t], fall[t] = pick, value[pick]
+        column = gram[:, pick] / left[pick].sqrt()
+        gram.addr_(column, column, alpha=-1)
+        gram[pick, :] = gram[:, pick] = 0.0  # what rounding leaves of a picked token
+    total = start.sum()
+    return order, fall / total if total > 0 else fall

@@ -1,0 +1,30 @@
+"""Top-k by length: the control that shows what magnitude alone is worth.
+
+SPARE (arXiv 2606.18681) multiplies the squared length of a token by how new its direction is and by
+a weight from the question. Here the length alone ranks; squaring it would change nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.views import pick_largest
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class Magnitude(Pruner):
+    """Gain: the length ||x||."""
+
+    name = "magnitude"
+    title = "Longest tokens"
+    summary = "The k tokens with the largest norm, however alike they are."
+    group = "controls"
+    cost = "O(n d)"
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        length = torch.linalg.vector_norm(tokens.features.detach().double(), dim=1)
+        return pick_largest(tokens, k, length.cpu())

@@ -1,0 +1,47 @@
+"""Farthest points of the grid: the control that knows where tokens lie and nothing else.
+
+    first      the token nearest to the middle of its view
+    then       argmax_n  min_{j picked} ||p_n - p_j||      p: row and column
+
+A greedy method whose picks are no better than these gains nothing by reading features. Unlike the
+uniform grid its budgets are nested. The n tokens of a view are taken as for that grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.farthest import euclidean_distances, farthest_first
+from spare_demo.pruners.uniform import grid_shape
+from spare_demo.pruners.views import pick_per_view
+from spare_demo.tokens import Selection, VisualTokens
+
+
+@dataclass(frozen=True)
+class SpatialFarthest(Pruner):
+    """Gain: the distance to the nearest picked token, as a share of the longest in the view; of
+    the first pick, the distance to the middle, negative.
+    """
+
+    name = "spatial-farthest"
+    title = "Farthest points"
+    summary = "Tokens as far from each other on the picture as can be, whatever it shows."
+    reads_features = False
+    cost = "O(n² + n k)"
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+            rows, columns = grid_shape(members.shape[1])
+            places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
+            middle = torch.tensor([(rows - 1) / 2, (columns - 1) / 2], dtype=torch.float64)
+            distance = euclidean_distances(places[None])
+            diagonal = max(1.0, float(torch.linalg.vector_norm(2 * middle)))
+            first = -torch.linalg.vector_norm(places - middle, dim=1)[None] / diagonal
+            order, gain = farthest_first(distance, torch.ones_like(first), first, count)
+            return order.expand(len(members), -1), gain.expand(len(members), -1)
+
+        return pick_per_view(tokens, k, rank)
