@@ -84,6 +84,12 @@ class MethodRecord:
                 "the version that made the result."
             ) from None
 
+    @property
+    def budget_is_average(self) -> bool:
+        """As `Method.budget_is_average`; True for a set made by hand."""
+        method = self.method()
+        return method is None or bool(method.budget_is_average)
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -347,10 +353,15 @@ def inside_note(methods: Mapping[str, MethodRecord], error: bool) -> str:
                 f"{title} has no error of one set: it keeps other tokens in each layer."
             )
             continue
-        counted = " as its paper counts it" if record.counting_note else ""
-        least = record.least_budget
+        least, note = record.least_budget, record.counting_note
         below = f"; below {least} it has no schedule" if least > 1 else ""
-        sentences.append(f"k of {title} is the average over layers{counted}{below}.")
+        if not record.budget_is_average:
+            counts = f"is counted as its paper counts: {note}"
+        elif note:
+            counts = f"is the average over layers (its paper counts {note})"
+        else:
+            counts = "is the average over layers"
+        sentences.append(f"k of {title} {counts}{below}.")
     return " ".join(sentences)
 
 

@@ -125,6 +125,11 @@ class Method(ABC):
         return ""
 
     @property
+    def budget_is_average(self) -> bool:
+        """Whether a budget is the mean over layers here; else it is what `counting_note` says."""
+        return not self.counting_note
+
+    @property
     def merging_note(self) -> str:
         """What a visitor should know of its merged rows: a sentence, empty where none are made."""
         return ""

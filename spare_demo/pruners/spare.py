@@ -25,13 +25,24 @@ from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosi
 from spare_demo.tokens import VisualTokens
 
 _SUMMARY = "Greedy reconstruction of all tokens"
-_FORMS = {  # guidance: name, title, summary
-    "anti": ("spare", "SPARE", f"{_SUMMARY}, weighted towards those least like the question."),
-    "none": ("spare-reconstruction", "SPARE, reconstruction only", f"{_SUMMARY}, without text."),
+_FORMS = {  # guidance: name, title, summary, where in the paper
+    "anti": (
+        "spare",
+        "SPARE",
+        f"{_SUMMARY}, weighted towards those least like the question.",
+        "SPARE, Algorithm 1",
+    ),
+    "none": (
+        "spare-reconstruction",
+        "SPARE, reconstruction only",
+        f"{_SUMMARY}, without text.",
+        "SPARE, Figure 5, Tables 5 and 6",
+    ),
     "normal": (
         "spare-normal-relevance",
         "SPARE, normal relevance",
         f"{_SUMMARY}, weighted towards those most like the question.",
+        "SPARE, Figure 5",
     ),
 }
 
@@ -61,7 +72,6 @@ class Spare(Greedy):
         ),
     )
 
-    paper = "SPARE, Algorithm 1"
     link = "https://arxiv.org/abs/2606.18681"
     cost = "O(n² d + n² k)"
     deviations = (
@@ -80,6 +90,11 @@ class Spare(Greedy):
     @property
     def summary(self) -> str:
         return _FORMS[self.guidance][2]
+
+    @property
+    def paper(self) -> str:  # type: ignore[override]
+        """Where in the paper this form stands."""
+        return _FORMS[self.guidance][3]
 
     @property
     def needs_text(self) -> bool:

@@ -68,10 +68,9 @@ def _grid(part: Mapping[str, Any], size: list[int]) -> dict[str, Any]:
 def _method(label: str, item: Mapping[str, Any], n: int) -> dict[str, Any]:
     name, inside = item["method"], "stops" in item
     values = {"name": name, "title": label, "settings": item["settings"], "inside": inside}
-    try:
-        method: Any = dataclasses.replace(PRUNERS[name], **item["settings"])  # type: ignore[type-var]
-    except (KeyError, TypeError, ValueError):
-        return values  # a set made by hand, or a method that this version lacks
+    method = _configured(item)
+    if method is None:
+        return values
     values["title"] = title_of(method, PRUNERS)
     if inside:
         values["least_budget"] = method.lowest(n, len(item["per_layer"]))
@@ -79,7 +78,18 @@ def _method(label: str, item: Mapping[str, Any], n: int) -> dict[str, Any]:
     return values
 
 
+def _configured(item: Mapping[str, Any]) -> Any:
+    """The method as it was set; None for a set made by hand, or one that this version lacks."""
+    try:
+        return dataclasses.replace(PRUNERS[item["method"]], **item["settings"])  # type: ignore[type-var]
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
 def _plan(item: Mapping[str, Any]) -> dict[str, Any]:
+    method, counted = _configured(item), item["as_the_paper_counts"]
+    if method is not None and method.counting_note and method.budget_is_average:
+        counted = float(item["last_layer"])  # that format wrote the average over layers
     stops = [dict(zip(("layer", "keep", "merged"), stop, strict=True)) for stop in item["stops"]]
     return {
         "budget": item["budget"],
@@ -88,7 +98,7 @@ def _plan(item: Mapping[str, Any]) -> dict[str, Any]:
         "per_layer": item["per_layer"],
         "average": item["average"],
         "last": item["last_layer"],
-        "counted": item["as_the_paper_counts"],
+        "counted": counted,
     }
 
 

@@ -40,7 +40,7 @@ PAPERS = {
 }
 """By arXiv number; the same as in CITATION.cff."""
 
-_ARXIV = re.compile(r"https://arxiv\.org/abs/((\d\d)\d\d\.\d{5})")
+_ARXIV = re.compile(r"https://arxiv\.org/abs/((\d\d)\d\d\.\d{4,5})")
 _VENUE = re.compile(r", ([A-Za-z]+ 20\d\d)$")
 
 

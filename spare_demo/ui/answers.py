@@ -41,7 +41,7 @@ def answers_html(
         if kept is not None:
             count = f"{kept.size}{' merged' if kept.merged else ''}"
         else:
-            count = f"{k} {'as its paper counts' if record.counting_note else 'on average'}"
+            count = f"{k} {'on average' if record.budget_is_average else 'as its paper counts'}"
         names[slot] = f"{visit.titles[slot]} · {count}"
     first = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0), default=None)
     cards = "".join(_card(label, name, visit, first) for label, name in names.items())

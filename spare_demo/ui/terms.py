@@ -12,7 +12,7 @@ TERMS = {  # word on the page: what it means
     ),
     "budget": (
         "How many visual tokens are kept; the rest never enter the language model. Of methods "
-        "inside it, the average number of visual tokens over its layers."
+        "inside it, the average number of visual tokens over its layers, unless set otherwise."
     ),
     "Jaccard": (
         "How much two sets share: the tokens in both, divided by the tokens in either. 1 means the "

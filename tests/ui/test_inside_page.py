@@ -65,7 +65,8 @@ def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
         assert bits(sent["kept"]) == found.kept.tolist() and bits(sent["merged"]) == []
     assert told["sentence"] == (
         "B FastV has no single token set: it chooses inside the language model. Its layers got "
-        f"{plan.average:.1f} visual tokens on average, the last one {plan.last}."
+        f"{plan.average:.1f} visual tokens on average, the last one {plan.last}. Its paper counts "
+        f"{plan.last:.1f}: tokens after layer K only."
     )
 
 

@@ -4,9 +4,9 @@ Such a method has no single token set. Its `plan` says before which layers how m
 go on; which ones, it decides in `choose` when the language model gets there, from the states and
 the attention at that layer. `models/generate/layerwise.py` carries a plan out.
 
-Budgets are average numbers of visual tokens over layers, counted as the method's paper counts them;
-what a layer really processes is in `LayerPlan.per_layer`. `depths.py` has the arithmetic that
-schedules share.
+Budgets are average numbers of visual tokens over layers, or what the method's paper counts instead
+(`budget_is_average`); what a layer really processes is in `LayerPlan.per_layer`, and the paper's
+count in `LayerPlan.counted`. `depths.py` has the arithmetic that schedules share.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class LayerPlan:
 
     @property
     def counted(self) -> float:
-        """The average as the method's paper counts it; `budget` up to rounding."""
+        """The number of visual tokens that it stands for in the paper's tables."""
         return self.method.counted(self)
 
     @property

@@ -61,12 +61,15 @@ class Dart(OneStop):
     link = "https://arxiv.org/abs/2502.11494"
     looks_at = ("keys of the layer before", "states after the final norm")
     cost = "cosines of n tokens to 8 pivots: O(n d)"
-    nominal_note = "nominal tokens after layer K only"
     deviations = (
         "Keys as they are cached, after rotation; pivots in the order of their norm, visual ones "
         "first. Left-over places go to the first pivots. K is scaled to the depth of the model. "
         "The budget is the average over layers; with counting=released the code's own T."
     )
+
+    @property
+    def counting_note(self) -> str:
+        return f"{'' if self.budget_is_average else 'nominal '}{super().counting_note}"
 
     def nominal(self, n: int, k: int) -> int:
         pivots = self.image_pivots + self.text_pivots

@@ -1,6 +1,7 @@
 """What methods with a single stop share: its layer, and the two ways of counting a budget.
 
-Either the budget is the average over all layers, or the tokens after layer K, as the papers count.
+The budget is the average over all layers, or the tokens after layer K, as the papers count.
+`counted` is the papers' count in either case.
 """
 
 from __future__ import annotations
@@ -26,9 +27,6 @@ class OneStop(LayerPruner):
         ),
     )
 
-    nominal_note = "tokens after layer K only"
-    """`counting_note` where the budget is not the average."""
-
     @property
     @abstractmethod
     def counting(self) -> str:
@@ -36,23 +34,27 @@ class OneStop(LayerPruner):
 
     @property
     def counting_note(self) -> str:
-        return "" if self.counting == "average" else self.nominal_note
+        return "tokens after layer K only"
+
+    @property
+    def budget_is_average(self) -> bool:
+        return self.counting == "average"
 
     def lowest(self, n: int, depth: int) -> int:
         first = self._first(depth)
-        return lowest_average(n, depth, first) if self.counting == "average" else 1
+        return lowest_average(n, depth, first) if self.budget_is_average else 1
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
         first = self._first(depth)
-        average = self.counting == "average"
-        return (Stop(first, left_after(n, depth, first, k) if average else self.nominal(n, k)),)
+        kept = left_after(n, depth, first, k) if self.budget_is_average else self.nominal(n, k)
+        return (Stop(first, kept),)
 
     def nominal(self, n: int, k: int) -> int:
         """How many of n tokens go on after layer K for a budget of k that counts only those."""
         return k
 
     def counted(self, plan: LayerPlan) -> float:
-        return plan.average if self.counting == "average" else float(plan.budget)
+        return float(plan.last if self.budget_is_average else plan.budget)
 
     def _first(self, depth: int) -> int:
         return depths((self.layer,), depth, self.title)[0]

@@ -66,10 +66,11 @@ def test_any_budget_from_the_lowest_is_met(method: LayerPruner, n: int, depth: i
     for budget in {low, low + 1, (low + n) // 2, n - 1, n}:
         plan = method.plan(asked(n, depth), budget)
         assert len(plan.per_layer) == depth
-        # Never more than before, at least one row, and the average as the paper counts it.
+        # Never more than before, at least one row, and the budget as it is meant.
         assert list(plan.per_layer) == sorted(plan.per_layer, reverse=True)
         assert plan.per_layer[0] == n and plan.last >= 1
-        assert abs(plan.counted - budget) <= max(1.0, 0.004 * n)
+        met = plan.average if method.budget_is_average else plan.counted
+        assert abs(met - budget) <= max(1.0, 0.004 * n)
         assert [stop.layer for stop in plan.stops] == sorted({stop.layer for stop in plan.stops})
         assert plan.average == sum(plan.per_layer) / depth
     assert method.plan(asked(n, depth), n).stops == ()
@@ -89,7 +90,9 @@ def test_fastv_keeps_what_the_arithmetic_leaves() -> None:
         FastV().plan(asked(), 32)
     by_rank = FastV(counting="rank").plan(asked(), 64)
     assert kept(by_rank) == [64] and by_rank.counted == 64 and by_rank.average == 96
-    assert by_rank.method.counting_note and not plan.method.counting_note
+    assert plan.counted == 166 and plan.average == pytest.approx(192, abs=0.5)
+    assert plan.method.budget_is_average and not by_rank.method.budget_is_average
+    assert plan.method.counting_note == by_rank.method.counting_note == "tokens after layer K only"
     assert FastV(layer=3).plan(asked(), 192).stops[0].layer == 3
 
 
@@ -121,7 +124,7 @@ def test_sparsevlm_has_the_lists_of_the_code(
     assert [stop.keep + stop.merged for stop in plan.stops] == rows
     assert plan.counted == pytest.approx(booked, abs=0.06)
     assert plan.average == pytest.approx(processed, abs=0.06)
-    assert plan.method.counting_note
+    assert plan.method.counting_note and not plan.method.budget_is_average
 
 
 def test_sparsevlm_plus_has_its_own_lists_and_merges_nothing() -> None:
@@ -139,7 +142,9 @@ def test_between_the_lists_sparsevlm_mixes_them() -> None:
 
 
 def test_dart_by_average_and_as_released() -> None:
-    assert Dart().plan(asked(), 128).stops == (Stop(2, 98),)
+    plan = Dart().plan(asked(), 128)
+    assert plan.stops == (Stop(2, 98),) and plan.counted == 98
+    assert Dart(counting="released").counting_note == f"nominal {Dart().counting_note}"
     for nominal, real in ((128, 132), (64, 68), (32, 36), (192, 196)):
         plan = Dart(counting="released").plan(asked(), nominal)
         assert plan.stops == (Stop(2, real),) and plan.counted == nominal
