@@ -173,3 +173,19 @@ def trim(h: Array, image: Array, text: Array, kept: int | None, sign: float) -> 
     sources = [np.eye(n)[i] for i in sorted(picked)]
     sources.append(np.array([1 / len(dropped) if i in dropped else 0 for i in range(n)]))
     return picked, np.array(rows), np.array(sources)
+
+
+def scope(h: Array, attention: Array, alpha: float, k: int) -> list[int]:
+    """attention: (h, n), class token to patch. Every gain is summed anew at every step."""
+    n = len(h)
+    picked: list[int] = []
+    while len(picked) < k:
+        value = []
+        for i in range(n):
+            gain = 0.0
+            for j in range(n):
+                covered = max([0.0, *(cosine(h[j], h[p]) for p in picked)])
+                gain += max(0.0, cosine(h[j], h[i]) - covered)
+            value.append(-np.inf if i in picked else attention[:, i].sum() ** alpha * gain)
+        picked.append(int(np.argmax(value)))
+    return picked

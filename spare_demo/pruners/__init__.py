@@ -13,6 +13,7 @@ from spare_demo.pruners.leverage import Leverage
 from spare_demo.pruners.magnitude import Magnitude
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
+from spare_demo.pruners.scope import Scope
 from spare_demo.pruners.spare import Spare
 from spare_demo.pruners.spatial import SpatialFarthest
 from spare_demo.pruners.topk import TopRelevance
@@ -44,6 +45,7 @@ PRUNERS: dict[str, Method] = {
     "trim": Trim(),
     "trim-paper": Trim(form="paper"),
     "zoo-prune": ZooPrune(),
+    "scope": Scope(),
     "fastv": FastV(),
     "pyramiddrop": PyramidDrop(),
     "sparsevlm": SparseVLM(),

@@ -313,14 +313,15 @@ def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, se
 
     assert tokens.states is not None and tokens.cls_attention is not None
     assert tokens.vision_keys is not None
-    attention, keys = tokens.cls_attention(-1, joined=True), tokens.vision_keys(-1)
+    attention = {joined: tokens.cls_attention(-1, joined) for joined in (False, True)}
+    keys = tokens.vision_keys(-1)
     shuffle = torch.randperm(36, generator=g)
     shuffled = dataclasses.replace(
         tokens,
         features=tokens.features[shuffle],
         clip_image=tokens.clip_image[shuffle],
         states=tokens.states[shuffle],
-        cls_attention=lambda block, joined=False: attention[:, shuffle],
+        cls_attention=lambda block, joined=False: attention[joined][:, shuffle],
         vision_keys=lambda block: keys[:, shuffle],
     )
     assert torch.equal(shuffle[method.select(shuffled, 12).order], expected)

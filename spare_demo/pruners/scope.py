@@ -1,0 +1,71 @@
+"""SCOPE: tokens that the class token looks at and that cover what the picked ones do not.
+
+Paper: arXiv 2510.24214. Released code: kinredon/SCOPE, scope/clip_encoder.py. States h and
+attention are of the block whose output LLaVA reads, the last but one.
+
+    a_i   attention of the class token, summed over the heads
+    m_j   max over the picked i of cos(h_j, h_i), 0 at first: how well token j is covered
+    pick  argmax_i  a_i^alpha sum_j max(0, cos(h_j, h_i) - m_j)    until k are picked
+
+alpha is 1 in the released scripts; 0 leaves coverage alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.coverage import cover_greedily
+from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.views import pick_per_view
+from spare_demo.tokens import Selection, VisualTokens
+
+_BLOCK = -2
+
+
+@dataclass(frozen=True)
+class Scope(Pruner):
+    """Gain: a_i^alpha times what the token adds to the coverage."""
+
+    alpha: float = field(
+        default=1.0,
+        metadata=setting(
+            "Power of attention",
+            "How much the class token's attention counts beside coverage; 0 is coverage alone.",
+            limits=(0.0, 8.0),
+        ),
+    )
+
+    name = "scope"
+    title = "SCOPE"
+    summary = "Tokens the class token looks at, as long as they are like many not covered yet."
+    paper = "SCOPE"
+    link = "https://arxiv.org/abs/2510.24214"
+    acts = "before the projector"
+    reads_features = False
+    needs = frozenset({"states", "cls_attention"})
+    cost = "O(n² w + n² k)"
+    deviations = (
+        "float64 instead of half precision. Several views share the whole budget; the code leaves "
+        "the remainder of the division unspent."
+    )
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        states = tokens.states
+        assert states is not None and tokens.cls_attention is not None  # needs
+        attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)  # (n,)
+        saliency = attention**self.alpha
+
+        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
+            cosines = (1 - cosine_distances(states[members.to(states.device)])).cpu()  # (b, s, s)
+            picks = [
+                cover_greedily(table, saliency[view], count)
+                for table, view in zip(cosines, members, strict=True)
+            ]
+            order, gain = zip(*picks, strict=True)
+            return torch.stack(order), torch.stack(gain)
+
+        return pick_per_view(tokens, k, rank)
