@@ -1,17 +1,22 @@
 """Maximum coverage, the greedy loop that SCOPE and MMTok share.
 
-Each step picks the token whose row entries most exceed what the picked ones reach already. What a
-pick changes is taken off every token's gain, only in the rows that it reaches further than the
-picks before: few of them after the first steps, so that a step costs less than the whole table.
+Each step picks the token whose entries most exceed what the picked ones reach already. What a token
+adds never grows from step to step, so that its value at an earlier step is a bound: only tokens
+whose bound can still win are computed anew, a few of them in most steps. In NumPy, as `plain.py`:
+the operations are small.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 TIE = 1e-12
-"""Gains this close, against the gain of the first step, differ by rounding alone."""
+"""Values this close, against a token's value at the first step, differ by rounding alone."""
+
+_BATCH = 16
+"""Tokens computed at once, those of the highest bounds."""
 
 
 def cover_greedily(table: Tensor, weight: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -23,22 +28,23 @@ def cover_greedily(table: Tensor, weight: Tensor, k: int) -> tuple[Tensor, Tenso
     rounding (`TIE`), go to the lower index. Returns order (k,) and gain (k,) float64, the value at
     each pick.
     """
-    reach = table.new_zeros(len(table))
-    gain = table.clamp_min(0).sum(dim=0)
-    slack = TIE * weight * gain
-    picked = torch.zeros_like(weight, dtype=torch.bool)
-    order = torch.empty(k, dtype=torch.long)
-    values = table.new_empty(k)
+    columns, scale = np.ascontiguousarray(table.numpy().T), weight.numpy()  # (n, r), (n,)
+    reach = np.zeros(columns.shape[1])
+    value = scale * np.maximum(columns, 0).sum(axis=1)
+    slack = TIE * value
+    known = np.ones(len(value), bool)  # whose value is that of this step
+    order, gain = np.empty(k, np.int64), np.empty(k)
     for step in range(k):
-        value = (weight * gain).masked_fill(picked, -torch.inf)
-        # Where several are equal, argmax of a mask gives the first of them.
-        pick = int((value + slack >= value.max()).byte().argmax())
-        order[step], values[step] = pick, value[pick]
-        picked[pick] = True
-        column = table[:, pick]
-        rows = (column > reach).nonzero().flatten()
-        before, after = reach[rows, None], column[rows, None]
-        gain -= (torch.minimum(table[rows], after) - before).clamp_min_(0).sum(dim=0)
-        gain.clamp_min_(0)
-        reach[rows] = column[rows]
-    return order, values
+        best = value.max(where=known, initial=0.0)
+        while len(open_ := np.flatnonzero(~known & (value + slack >= best))):
+            if len(open_) > _BATCH:
+                open_ = open_[np.argpartition(value[open_], -_BATCH)[-_BATCH:]]
+            value[open_] = scale[open_] * np.maximum(columns[open_] - reach, 0).sum(axis=1)
+            known[open_] = True
+            best = value.max(where=known, initial=0.0)
+        pick = int((value + slack >= value.max()).argmax())  # the first of the tied
+        order[step], gain[step] = pick, value[pick]
+        np.maximum(reach, columns[pick], out=reach)
+        value[pick] = -np.inf
+        known = value <= 0
+    return torch.from_numpy(order), torch.from_numpy(gain)
