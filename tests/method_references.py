@@ -189,3 +189,16 @@ def scope(h: Array, attention: Array, alpha: float, k: int) -> list[int]:
             value.append(-np.inf if i in picked else attention[:, i].sum() ** alpha * gain)
         picked.append(int(np.argmax(value)))
     return picked
+
+
+def vispruner(h: Array, attention: Array, important: int, k: int) -> list[int]:
+    """attention: (h, n), class token to patch."""
+    a = attention.mean(axis=0)
+    ranked = sorted(range(len(h)), key=lambda i: -a[i])
+    left = ranked[important:]
+    while (too_many := len(left) - (k - important)) > 0:
+        even = [i for place, i in enumerate(left) if place % 2 == 0]
+        odd = [i for place, i in enumerate(left) if place % 2 == 1]
+        alike = {i: max((cosine(h[i], h[j]) for j in odd), default=0.0) for i in even}
+        left = sorted(even, key=lambda i: -alike[i])[min(8, too_many) :] + odd
+    return ranked[:important] + left

@@ -20,6 +20,7 @@ from spare_demo.pruners.topk import TopRelevance
 from spare_demo.pruners.trim import Trim
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.pruners.visionzip import VisionZip
+from spare_demo.pruners.vispruner import VisPruner
 from spare_demo.pruners.zoo import ZooPrune
 
 PRUNERS: dict[str, Method] = {
@@ -46,6 +47,8 @@ PRUNERS: dict[str, Method] = {
     "trim-paper": Trim(form="paper"),
     "zoo-prune": ZooPrune(),
     "scope": Scope(),
+    "vispruner": VisPruner(),
+    "fastervlm": VisPruner(important=1.0),
     "fastv": FastV(),
     "pyramiddrop": PyramidDrop(),
     "sparsevlm": SparseVLM(),

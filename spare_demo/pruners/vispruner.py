@@ -1,0 +1,125 @@
+"""VisPruner: half by the class token's attention, half by thinning what is alike; and FasterVLM.
+
+Paper: arXiv 2412.01818. Released code: Theia-4869/VisPruner, llava_arch.py. States h and attention
+a (mean over the heads) are of the block whose output LLaVA reads, the last but one.
+
+    important  the floor(k * share) tokens of the largest a
+    diverse    the others in order of falling a, thinned in rounds until k are left in all: of the
+               list, each token at an even place is scored by its largest cosine to those at odd
+               places; the r = min(8, too many) of the highest score are dropped; the other even
+               ones, by falling score, and then the odd ones are the list of the next round
+
+With a share of 1 it is FasterVLM, the paper's first version: attention alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.farthest import cosine_distances
+from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.views import in_turn, shares, view_members
+from spare_demo.tokens import Selection, VisualTokens
+
+_BLOCK = -2
+_PER_ROUND = 8
+
+
+@dataclass(frozen=True)
+class VisPruner(Pruner):
+    """Gain: the class token's attention; the important tokens come first."""
+
+    important: float = field(
+        default=0.5,
+        metadata=setting(
+            "Share by attention",
+            "Of the budget; the rest are tokens unlike each other. 1 is FasterVLM.",
+            limits=(0.0, 1.0),
+        ),
+    )
+
+    link = "https://arxiv.org/abs/2412.01818"
+    acts = "before the projector"
+    reads_features = False
+
+    @property
+    def attention_only(self) -> bool:
+        """Whether nothing but attention decides: FasterVLM."""
+        return self.important == 1
+
+    @property
+    def name(self) -> str:
+        return "fastervlm" if self.attention_only else "vispruner"
+
+    @property
+    def title(self) -> str:
+        return "FasterVLM" if self.attention_only else "VisPruner"
+
+    @property
+    def paper(self) -> str:  # type: ignore[override]
+        """Where the method comes from, in words."""
+        return "FasterVLM" if self.attention_only else "VisPruner, ICCV 2025"
+
+    @property
+    def summary(self) -> str:
+        if self.attention_only:
+            return "The tokens that the class token looks at most, however alike they are."
+        return "Tokens the class token looks at, and of the others those unlike each other."
+
+    @property
+    def nested(self) -> bool:  # type: ignore[override]
+        """Whether the first j picks of a larger budget are the selection for budget j."""
+        return self.attention_only
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        """The optional fields of VisualTokens that `select` cannot do without."""
+        return frozenset({"cls_attention"} if self.attention_only else {"cls_attention", "states"})
+
+    @property
+    def cost(self) -> str:  # type: ignore[override]
+        """What a selection costs, in big-O."""
+        return "O(n)" if self.attention_only else "O(n² w + n³)"
+
+    @property
+    def deviations(self) -> str:  # type: ignore[override]
+        """Where this differs from the paper or the released code, in sentences."""
+        if self.attention_only:
+            return "Attention in float32 instead of half precision."
+        return (
+            "float64 instead of half precision. The code fails where an odd number is left to "
+            "thin, as for half of an odd budget; here the even places are then one more."
+        )
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        assert tokens.cls_attention is not None  # needs
+        attention = tokens.cls_attention(_BLOCK).cpu().double().mean(dim=0)  # (n,)
+        members = view_members(tokens)
+        order = []
+        for view, share in zip(members, shares(members, k), strict=True):
+            important = int(share * self.important)
+            ranked = view[largest(attention[view], len(view))]
+            diverse = ranked[important:]
+            if share > important:
+                assert tokens.states is not None  # needs
+                states = tokens.states[diverse.to(tokens.states.device)]
+                cosines = (1 - cosine_distances(states[None])[0]).cpu()
+                diverse = diverse[_thin(cosines, share - important)]
+            order.append(torch.cat([ranked[:important], diverse[: share - important]]))
+        picks = in_turn(order, k)
+        return Selection(picks, attention[picks])
+
+
+def _thin(cosines: Tensor, count: int) -> Tensor:
+    """(m, m) cosines of a list of tokens -> (count,) the places that its rounds leave, in order."""
+    left = torch.arange(len(cosines))
+    while (too_many := len(left) - count) > 0:
+        even, odd = left[::2], left[1::2]
+        score = cosines[even][:, odd].amax(dim=1) if len(odd) else torch.zeros(len(even))
+        dropped = min(_PER_ROUND, too_many)
+        left = torch.cat([even[largest(score, len(even))[dropped:]], odd])
+    return left
