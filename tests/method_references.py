@@ -202,3 +202,16 @@ def vispruner(h: Array, attention: Array, important: int, k: int) -> list[int]:
         alike = {i: max((cosine(h[i], h[j]) for j in odd), default=0.0) for i in even}
         left = sorted(even, key=lambda i: -alike[i])[min(8, too_many) :] + odd
     return ranked[:important] + left
+
+
+def hiprune(early: Array, late: Array, alpha: float, k: int, columns: int) -> set[int]:
+    """early, late: (n,) attention that each patch gets. The released code keeps no order."""
+    n = len(early)
+    chosen: set[int] = set()
+    for anchor in sorted(range(n), key=lambda i: -early[i])[: round(k * alpha / 5)]:
+        for step in (0, -1, 1, -columns, columns):
+            chosen.add(min(max(anchor + step, 0), n - 1))
+    for i in sorted(range(n), key=lambda i: -late[i]):
+        if len(chosen) < k:
+            chosen.add(i)
+    return chosen

@@ -65,12 +65,14 @@ def test_methods_and_measures_take_features_of_a_gpu(
     with there():
         moved = {name: getattr(tokens, name).to(ELSEWHERE) for name in FIELDS}
         project, attention, keys = tokens.project, tokens.cls_attention, tokens.vision_keys
-        assert project and attention and keys
+        received = tokens.attention_received
+        assert project and attention and keys and received
         on_gpu = dataclasses.replace(
             tokens,
             **moved,
             project=lambda rows: project(rows.cpu()).to(ELSEWHERE),
             cls_attention=lambda *a, **k: attention(*a, **k).to(ELSEWHERE),
+            attention_received=lambda block: received(block).to(ELSEWHERE),
             vision_keys=lambda block: keys(block).to(ELSEWHERE),
         )
         far = explore(dataclasses.replace(view, tokens=on_gpu), chosen)

@@ -7,6 +7,7 @@ from spare_demo.pruners.cdpruner import CDPruner
 from spare_demo.pruners.column_subset import ColumnSubset
 from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
+from spare_demo.pruners.hiprune import HiPrune
 from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM
 from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
 from spare_demo.pruners.leverage import Leverage
@@ -49,6 +50,7 @@ PRUNERS: dict[str, Method] = {
     "scope": Scope(),
     "vispruner": VisPruner(),
     "fastervlm": VisPruner(important=1.0),
+    "hiprune": HiPrune(),
     "fastv": FastV(),
     "pyramiddrop": PyramidDrop(),
     "sparsevlm": SparseVLM(),

@@ -24,6 +24,7 @@ MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give i
     "clip_text": "this model has no CLIP text side, so a question cannot be compared with it",
     "cls_attention": "this model's vision tower has no class token",
     "class_states": "this model's vision tower has no class token",
+    "attention_received": "this model's vision tower keeps its attention to itself",
     "vision_keys": "this model's vision tower keeps its attention keys to itself",
     "states": "this model's vision tower gives no one state per visual token",
     "project": "this model's projector does not take one visual token at a time",
@@ -34,6 +35,7 @@ FIELD_LABELS = {  # the same: what it is
     "class_states": "the class token",
     "project": "the projector",
     "cls_attention": "the class token's attention",
+    "attention_received": "attention to each patch in two vision blocks",
     "vision_keys": "keys of a vision block",
 }
 

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.farthest import euclidean_distances, farthest_first
-from spare_demo.pruners.uniform import grid_shape
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_per_view, rectangle
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -35,7 +34,7 @@ class SpatialFarthest(Pruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            rows, columns = grid_shape(members.shape[1])
+            rows, columns = rectangle(members.shape[1])
             places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
             middle = torch.tensor([(rows - 1) / 2, (columns - 1) / 2], dtype=torch.float64)
             distance = euclidean_distances(places[None])

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.views import shares, view_members
+from spare_demo.pruners.views import rectangle, shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -43,15 +43,9 @@ class Uniform(Pruner):
         return Selection(torch.cat(points))
 
 
-def grid_shape(n: int) -> tuple[int, int]:
-    """Rows and columns of the most nearly square rectangle of n cells, not taller than wide."""
-    rows = max(r for r in range(1, math.isqrt(n) + 1) if n % r == 0)
-    return rows, n // rows
-
-
 def grid_points(n: int, k: int) -> Tensor:
     """(k,) distinct places among n, ascending."""
-    rows, columns = grid_shape(n)
+    rows, columns = rectangle(n)
     gh = min(rows, max(1, round(math.sqrt(k * rows / columns))))
     gw = min(columns, math.ceil(k / gh))
     gh = max(gh, math.ceil(k / gw))  # where the picture is too narrow for that many columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -22,9 +23,23 @@ def view_members(tokens: VisualTokens) -> list[Tensor]:
     """The patch indices of each view that has a share of the budget of its own, ascending; views
     by their number. Without views, or with all `together`, one.
     """
-    if tokens.view is None or tokens.together:
+    return [torch.arange(tokens.n)] if tokens.together else views_of(tokens)
+
+
+def views_of(tokens: VisualTokens) -> list[Tensor]:
+    """The patch indices of each view, ascending, whatever shares the budget; views by number."""
+    if tokens.view is None:
         return [torch.arange(tokens.n)]
     return [(tokens.view == v).nonzero().flatten() for v in tokens.view.unique()]
+
+
+def rectangle(n: int) -> tuple[int, int]:
+    """Rows and columns that a view of n tokens is taken to have, as nearly square as n allows.
+
+    24 x 24 for 576. When n is prime it is a single row.
+    """
+    rows = max(r for r in range(1, math.isqrt(n) + 1) if n % r == 0)
+    return rows, n // rows
 
 
 def rounds_for(members: list[Tensor], k: int) -> int:

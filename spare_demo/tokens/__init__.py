@@ -56,6 +56,9 @@ class VisualTokens:
         class_states: (v, w) or None, the class token of each of the v views, by number, there.
         project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
         cls_attention: None or see `ClsAttention`.
+        attention_received: None or block -> (n,) the attention that each patch gets in its view,
+            mean over the heads and over all queries, the class token's included. Blocks as there,
+            or counted from 1 in a tower of 24, at the same share of the way in another.
         vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per
             head.
         clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
@@ -77,6 +80,7 @@ class VisualTokens:
     class_states: Tensor | None = None
     project: Callable[[Tensor], Tensor] | None = None
     cls_attention: ClsAttention | None = None
+    attention_received: Callable[[int], Tensor] | None = None
     vision_keys: Callable[[int], Tensor] | None = None
     clip_sentence: Callable[[], Tensor] | None = None
     clip_prompt: Callable[[], Tensor] | None = None

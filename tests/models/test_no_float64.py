@@ -78,7 +78,10 @@ def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Im
     }
     read = {
         name: getattr(view, name)
-        for name in ("project", "cls_attention", "vision_keys", "clip_sentence")
+        for name in (
+            *("project", "cls_attention", "attention_received", "vision_keys"),
+            "clip_sentence",
+        )
     }
     tokens = VisualTokens(**fields, **read)
     assert tokens.features.device.type == "cpu"

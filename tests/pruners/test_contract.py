@@ -54,6 +54,7 @@ def tower_fields(
         "class_states": torch.randn(1 if view is None else len(view.unique()), 10, generator=g),
         "project": projector(d),
         "cls_attention": lambda block, joined=False: attention[joined],
+        "attention_received": lambda block: attention[block < 0].mean(dim=0),
         "vision_keys": lambda block: keys,
     }
 
@@ -88,6 +89,7 @@ def sorts() -> list[tuple[str, VisualTokens]]:
     flat: dict[str, Any] = {
         "states": torch.ones(36, 10),
         "cls_attention": lambda block, joined=False: torch.full((2 - joined, 36), 1 / 37),
+        "attention_received": lambda block: torch.full((36,), 1 / 37),
         "vision_keys": lambda block: same,
     }
     alike = over(usual, features=x[:1].repeat(36, 1), clip_image=image[:1].repeat(36, 1), **flat)
@@ -298,6 +300,7 @@ PLACED = (
     "visionzip",
     "dart-diversity",
     "column-subset",
+    "hiprune",
 )
 SYMMETRIC = [m for m in METHODS if m.name not in PLACED]
 
@@ -341,11 +344,14 @@ def test_a_gpu_keeps_the_same_tokens(method: Pruner) -> None:
     tensors = {k: v for k, v in vars(tokens).items() if isinstance(v, torch.Tensor)}
     moved = {name: value.cuda() for name, value in tensors.items()}
     assert tokens.cls_attention is not None and tokens.vision_keys is not None
+    assert tokens.attention_received is not None
     attention, keys = tokens.cls_attention, tokens.vision_keys
+    received = tokens.attention_received
     on_gpu = dataclasses.replace(
         tokens,
         **moved,
         cls_attention=lambda block, joined=False: attention(block, joined).cuda(),
+        attention_received=lambda block: received(block).cuda(),
         vision_keys=lambda block: keys(block).cuda(),
     )
     selection = method.select(on_gpu, 64)

@@ -2,7 +2,8 @@
 
 The tower runs its fast attention, which gives no weights. From a block's input, which the tower
 hands out anyway, the keys are one projection and the class token's row of attention is one vector
-against them: nothing else of the block is computed, and no second pass.
+against them: nothing else of the block is computed, and no second pass. What a patch receives from
+all takes every query against every key, view by view.
 """
 
 from __future__ import annotations
@@ -18,14 +19,31 @@ from spare_demo.models.generate.passes import Passes, plain_tensor
 
 T = TypeVar("T")
 
-BLOCKS = (-1, -2)
-"""The blocks that methods read, counted from the end. Block b gets hidden state b - 1."""
+BLOCKS = (-1, -2, 9)
+"""The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
 
-INPUTS = tuple(block - 1 for block in BLOCKS)
-"""The hidden states that `clip_reads` wants of the tower."""
+PAPER_DEPTH = 24
+"""Blocks of the tower that papers count in: CLIP's ViT-L/14."""
 
-CLIP_READS = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})
+CLIP_READS = frozenset(
+    {"states", "class_states", "project", "cls_attention", "attention_received", "vision_keys"}
+)
 """The names of the fields that `clip_reads` fills."""
+
+
+def block_place(block: int, depth: int) -> int:
+    """The place of one of `BLOCKS` from the end, -1 the last, in a tower of so many blocks.
+
+    One counted from the start lies at the same share of the way as in a tower of 24.
+    """
+    if block < 0:
+        return block
+    return max(1, round(block * depth / PAPER_DEPTH)) - 1 - depth
+
+
+def block_inputs(depth: int) -> set[int]:
+    """The hidden states, from the end, that `clip_reads` wants of a tower of so many blocks."""
+    return {block_place(block, depth) - 1 for block in BLOCKS}
 
 
 def clip_reads(
@@ -42,7 +60,7 @@ def clip_reads(
     Args:
         tower: a CLIPVisionModel.
         projector, passes: the model's projector, and the turn-taking on its device.
-        inputs: {hidden state of INPUTS: (v, 1 + p, w)}, class token first.
+        inputs: {hidden state of `block_inputs`: (v, 1 + p, w)}, class token first.
         states: (n, w) what the projector was given, one row per visual token.
         class_states: (v, w) the class tokens there.
         order: (n,) for each visual token its place in the v * p patches, view after view; None
@@ -66,17 +84,20 @@ def clip_reads(
     def run(step: Callable[[], Tensor]) -> Tensor:
         return plain_tensor(passes.run(step)[0])
 
-    def heads_of(block: int, rows: Tensor, layer: str, joined: bool) -> Tensor:
+    def place(block: int) -> int:
+        if block not in BLOCKS:
+            raise ValueError(f"Block {block} is not kept. Choose one of: {BLOCKS}.")
+        return block_place(block, len(tower.encoder.layers))
+
+    def heads_of(block: int, rows: Tensor, layer: str, joined: bool = False) -> Tensor:
         """(v, t, w) normed rows -> (v, h, t, w / h) through one projection of the block."""
-        attention = tower.encoder.layers[block].self_attn
+        attention = tower.encoder.layers[place(block)].self_attn
         heads = 1 if joined else attention.num_heads
         return getattr(attention, layer)(rows).unflatten(-1, (heads, -1)).transpose(1, 2)
 
     def norm_rows(block: int) -> Tensor:
-        if block not in BLOCKS:
-            raise ValueError(f"Block {block} is not kept. Choose one of: {BLOCKS}.")
-        norm = tower.encoder.layers[block].layer_norm1
-        return norm(inputs[block - 1].to(norm.weight.device))
+        norm = tower.encoder.layers[place(block)].layer_norm1
+        return norm(inputs[place(block) - 1].to(norm.weight.device))
 
     def per_token(values: Tensor) -> Tensor:
         """(v, h, p, ...) -> (h, n, ...)."""
@@ -93,8 +114,19 @@ def clip_reads(
 
         return run(row)
 
+    def attention_received(block: int) -> Tensor:
+        def columns() -> Tensor:
+            received = []
+            for rows in norm_rows(block).split(1):  # of all views at once it would be large
+                query, keys = (heads_of(block, rows, name).float() for name in ("q_proj", "k_proj"))
+                weights = ((query @ keys.mT) / keys.shape[-1] ** 0.5).softmax(dim=-1)
+                received.append(weights.mean(dim=(1, 2))[:, None, 1:])  # (1, 1, p)
+            return per_token(torch.cat(received))[0]
+
+        return run(columns)
+
     def vision_keys(block: int) -> Tensor:
-        return run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], "k_proj", False)))
+        return run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], "k_proj")))
 
     def remember(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
         recall = memoize(lambda *arguments, **named: compute(*arguments, **named).cpu())
@@ -105,6 +137,7 @@ def clip_reads(
         "class_states": class_states,
         "project": project,
         "cls_attention": remember(cls_attention),
+        "attention_received": remember(attention_received),
         "vision_keys": remember(vision_keys),
     }
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spare_demo.images.geometry import MultiGrid
 from spare_demo.models.base import Encoding, ModelError, PictureInputs
-from spare_demo.models.families.clip_tower import CLIP_READS, INPUTS, clip_reads
+from spare_demo.models.families.clip_tower import CLIP_READS, block_inputs, clip_reads
 from spare_demo.models.generate.passes import ConcurrentPass, plain_tensor
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
@@ -40,7 +40,8 @@ class ClipModel(Model):
         layer = self._config.vision_feature_layer
         feature_layers = [layer] if isinstance(layer, int) else list(layer)
         tower, projector = self.hf.model.vision_tower, self.hf.model.multi_modal_projector
-        layers = {*feature_layers, *RELEVANCE_LAYERS, *INPUTS}
+        read = block_inputs(len(tower.encoder.layers))
+        layers = {*feature_layers, *RELEVANCE_LAYERS, *read}
         # (n,) for each visual token its place in the v * p patches; None where they are the same.
         grid = inputs.grid
         order = torch.tensor(grid.place) if isinstance(grid, MultiGrid) else None

@@ -8,7 +8,13 @@ from PIL import Image
 from transformers import CLIPVisionModel
 
 from spare_demo.models import LlavaModel, Picture
-from spare_demo.models.families.clip_tower import CLIP_READS, clip_reads, memoize
+from spare_demo.models.families.clip_tower import (
+    CLIP_READS,
+    block_inputs,
+    block_place,
+    clip_reads,
+    memoize,
+)
 from spare_demo.models.generate.passes import Passes
 from spare_demo.tokens import VisualTokens
 
@@ -59,6 +65,26 @@ def test_keys_and_the_joined_row_are_those_of_the_blocks_projections(
     joined = torch.softmax(q[0] @ k.T / 32**0.5, dim=-1)[1:]
     row = picture.reads["cls_attention"](block, joined=True)
     torch.testing.assert_close(row, joined[None], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("block", "layer"), [(-1, 2), (-2, 1), (9, 0)])
+@torch.no_grad()
+def test_what_patches_receive_is_the_mean_of_the_stock_towers_columns(
+    eager: CLIPVisionModel, picture: Picture, block: int, layer: int
+) -> None:
+    """Block 9 of 24 is the first of three."""
+    stock = eager(picture.pixel_values, output_attentions=True).attentions[layer]  # (1, h, 17, 17)
+    received = picture.reads["attention_received"](block)
+    torch.testing.assert_close(received, stock[0].mean(dim=(0, 1))[1:], atol=1e-6, rtol=1e-5)
+    assert received.shape == (16,) and not received.is_inference()
+
+
+def test_a_block_of_24_lies_at_the_same_share_of_another_tower() -> None:
+    assert block_place(9, 24) == 8 - 24
+    assert block_place(9, 5) == 1 - 5
+    assert block_place(9, 1) == -1
+    assert block_place(-2, 5) == -2
+    assert block_inputs(24) == {-2, -3, -17}
 
 
 def test_another_block_is_refused(picture: Picture) -> None:
@@ -123,6 +149,8 @@ def test_views_look_by_their_own_class_token_in_the_order_of_the_tokens(
     for name in ("cls_attention", "vision_keys"):
         apart = torch.cat([p.reads[name](-1) for p in pictures], dim=1)[:, order]
         torch.testing.assert_close(together[name](-1), apart, atol=1e-5, rtol=1e-4)
+    received = torch.cat([p.reads["attention_received"](-1) for p in pictures])[order]
+    torch.testing.assert_close(together["attention_received"](-1), received, atol=1e-5, rtol=1e-4)
     view = order // 16
     tokens = VisualTokens(torch.cat([p.features for p in pictures])[order], view=view, **together)
     assert tokens.class_states is not None and len(tokens.class_states) == 2

@@ -1,0 +1,93 @@
+"""HiPrune: tokens attended to in an early block with their neighbours, then those in a late one.
+
+Paper: arXiv 2508.00553. Released code: Danielement321/HiPrune, LLaVA/llava/model/llava_arch.py.
+The attention that a token gets is the mean over the heads and over all queries, not only the class
+token's.
+
+    anchors     the round(alpha k / 5) tokens that get most in block 9 of 24
+    buffer      of each anchor, the tokens before and after it in raster order and those a row above
+                and below; beyond the first or last token it is that one
+    registers   the others that get most in the last block but one, until k are kept
+
+As released, neighbours are steps in raster order, so that they go on in the next row at the edge
+of the picture, and tokens named twice are counted once. round(0.5) is 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.views import rectangle, shares, view_members, views_of
+from spare_demo.tokens import Selection, VisualTokens
+
+_EARLY, _LATE = 9, -2
+_GROUP = 5  # an anchor and its four neighbours
+
+
+@dataclass(frozen=True)
+class HiPrune(Pruner):
+    """Gain: the attention that the token gets, of a register in the late block, else the early."""
+
+    alpha: float = field(
+        default=0.1,
+        metadata=setting(
+            "Share of anchors",
+            "Of the budget, with their neighbours; the rest get attention in a late block.",
+            limits=(0.0, 1.0),
+        ),
+    )
+
+    name = "hiprune"
+    title = "HiPrune"
+    summary = "Tokens that get attention in an early block, with their neighbours, then in a late."
+    paper = "HiPrune"
+    link = "https://arxiv.org/abs/2508.00553"
+    nested = False
+    acts = "before the projector"
+    reads_features = False
+    needs = frozenset({"attention_received"})
+    cost = "O(n² w)"
+    deviations = (
+        "Attention in float32 instead of half precision. A tower of another depth is read at the "
+        "same share of the way, and a row is as long as the view's own; of a view cut to its "
+        "picture, as in the most nearly square one of so many tokens. Anchors that would not fit "
+        "into the budget with their neighbours are left out, where the code fails."
+    )
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        assert tokens.attention_received is not None  # needs
+        early = tokens.attention_received(_EARLY).cpu().double()  # (n,)
+        late = tokens.attention_received(_LATE).cpu().double()
+        neighbours = _neighbours(tokens)
+        members = view_members(tokens)
+        order, gain = [], []
+        for view, share in zip(members, shares(members, k), strict=True):
+            count = min(round(share * self.alpha / _GROUP), share // _GROUP)
+            anchors = view[largest(early[view], count)]
+            first = _distinct(torch.cat([anchors, neighbours[:, anchors].flatten()]))
+            rest = view[~torch.isin(view, first)]
+            registers = rest[largest(late[rest], share - len(first))]
+            order += [first, registers]
+            gain += [early[first], late[registers]]
+        return Selection(torch.cat(order), torch.cat(gain))
+
+
+def _neighbours(tokens: VisualTokens) -> Tensor:
+    """(4, n) of each token those before, after, above and below it in its view."""
+    around = torch.empty(4, tokens.n, dtype=torch.long)
+    for view in views_of(tokens):
+        _, columns = rectangle(len(view))
+        steps = torch.tensor([-1, 1, -columns, columns])
+        places = torch.arange(len(view)) + steps[:, None]
+        around[:, view] = view[places.clamp(0, len(view) - 1)]
+    return around
+
+
+def _distinct(indices: Tensor) -> Tensor:
+    """The indices without repetitions, each where it comes first."""
+    return torch.tensor(list(dict.fromkeys(indices.tolist())), dtype=torch.long)
