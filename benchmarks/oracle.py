@@ -15,8 +15,7 @@ import json
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
 
@@ -26,7 +25,7 @@ from spare_demo.models import Model, View, load_model
 from spare_demo.pruners import PRUNERS
 from spare_demo.table import markdown_table
 
-EXAMPLES = ROOT / "assets" / "examples"
+EXAMPLES = Path(__file__).parent.parent / "assets" / "examples"
 
 
 def divergences(model: Model, view: View, budgets: list[int]) -> dict[str, list[float]]:
