@@ -8,6 +8,7 @@ from spare_demo.pruners.column_subset import ColumnSubset
 from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.hiprune import HiPrune
+from spare_demo.pruners.holov import HoloV
 from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM
 from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
 from spare_demo.pruners.leverage import Leverage
@@ -51,6 +52,7 @@ PRUNERS: dict[str, Method] = {
     "vispruner": VisPruner(),
     "fastervlm": VisPruner(important=1.0),
     "hiprune": HiPrune(),
+    "holov": HoloV(),
     "fastv": FastV(),
     "pyramiddrop": PyramidDrop(),
     "sparsevlm": SparseVLM(),

@@ -301,6 +301,7 @@ PLACED = (
     "dart-diversity",
     "column-subset",
     "hiprune",
+    "holov",
 )
 SYMMETRIC = [m for m in METHODS if m.name not in PLACED]
 
