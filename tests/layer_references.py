@@ -188,12 +188,19 @@ def dart(place: Place, stop: Stop) -> tuple[list[int], Tensor | None]:
     return kept, None
 
 
+def v2drop(place: Place, stop: Stop) -> tuple[list[int], Tensor | None]:
+    rows = range(place.first, place.end)
+    moved = [math.sqrt(sum((place.hidden[i] - place.before[i]) ** 2)) for i in rows]
+    return top(torch.tensor(moved, dtype=place.hidden.dtype), stop.keep), None
+
+
 RULES = {
     "fastv": fastv,
     "pyramiddrop": pyramiddrop,
     "sparsevlm": sparsevlm,
     "sparsevlm-plus": sparsevlm_plus,
     "dart": dart,
+    "v2drop": v2drop,
 }
 
 

@@ -25,7 +25,7 @@ def methods_in(entries: list[tuple[str, str]]) -> dict[str, str]:
 def test_every_method_is_listed_and_the_unable_say_why(tiny_model: LlavaModel) -> None:
     entries = methods_in(menu(tiny_model.reason_against))
     assert sorted(entries) == sorted(PRUNERS)
-    for name in ("pyramiddrop", "sparsevlm", "sparsevlm-plus"):
+    for name in ("pyramiddrop", "sparsevlm", "sparsevlm-plus", "v2drop"):
         assert entries.pop(name) == (
             f"{PRUNERS[name].title}{NOT_HERE}this model's language model has 3 layers, and its 3 "
             "steps need more"
@@ -56,7 +56,7 @@ def test_methods_stand_under_the_heading_of_their_group() -> None:
         *("prumerge", "prumerge-plus", "visionzip", "trim", "trim-paper")
     ]
     assert groups["Inside the language model"] == [
-        *("fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart")
+        *("fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop")
     ]
     assert groups["Before the language model"][:4] == list(PRUNERS)[:4]
 

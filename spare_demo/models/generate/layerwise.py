@@ -208,7 +208,7 @@ class LayerReading:
         """before: (1, T, d) what layer index - 1 got; hidden: (1, T, d) what it gave out; inputs:
         rows of picture and text as they entered layer 0; rotary: rotary factors of the T rows."""
         self._decoder, self._index = decoder, index
-        self._before, self._rotary = before, rotary
+        self.before, self._rotary = before[0], rotary
         layers: list[Any] = list(cache.layers)
         self._cached: Tensor = layers[index - 1].keys.to(hidden.device)
         self.hidden, self.visual = hidden[0], visual
@@ -219,7 +219,7 @@ class LayerReading:
     def attention(self, rows: Sequence[int], ahead: bool = False) -> Tensor:
         """(heads, len(rows), T) float32, see `pruners.inside.base.LayerReading`."""
         layer = self._decoder.layers[self._index if ahead else self._index - 1]
-        states = self.hidden[None] if ahead else self._before
+        states = (self.hidden if ahead else self.before)[None]
         index = torch.tensor(list(rows), device=states.device)
         attention = layer.self_attn
         query = self._heads(attention, attention.q_proj, layer.input_layernorm(states[:, index]))

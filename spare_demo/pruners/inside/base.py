@@ -39,11 +39,14 @@ class PlanInput(Protocol):
 class LayerReading(Protocol):
     """What a method may read between two layers: T rows of states now, v of them visual.
 
-    Everything beyond `hidden` is computed when it is asked for, and only the rows asked for.
+    Attention, keys and normed states are computed when they are asked for, and only the rows
+    asked for.
     """
 
     hidden: Tensor
     """(T, d) what the last layer gave out and the next one would get."""
+    before: Tensor
+    """(T, d) what the last layer got."""
     visual: Tensor
     """(v,) which rows of `hidden` come from the picture, ascending; merged ones last."""
     text: slice

@@ -28,8 +28,8 @@ from spare_demo.models.generate.layerwise import LayerReading, LayerwiseRun
 from spare_demo.pruners.inside.base import LayerPlan, LayerSet
 from spare_demo.pruners.inside.sparsevlm import raters
 
-INSIDE = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart"]
-KEEP_POSITIONS = ["fastv", "sparsevlm-plus", "dart"]
+INSIDE = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop"]
+KEEP_POSITIONS = ["fastv", "sparsevlm-plus", "dart", "v2drop"]
 FIRST, N, TEXT, WIDTH = 3, 60, 9, 32
 VISUAL = torch.arange(FIRST, FIRST + N)
 
@@ -225,6 +225,7 @@ def test_only_the_rows_that_a_method_reads_are_projected(name: str) -> None:
         "sparsevlm": [(place - 1, words) for place in places],
         "sparsevlm-plus": [(place - 1, words) for place in places],
         "dart": [],
+        "v2drop": [],
     }
     assert sorted(queries) == sorted([*whole, *read[name]])
     # Keys are in the cache, but for those of the layer that comes.

@@ -19,6 +19,7 @@ from spare_demo.pruners.inside.dart import Dart, spread_out
 from spare_demo.pruners.inside.fastv import FastV
 from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
 from spare_demo.pruners.inside.sparsevlm import SparseVLM, cluster, ones_rotated, raters
+from spare_demo.pruners.inside.v2drop import V2Drop
 from spare_demo.pruners.ranking import largest
 
 METHODS = [method for method in PRUNERS.values() if isinstance(method, LayerPruner)]
@@ -34,7 +35,7 @@ def kept(plan: LayerPlan) -> list[int]:
 
 
 def test_the_table_has_them() -> None:
-    names = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart"]
+    names = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop"]
     assert [method.name for method in METHODS] == names
     assert all(PRUNERS[name].name == name for name in names)
 
@@ -153,6 +154,22 @@ def test_dart_by_average_and_as_released() -> None:
     assert whole.last == 12 and whole.average < 16
 
 
+def test_v2drop_as_released_below_and_above() -> None:
+    plan = V2Drop().plan(asked(), 203)
+    assert plan.stops == (Stop(3, 288), Stop(17, 144), Stop(22, 1))
+    assert plan.average == (3 * 576 + 14 * 288 + 5 * 144 + 10) / 32
+    few = V2Drop().plan(asked(), 128)
+    assert [stop.layer for stop in few.stops] == [3, 17, 22] and few.last == 1
+    first, second, _ = kept(few)
+    assert abs(second - first**2 / 576) <= 1  # the same share twice
+    assert kept(V2Drop().plan(asked(), 64)) == [19, 1]  # the second step leaves the third nothing
+    with pytest.raises(ValueError, match="from 55 to 576"):
+        V2Drop().plan(asked(), 54)
+    # Beyond all tokens before layer 22 and 1 after it, an average of 396.3.
+    assert kept(V2Drop().plan(asked(), 396))[-1] == 1
+    assert V2Drop().plan(asked(), 486).stops == (Stop(22, 288),)
+
+
 def test_a_set_counts_its_rows() -> None:
     plain = LayerSet(2, torch.tensor([1, 4]))
     assert len(plain) == 2 and plain.merged_rows == 0 and plain.merged.tolist() == []
@@ -189,6 +206,15 @@ def test_the_last_token_of_the_prompt_decides(method: LayerPruner, ahead: bool) 
     # Means over heads of patches 0..3, rows 1..4: 0.1, 0.2, 0.2, 0.15; a tie goes to the lower.
     choice = method.choose(reading(attention, [1, 2, 3, 4], ahead=ahead), Stop(1, 3))
     assert choice.kept.tolist() == [1, 2, 3] and choice.merge is None
+
+
+def test_what_the_layer_before_changed_most_stays() -> None:
+    before = torch.tensor([[0.0, 0], [9, 9], [1, 1], [2, 0], [0, 5], [0, 0]])
+    hidden = torch.tensor([[90.0, 0], [9, 9], [4, 5], [2, -5], [0, 1], [70, 0]])
+    # Moved by 0, 5, 5 and 4: the tie goes to the lower, and other rows are nobody's business.
+    given = SimpleNamespace(hidden=hidden, before=before, visual=torch.tensor([1, 2, 3, 4]))
+    assert V2Drop().choose(given, Stop(1, 3)).kept.tolist() == [1, 2, 3]
+    assert V2Drop().choose(given, Stop(1, 1)).kept.tolist() == [1]
 
 
 def test_best_breaks_ties_by_index() -> None:

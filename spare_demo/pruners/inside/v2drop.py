@@ -1,0 +1,76 @@
+"""V2Drop: in three steps, keep the visual tokens that the layer before changed most.
+
+Paper: arXiv 2509.01552. Released code: xuyang-liu16/V2Drop, llava/model/language_model/V2Drop.py.
+
+    score_i = || h_i - h'_i ||     h: what the next layer gets, h': what the last one got
+
+Before layers 3, 17 and 22 of 32 (from 0) a half, half of those, and 1 token go on, in raster order
+at their own positions; the code writes 0 for the last share and keeps at least 1. That is an
+average of 203 of 576. For another budget both halves become the share that gives that average. If
+all tokens before layer 22 and 1 after it are still too few, more than 1 go on after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
+from spare_demo.pruners.inside.depths import depths, lowest_average
+from spare_demo.pruners.ranking import largest
+
+_LAYERS = (3, 17, 22)
+
+
+@dataclass(frozen=True)
+class V2Drop(LayerPruner):
+    """Reads no attention."""
+
+    name = "v2drop"
+    title = "V2Drop"
+    summary = "In three steps, the tokens that the layer before changed most."
+    paper = "V2Drop, CVPR 2026"
+    link = "https://arxiv.org/abs/2509.01552"
+    looks_at = ("states before and after the last layer",)
+    cost = "distances of n tokens at each of 3 steps: O(n d)"
+    deviations = (
+        "Released for shares of 1/2, 1/4 and 1 token only, an average of 203 of 576; other budgets "
+        "solve for the share. Layers are scaled to the depth of the model."
+    )
+    steps = len(_LAYERS)
+
+    def lowest(self, n: int, depth: int) -> int:
+        return lowest_average(n, depth, self._places(depth)[0])
+
+    def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
+        places = self._places(depth)
+        spans = [b - a for a, b in zip((0, *places), (*places, depth), strict=True)]
+        low, high = 0.0, 2.0
+        for _ in range(60):  # the average grows with the amount: halve until it is that of k
+            amount = (low + high) / 2
+            total = sum(s * c for s, c in zip(spans, (n, *_counts(n, amount)), strict=True))
+            low, high = (amount, high) if total < k * depth else (low, amount)
+        stops, left = [], n
+        for place, count in zip(places, map(round, _counts(n, high)), strict=True):
+            if count < left:
+                stops.append(Stop(place, count))
+                left = count
+        return tuple(stops)
+
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
+        visual = reading.visual
+        change = reading.hidden[visual].float() - reading.before[visual].float()
+        return Choice(largest(torch.linalg.vector_norm(change, dim=-1), stop.keep))
+
+    def _places(self, depth: int) -> tuple[int, ...]:
+        return depths(_LAYERS, depth, self.title)
+
+
+def _counts(n: int, amount: float) -> tuple[float, float, float]:
+    """How many of n tokens go on after each step, not yet rounded.
+
+    amount: up to 1 the share kept at the first two steps; what it has above 1 is the last one's.
+    """
+    share = min(amount, 1.0)
+    return max(1.0, n * share), max(1.0, n * share**2), max(1.0, n * (amount - 1))
