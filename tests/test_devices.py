@@ -65,8 +65,9 @@ def test_methods_and_measures_take_features_of_a_gpu(
     with there():
         moved = {name: getattr(tokens, name).to(ELSEWHERE) for name in FIELDS}
         project, attention, keys = tokens.project, tokens.cls_attention, tokens.vision_keys
-        received = tokens.attention_received
-        assert project and attention and keys and received
+        received, values = tokens.attention_received, tokens.vision_values
+        queries = tokens.class_queries
+        assert project and attention and keys and received and values and queries
         on_gpu = dataclasses.replace(
             tokens,
             **moved,
@@ -74,6 +75,8 @@ def test_methods_and_measures_take_features_of_a_gpu(
             cls_attention=lambda *a, **k: attention(*a, **k).to(ELSEWHERE),
             attention_received=lambda block: received(block).to(ELSEWHERE),
             vision_keys=lambda block: keys(block).to(ELSEWHERE),
+            vision_values=lambda block: values(block).to(ELSEWHERE),
+            class_queries=lambda block: queries(block).to(ELSEWHERE),
         )
         far = explore(dataclasses.replace(view, tokens=on_gpu), chosen)
         for name in names:

@@ -12,6 +12,7 @@ from spare_demo.pruners.holov import HoloV
 from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM, V2Drop
 from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
 from spare_demo.pruners.leverage import Leverage
+from spare_demo.pruners.litelvlm import LiteLVLM
 from spare_demo.pruners.magnitude import Magnitude
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
@@ -53,6 +54,7 @@ PRUNERS: dict[str, Method] = {
     "fastervlm": VisPruner(important=1.0),
     "hiprune": HiPrune(),
     "holov": HoloV(),
+    "litelvlm": LiteLVLM(),
     "fastv": FastV(),
     "pyramiddrop": PyramidDrop(),
     "sparsevlm": SparseVLM(),

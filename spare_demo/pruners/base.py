@@ -26,6 +26,8 @@ MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give i
     "class_states": "this model's vision tower has no class token",
     "attention_received": "this model's vision tower keeps its attention to itself",
     "vision_keys": "this model's vision tower keeps its attention keys to itself",
+    "vision_values": "this model's vision tower keeps its attention values to itself",
+    "class_queries": "this model's vision tower has no class token",
     "states": "this model's vision tower gives no one state per visual token",
     "project": "this model's projector does not take one visual token at a time",
 }
@@ -37,6 +39,8 @@ FIELD_LABELS = {  # the same: what it is
     "cls_attention": "the class token's attention",
     "attention_received": "attention to each patch in two vision blocks",
     "vision_keys": "keys of a vision block",
+    "vision_values": "values of a vision block",
+    "class_queries": "the class token's queries",
 }
 
 GROUPS = {  # group of a method: its heading

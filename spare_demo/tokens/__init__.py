@@ -61,6 +61,9 @@ class VisualTokens:
             or counted from 1 in a tower of 24, at the same share of the way in another.
         vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per
             head.
+        vision_values: None or block -> (h, n, w / h) value projections of the patches, per head.
+        class_queries: None or block -> (h, n, w / h) for each patch the query projection of its
+            view's class token, per head.
         clip_sentence: None or () -> (c,), the question cut off at CLIP's context length, pooled at
             its end.
         clip_prompt: None or () -> (c,), the same of the question with the line that asks for a
@@ -82,6 +85,8 @@ class VisualTokens:
     cls_attention: ClsAttention | None = None
     attention_received: Callable[[int], Tensor] | None = None
     vision_keys: Callable[[int], Tensor] | None = None
+    vision_values: Callable[[int], Tensor] | None = None
+    class_queries: Callable[[int], Tensor] | None = None
     clip_sentence: Callable[[], Tensor] | None = None
     clip_prompt: Callable[[], Tensor] | None = None
     together: bool = False

@@ -43,7 +43,8 @@ def tower_fields(
 ) -> dict[str, Any]:
     """The further fields of n tokens from a tower 10 wide with 2 heads, as a model fills them."""
     scores = {joined: torch.randn(1 if joined else 2, n, generator=g) for joined in (False, True)}
-    keys = torch.randn(2, n, 5, generator=g)
+    keys, values = (torch.randn(2, n, 5, generator=g) for _ in range(2))
+    query = torch.randn(2, 1, 5, generator=g).expand(2, n, 5)
     attention = {
         # The class token keeps a part to itself; the rest is shared out in each view.
         joined: 0.9 * per_view(scores[joined], torch.zeros(n) if view is None else view)
@@ -56,6 +57,8 @@ def tower_fields(
         "cls_attention": lambda block, joined=False: attention[joined],
         "attention_received": lambda block: attention[block < 0].mean(dim=0),
         "vision_keys": lambda block: keys,
+        "vision_values": lambda block: values,
+        "class_queries": lambda block: query,
     }
 
 
@@ -91,9 +94,12 @@ def sorts() -> list[tuple[str, VisualTokens]]:
         "cls_attention": lambda block, joined=False: torch.full((2 - joined, 36), 1 / 37),
         "attention_received": lambda block: torch.full((36,), 1 / 37),
         "vision_keys": lambda block: same,
+        "vision_values": lambda block: same,
+        "class_queries": lambda block: same,
     }
     alike = over(usual, features=x[:1].repeat(36, 1), clip_image=image[:1].repeat(36, 1), **flat)
-    flat |= {"states": torch.zeros(36, 10), "vision_keys": lambda block: 0 * same}
+    zeros = dict.fromkeys(("vision_keys", "vision_values", "class_queries"), lambda block: 0 * same)
+    flat |= {"states": torch.zeros(36, 10), **zeros}
     nothing = over(usual, features=x * 0, clip_image=image * 0, **flat)
     return [
         ("one token", picture(n=1)),
@@ -316,9 +322,10 @@ def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, se
     g = torch.Generator().manual_seed(seed)
 
     assert tokens.states is not None and tokens.cls_attention is not None
-    assert tokens.vision_keys is not None
+    assert tokens.vision_keys is not None and tokens.vision_values is not None
     attention = {joined: tokens.cls_attention(-1, joined) for joined in (False, True)}
     keys = tokens.vision_keys(-1)
+    values = tokens.vision_values(-1)
     shuffle = torch.randperm(36, generator=g)
     shuffled = dataclasses.replace(
         tokens,
@@ -327,6 +334,7 @@ def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, se
         states=tokens.states[shuffle],
         cls_attention=lambda block, joined=False: attention[joined][:, shuffle],
         vision_keys=lambda block: keys[:, shuffle],
+        vision_values=lambda block: values[:, shuffle],
     )
     assert torch.equal(shuffle[method.select(shuffled, 12).order], expected)
 
@@ -348,12 +356,16 @@ def test_a_gpu_keeps_the_same_tokens(method: Pruner) -> None:
     assert tokens.attention_received is not None
     attention, keys = tokens.cls_attention, tokens.vision_keys
     received = tokens.attention_received
+    assert tokens.vision_values is not None and tokens.class_queries is not None
+    values, queries = tokens.vision_values, tokens.class_queries
     on_gpu = dataclasses.replace(
         tokens,
         **moved,
         cls_attention=lambda block, joined=False: attention(block, joined).cuda(),
         attention_received=lambda block: received(block).cuda(),
         vision_keys=lambda block: keys(block).cuda(),
+        vision_values=lambda block: values(block).cuda(),
+        class_queries=lambda block: queries(block).cuda(),
     )
     selection = method.select(on_gpu, 64)
     assert selection.order.device.type == "cpu"

@@ -1,4 +1,5 @@
-"""What some methods read of CLIP's tower beyond its output: keys, and the class token's view.
+"""What some methods read of CLIP's tower beyond its output: projections of a block's patches, and
+the class token's view.
 
 The tower runs its fast attention, which gives no weights. From a block's input, which the tower
 hands out anyway, the keys are one projection and the class token's row of attention is one vector
@@ -26,7 +27,10 @@ PAPER_DEPTH = 24
 """Blocks of the tower that papers count in: CLIP's ViT-L/14."""
 
 CLIP_READS = frozenset(
-    {"states", "class_states", "project", "cls_attention", "attention_received", "vision_keys"}
+    {
+        *("states", "class_states", "project", "cls_attention", "attention_received"),
+        *("vision_keys", "vision_values", "class_queries"),
+    }
 )
 """The names of the fields that `clip_reads` fills."""
 
@@ -125,8 +129,17 @@ def clip_reads(
 
         return run(columns)
 
-    def vision_keys(block: int) -> Tensor:
-        return run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], "k_proj")))
+    def of_patches(layer: str) -> Callable[[int], Tensor]:
+        """block -> (h, n, w / h) the patches through one projection."""
+        return lambda block: run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], layer)))
+
+    def class_queries(block: int) -> Tensor:
+        def queries() -> Tensor:
+            rows = norm_rows(block)
+            query = heads_of(block, rows[:, :1], "q_proj")  # (v, h, 1, w / h)
+            return per_token(query.expand(-1, -1, rows.shape[1] - 1, -1))
+
+        return run(queries)
 
     def remember(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
         recall = memoize(lambda *arguments, **named: compute(*arguments, **named).cpu())
@@ -138,7 +151,9 @@ def clip_reads(
         "project": project,
         "cls_attention": remember(cls_attention),
         "attention_received": remember(attention_received),
-        "vision_keys": remember(vision_keys),
+        "vision_keys": remember(of_patches("k_proj")),
+        "vision_values": remember(of_patches("v_proj")),
+        "class_queries": remember(class_queries),
     }
 
 

@@ -55,13 +55,19 @@ def test_keys_and_the_joined_row_are_those_of_the_blocks_projections(
 ) -> None:
     seen: dict[str, torch.Tensor] = {}
     attention = eager.encoder.layers[block].self_attn
-    for name in ("q_proj", "k_proj"):
+    for name in ("q_proj", "k_proj", "v_proj"):
         layer = getattr(attention, name)
         layer.register_forward_hook(lambda _, __, out, name=name: seen.update({name: out[0]}))
     eager(picture.pixel_values)
     q, k = seen["q_proj"], seen["k_proj"]  # (17, 32)
-    keys = picture.reads["vision_keys"](block)
-    torch.testing.assert_close(keys.transpose(0, 1).flatten(1), k[1:], atol=1e-5, rtol=1e-5)
+    for field, expected in (
+        ("vision_keys", k[1:]),
+        ("vision_values", seen["v_proj"][1:]),
+        ("class_queries", q[:1].expand(16, -1)),
+    ):
+        read = picture.reads[field](block)
+        assert read.shape == (2, 16, 16)
+        torch.testing.assert_close(read.transpose(0, 1).flatten(1), expected, atol=1e-5, rtol=1e-5)
     joined = torch.softmax(q[0] @ k.T / 32**0.5, dim=-1)[1:]
     row = picture.reads["cls_attention"](block, joined=True)
     torch.testing.assert_close(row, joined[None], atol=1e-6, rtol=1e-5)
@@ -146,7 +152,7 @@ def test_views_look_by_their_own_class_token_in_the_order_of_the_tokens(
         tower, tiny_model.hf.model.multi_modal_projector, Passes(torch.device("cpu")),
         {-3: hidden[-3], -2: hidden[-2]}, states, hidden[-2][:, 0], order,
     )  # fmt: skip
-    for name in ("cls_attention", "vision_keys"):
+    for name in ("cls_attention", "vision_keys", "vision_values", "class_queries"):
         apart = torch.cat([p.reads[name](-1) for p in pictures], dim=1)[:, order]
         torch.testing.assert_close(together[name](-1), apart, atol=1e-5, rtol=1e-4)
     received = torch.cat([p.reads["attention_received"](-1) for p in pictures])[order]
