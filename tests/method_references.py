@@ -215,3 +215,21 @@ def hiprune(early: Array, late: Array, alpha: float, k: int, columns: int) -> se
         if len(chosen) < k:
             chosen.add(i)
     return chosen
+
+
+def mmtok(words: Array, x: Array, h: Array, alpha: float, temperature: float, k: int) -> list[int]:
+    """Every softmax and every gain written out."""
+    n = len(x)
+    table = []
+    for rows, others, t, share in ((words, x, temperature, 1.0), (h, h, 0.2, alpha)):
+        for row in rows:
+            weight = [np.exp((cosine(row, other) - 1) / t) for other in others]
+            table.append([share * w / sum(weight) / len(rows) for w in weight])
+    picked: list[int] = []
+    while len(picked) < k:
+        gain = []
+        for i in range(n):
+            more = [max(0.0, row[i] - max([0.0, *(row[p] for p in picked)])) for row in table]
+            gain.append(-np.inf if i in picked else sum(more))
+        picked.append(int(np.argmax(gain)))
+    return picked

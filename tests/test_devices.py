@@ -66,13 +66,14 @@ def test_methods_and_measures_take_features_of_a_gpu(
         moved = {name: getattr(tokens, name).to(ELSEWHERE) for name in FIELDS}
         project, attention, keys = tokens.project, tokens.cls_attention, tokens.vision_keys
         received, values = tokens.attention_received, tokens.vision_values
-        queries = tokens.class_queries
-        assert project and attention and keys and received and values and queries
+        queries, words = tokens.class_queries, tokens.words
+        assert project and attention and keys and received and values and queries and words
         on_gpu = dataclasses.replace(
             tokens,
             **moved,
             project=lambda rows: project(rows.cpu()).to(ELSEWHERE),
             cls_attention=lambda *a, **k: attention(*a, **k).to(ELSEWHERE),
+            words=lambda: words().to(ELSEWHERE),
             attention_received=lambda block: received(block).to(ELSEWHERE),
             vision_keys=lambda block: keys(block).to(ELSEWHERE),
             vision_values=lambda block: values(block).to(ELSEWHERE),

@@ -187,6 +187,7 @@ class View:
             clip_text=_to_device(tokens.clip_text, device),
             clip_sentence=_to_device(tokens.clip_sentence, device),
             clip_prompt=_to_device(tokens.clip_prompt, device),
+            words=_to_device(tokens.words, device),
             **picture.reads,
         )
         return replace(self, picture=picture, tokens=tokens)

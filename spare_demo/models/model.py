@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -33,6 +33,7 @@ from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefi
 from spare_demo.models.generate.prompt import build_prompt, knows_image_token
 from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
+from spare_demo.models.keywords import keywords, word_ids
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.text_pass import TextEmbedding, TextPass
 from spare_demo.pruners.base import Method
@@ -129,7 +130,8 @@ class Model(Answering):
     def supplies(self) -> frozenset[str]:
         """The optional fields of VisualTokens that `ask` can fill; see `Method.reason_against`."""
         text = {"clip_image", "clip_text", "clip_sentence"} if self.text_tower else set()
-        return frozenset(self.reads | text)
+        words = {"words"} if self.has_language_model else set()
+        return frozenset(self.reads | text | words)
 
     @property
     def layers(self) -> int:
@@ -280,9 +282,13 @@ class Model(Answering):
         # The picture of a comparison that stayed open lies on the CPU.
         far = self.device.type == "cuda" and encoding.features.device.type == "cpu"
         near = encoding.to(self.device) if far else encoding
+        words = self._words(question)
         tower = self.text_tower
         if tower is None or text_pass is None:
-            return VisualTokens(features=near.features, together=together, **near.reads), 0.0
+            tokens = VisualTokens(
+                features=near.features, words=words, together=together, **near.reads
+            )
+            return tokens, 0.0
 
         # With the model spread over several GPUs the tower may lie on another one.
         states = near.hidden[relevance.layer].to(self.device)
@@ -301,10 +307,25 @@ class Model(Answering):
             clip_image=plain_tensor(image),
             clip_text=None if text is None else plain_tensor(text),
             clip_sentence=None if text is None else memoize(sentence),
+            words=words,
             together=together,
             **near.reads,
         )
         return tokens, seconds
+
+    def _words(self, question: str) -> Callable[[], Tensor] | None:
+        """`VisualTokens.words` of a question; None where it is blank or nothing embeds it."""
+        found = keywords(question)
+        if not found or not self.has_language_model:
+            return None
+
+        def embed() -> Tensor:
+            embedding = self.hf.get_input_embeddings()
+            ids = torch.tensor(word_ids(self.tokenizer, found), device=embedding.weight.device)
+            rows = self._passes.run(lambda: embedding(ids))[0]
+            return plain_tensor(rows).float().to(self.device)
+
+        return memoize(embed)
 
     def encode(
         self,

@@ -14,6 +14,7 @@ from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
 from spare_demo.pruners.leverage import Leverage
 from spare_demo.pruners.litelvlm import LiteLVLM
 from spare_demo.pruners.magnitude import Magnitude
+from spare_demo.pruners.mmtok import MMTok
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.scope import Scope
@@ -55,6 +56,7 @@ PRUNERS: dict[str, Method] = {
     "hiprune": HiPrune(),
     "holov": HoloV(),
     "litelvlm": LiteLVLM(),
+    "mmtok": MMTok(),
     "fastv": FastV(),
     "pyramiddrop": PyramidDrop(),
     "sparsevlm": SparseVLM(),

@@ -28,6 +28,7 @@ MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give i
     "vision_keys": "this model's vision tower keeps its attention keys to itself",
     "vision_values": "this model's vision tower keeps its attention values to itself",
     "class_queries": "this model's vision tower has no class token",
+    "words": "this model was loaded without its language model, whose words it reads",
     "states": "this model's vision tower gives no one state per visual token",
     "project": "this model's projector does not take one visual token at a time",
 }
@@ -41,6 +42,11 @@ FIELD_LABELS = {  # the same: what it is
     "vision_keys": "keys of a vision block",
     "vision_values": "values of a vision block",
     "class_queries": "the class token's queries",
+}
+
+TEXT_LABELS = {  # field that a method reads the question in: what it is
+    "clip_text": "the question in CLIP's space",
+    "words": "the question's words as the language model reads them",
 }
 
 GROUPS = {  # group of a method: its heading
@@ -77,6 +83,9 @@ class Method(ABC):
     """Where this differs from the paper or the released code, in sentences."""
     merges: bool = False
     """Whether the language model gets rows that are mixed from several tokens."""
+    text_field: str = "clip_text"
+    """The field of VisualTokens that holds the question, for methods that need text: a key of
+    `TEXT_LABELS`."""
     needs: frozenset[str] = frozenset()
     """The optional fields of VisualTokens, beyond the text, that `select` cannot do without."""
 
@@ -97,7 +106,7 @@ class Method(ABC):
 
     @property
     def needs_text(self) -> bool:
-        """Whether `select` needs clip_image and clip_text."""
+        """Whether `select` needs a question, in the field `text_field`."""
         return False
 
     @property
@@ -109,7 +118,7 @@ class Method(ABC):
     def reads(self) -> tuple[str, ...]:
         """All that the choice depends on, in words."""
         features = ["features"] if self.reads_features else []
-        text = ["the question in CLIP's space"] if self.needs_text else []
+        text = [TEXT_LABELS[self.text_field]] if self.needs_text else []
         return (
             *features,
             *text,
@@ -147,7 +156,7 @@ class Method(ABC):
         layers: how many its language model has, 0 where it cannot be run one after the other, None
             to leave that open. `model.reason_against` gives both.
         """
-        wanted = ["clip_text"] if self.needs_text else []
+        wanted = [self.text_field] if self.needs_text else []
         for field in (*wanted, *sorted(self.needs)):
             if field not in supplies:
                 return MISSING_REASONS[field]
@@ -157,9 +166,9 @@ class Method(ABC):
         """Raise ValueError if the method needs text, or another field, that the tokens lack."""
         missing = {field for field in self.needs if getattr(tokens, field) is None}
         if missing:
-            reason = self.reason_against({"clip_text", *(self.needs - missing)})
+            reason = self.reason_against({self.text_field, *(self.needs - missing)})
             raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")
-        if self.needs_text and not tokens.has_text:
+        if self.needs_text and getattr(tokens, self.text_field) is None:
             instead = f" or use the method {self.text_free!r}" if self.text_free else ""
             raise ValueError(f"The method {self.name!r} needs text. Ask a question{instead}.")
 

@@ -68,6 +68,8 @@ class VisualTokens:
             its end.
         clip_prompt: None or () -> (c,), the same of the question with the line that asks for a
             short answer, where the language model is given one.
+        words: None or () -> (m, d), the language model's input embeddings of the question's
+            keywords, one row per token of text.
         together: spend a budget over all views at once, instead of giving each its share.
 
     Matrices on an Apple GPU are taken to the CPU (`where_float64_is`).
@@ -89,6 +91,7 @@ class VisualTokens:
     class_queries: Callable[[int], Tensor] | None = None
     clip_sentence: Callable[[], Tensor] | None = None
     clip_prompt: Callable[[], Tensor] | None = None
+    words: Callable[[], Tensor] | None = None
     together: bool = False
 
     def __post_init__(self) -> None:
@@ -137,7 +140,7 @@ class VisualTokens:
 
     @property
     def has_text(self) -> bool:
-        """Whether the tokens can be compared with a question."""
+        """Whether the tokens can be compared with a question in CLIP's space."""
         return self.clip_image is not None and self.clip_text is not None
 
     def clip_pair(self) -> tuple[Tensor, Tensor]:

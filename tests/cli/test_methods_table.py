@@ -47,5 +47,5 @@ def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, m
     assert page.count(" ms |") == len(able) and where in page
     mute = LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mute")
     spoken, _ = measure_methods(mute)
-    assert set(spoken) == {name for name in able if not PRUNERS[name].needs_text}
+    assert set(spoken) == {name for name in able if mute.reason_against(PRUNERS[name]) is None}
     assert markdown(spoken).count("| – |") == len(PRUNERS) - len(spoken)

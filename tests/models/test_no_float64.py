@@ -81,7 +81,7 @@ def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Im
         for name in (
             *("project", "cls_attention", "attention_received", "vision_keys"),
             *("vision_values", "class_queries"),
-            "clip_sentence",
+            *("clip_sentence", "words"),
         )
     }
     tokens = VisualTokens(**fields, **read)

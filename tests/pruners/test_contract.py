@@ -59,6 +59,7 @@ def tower_fields(
         "vision_keys": lambda block: keys,
         "vision_values": lambda block: values,
         "class_queries": lambda block: query,
+        "words": word_rows(d),
     }
 
 
@@ -75,9 +76,14 @@ def projector(d: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return lambda rows: torch.tanh(rows @ weight.to(rows))
 
 
+def word_rows(d: int) -> Callable[[], torch.Tensor]:
+    return lambda: torch.randn(4, d, generator=torch.Generator().manual_seed(d))
+
+
 def over(tokens: VisualTokens, **fields: Any) -> VisualTokens:
-    """The tokens with other features, clip_image or clip_text."""
+    """The tokens with other features, clip_image or clip_text, and words as wide."""
     width = fields.get("features", tokens.features).shape[1]
+    fields = {"words": word_rows(width), **fields}
     return dataclasses.replace(tokens, **fields, project=projector(width))
 
 
@@ -245,7 +251,8 @@ def test_a_budget_may_be_any_kind_of_whole_number(method: Pruner) -> None:
 @every_method
 def test_without_a_question_methods_run_or_say_that_they_need_text(method: Pruner) -> None:
     usual = picture()
-    for tokens in (over(usual, clip_image=None, clip_text=None), over(usual, clip_text=None)):
+    none = {"clip_text": None, "words": None}
+    for tokens in (over(usual, clip_image=None, **none), over(usual, **none)):
         if method.needs_text:
             with pytest.raises(ValueError, match=f"needs text.*{method.text_free or 'question'}"):
                 method.select(tokens, 4)
@@ -339,7 +346,14 @@ def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, se
     assert torch.equal(shuffle[method.select(shuffled, 12).order], expected)
 
     axes = torch.linalg.qr(torch.randn(12, 12, generator=g, dtype=torch.float64)).Q
-    turned = over(tokens, features=37 * tokens.features @ axes, clip_image=0.1 * tokens.clip_image)
+    assert tokens.words is not None
+    words = tokens.words().double() @ axes
+    turned = over(
+        tokens,
+        features=37 * tokens.features @ axes,
+        clip_image=0.1 * tokens.clip_image,
+        words=lambda: words,
+    )
     assert torch.equal(method.select(turned, 12).order, expected)
 
 
