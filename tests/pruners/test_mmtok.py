@@ -61,7 +61,7 @@ def test_the_weight_adds_up_to_one_in_each_view() -> None:
 def test_without_words_it_asks_for_a_question_and_clip_is_no_matter() -> None:
     x = torch.eye(4)
     silent = VisualTokens(x, x, x[:1], states=x)
-    with pytest.raises(ValueError, match="'mmtok' needs text. Ask a question"):
+    with pytest.raises(ValueError, match=r"'mmtok' needs text\. Ask a question"):
         MMTok().select(silent, 2)
     asked = dataclasses.replace(silent, clip_text=None, words=lambda: x[2:3])
     assert MMTok().select(asked, 2).order[0] == 2
