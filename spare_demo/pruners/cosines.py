@@ -68,7 +68,8 @@ def gram_matrix(features: Tensor) -> Tensor:
     """
     rows = features.detach().double()
     scale = rows.abs().max()
-    return torch.from_numpy(_gram(rows / scale if scale > 0 else rows))
+    scaled = rows / scale if scale > 0 else rows
+    return torch.from_numpy(_gram(scaled if scaled.is_cuda else scaled.cpu()))
 
 
 def _gram(rows: Tensor) -> Numbers:

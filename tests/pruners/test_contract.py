@@ -303,7 +303,7 @@ def test_each_view_is_picked_as_a_picture_of_its_own(name: str) -> None:
 
 
 # Those whose choice depends on where a token lies or on the axes of the features, or whose last of
-# d picks is a tie.
+# d picks is a tie, or the first: two tokens can be nearest to each other.
 PLACED = (
     "random",
     "uniform",
@@ -313,6 +313,7 @@ PLACED = (
     "visionzip",
     "dart-diversity",
     "column-subset",
+    "divprune",
     "hiprune",
     "holov",
 )
