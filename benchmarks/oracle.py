@@ -13,11 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import torch
+from measuring import ROOT
+
+sys.path.insert(0, str(ROOT))
 
 from spare_demo.analysis.oracle import search
 from spare_demo.measures import kl_divergence
@@ -25,7 +25,7 @@ from spare_demo.models import Model, View, load_model
 from spare_demo.pruners import PRUNERS
 from spare_demo.table import markdown_table
 
-EXAMPLES = Path(__file__).parent.parent / "assets" / "examples"
+EXAMPLES = ROOT / "assets" / "examples"
 
 
 def divergences(model: Model, view: View, budgets: list[int]) -> dict[str, list[float]]:
