@@ -1,8 +1,9 @@
 """How close methods come to the tokens that a search finds: KL of the first token, by budget.
 
     python benchmarks/oracle.py [--model built-in] [--device auto] [--budgets 16 32 64 128]
+                                [--questions 6]
 
-Every example question of the page, every method before the language model. The search
+The example questions of the page, every method before the language model. The search
 (`spare_demo/analysis/oracle.py`) knows the model's own answer; methods do not. Two minutes or so a
 question on one core. What each row says: the mean over the questions, in nats, and in brackets at
 how many of them the method came below the search, whose set is the best found and not proven best.
@@ -51,10 +52,12 @@ def main() -> None:
     parser.add_argument("--model", default="built-in")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--budgets", nargs="+", type=int, default=[16, 32, 64, 128])
+    parser.add_argument("--questions", type=int, default=6, help="how many of the examples")
     args = parser.parse_args()
     model = load_model(args.model, args.device)
     runs = []
-    for example in json.loads((EXAMPLES / "examples.json").read_text(encoding="utf-8")):
+    examples = json.loads((EXAMPLES / "examples.json").read_text(encoding="utf-8"))
+    for example in examples[: args.questions]:
         view = model.encode(EXAMPLES / example["picture"], example["question"])
         runs.append(divergences(model, view, args.budgets))
         print(f"{len(runs)}: {example['question']}", file=sys.stderr)

@@ -86,7 +86,7 @@ DEFAULTS = {  # what the papers, or the code their authors released, run with
     "prumerge": {"form": "plain", "neighbours": 32, "size": "budget"},
     "prumerge-plus": {"form": "plus", "neighbours": 32, "size": "budget"},
     "visionzip": {"contextual": 10 / 64},
-    "trim": {"form": "released", "size": "budget"},
+    "trim": {"form": "released", "size": "budget", "text": "prompt"},
     "zoo-prune": {"directions": 64, "step": 0.01, "seed": 0},
     "fastv": {"layer": 2, "counting": "average"},
     "pyramiddrop": {"schedule": "released"},
