@@ -46,6 +46,10 @@ def pictures(document):
 
 def prompt(document, lmms_eval_specific_kwargs=None):
     return document["question"] + "\\n{instruction}"
+
+def likelihood(document, results):  # lmms-eval 0.7.3's own takes a list of one pair for the pair
+    ((_, greedy),) = results
+    return {"acc": int(greedy)}
 """
 TASK = """
 task: {name}
@@ -110,6 +114,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, sheets: list[Sheet]) -> Pat
         lines = text.splitlines()
         if kind != "multiple_choice":
             lines = [line for line in lines if not line.startswith("doc_to_choice")]
+        if kind == "loglikelihood":
+            lines.append("process_results: !function utils.likelihood")
         (folder / f"spare_{name}.yaml").write_text("\n".join(lines))
     return folder
 
