@@ -151,12 +151,13 @@ def _without_each(selection: Selection) -> list[tuple[int | None, Selection]]:
         return [
             (int(token), Selection(selection.order[selection.order != token])) for token in kept
         ]
+    row_tokens = selection.row_tokens
     sets: list[tuple[int | None, Selection]] = []
     for row in range(len(features)):
         stays = [i for i in range(len(features)) if i != row]
         token, picks, shares = None, selection.order, None
-        if sources is not None:
-            shares, largest = sources[stays], int(sources[row].argmax())
+        if sources is not None and row_tokens is not None:
+            shares, largest = sources[stays], int(row_tokens[row])
             token = largest if sources[row, largest] > 0 else None
         elif len(kept) == len(features):  # each row stands at its own pick's place
             token, picks = int(kept[row]), kept[stays]

@@ -25,6 +25,7 @@ from spare_demo.pruners.trim import Trim
 from spare_demo.pruners.uniform import Uniform
 from spare_demo.pruners.visionzip import VisionZip
 from spare_demo.pruners.vispruner import VisPruner
+from spare_demo.pruners.vscan import VScan
 from spare_demo.pruners.zoo import ZooPrune
 
 PRUNERS: dict[str, Method] = {
@@ -47,6 +48,7 @@ PRUNERS: dict[str, Method] = {
     "prumerge": PruMerge(),
     "prumerge-plus": PruMerge(form="plus"),
     "visionzip": VisionZip(),
+    "vscan": VScan(),
     "trim": Trim(),
     "trim-paper": Trim(form="paper"),
     "zoo-prune": ZooPrune(),

@@ -24,7 +24,8 @@ class ClsAttention(Protocol):
 
     def __call__(self, block: int, joined: bool = False) -> Tensor:
         """(h, n) after the softmax over class token and patches, so that rows add up to less
-        than 1 per view. Blocks count from the end: -1 is the last, -2 the one before it.
+        than 1 per view. Blocks count from the end: -1 is the last, -2 the one before it. 5 is the
+        sixth from the start of a tower of 24, in another the one at the same share of its depth.
 
         joined: take queries and keys as one head of the tower's whole width w, scaled by
         1 / sqrt(w): (1, n).
@@ -160,7 +161,8 @@ class Selection:
         gain: (k,) or None, the criterion's value when each token was picked.
         features: (r, d) or None, only for methods that merge tokens: what the language model
             receives instead of the picked rows, in that order. Read back from a file they are gone.
-        sources: (r, n) or None, how much of each patch went into each merged row.
+        sources: (r, n) or None, how much of each patch went into each merged row; a patch that a
+            row grew from counts 1 in it.
         margin: (k,) or None, the lead of each pick over the next best token as a share of its
             value, 0 (a tie) to 1.
 
@@ -221,6 +223,19 @@ class Selection:
     def merged(self) -> bool:
         """Whether the language model gets rows that are mixed from several patches."""
         return self.features is not None or self.sources is not None
+
+    @property
+    def row_tokens(self) -> Tensor | None:
+        """(r,) the patch each merged row stands for; None where `sources` is.
+
+        Its largest part, of several the one that was picked.
+        """
+        if self.sources is None:
+            return None
+        parts = self.sources.detach().cpu()
+        picked = torch.zeros(parts.shape[1])
+        picked[self.order] = 1
+        return ((parts == parts.amax(dim=1, keepdim=True)) * (1 + picked)).argmax(dim=1)
 
     @property
     def kept(self) -> Tensor:

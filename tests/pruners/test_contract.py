@@ -316,6 +316,7 @@ PLACED = (
     "divprune",
     "hiprune",
     "holov",
+    "vscan",
 )
 SYMMETRIC = [m for m in METHODS if m.name not in PLACED]
 

@@ -53,7 +53,7 @@ def test_methods_stand_under_the_heading_of_their_group() -> None:
     controls = ["random", "uniform", "spatial-farthest", "magnitude", "leverage", "column-subset"]
     assert groups["Controls"] == controls
     assert groups["Merging tokens before it"] == [
-        *("prumerge", "prumerge-plus", "visionzip", "trim", "trim-paper")
+        *("prumerge", "prumerge-plus", "visionzip", "vscan", "trim", "trim-paper")
     ]
     assert groups["Inside the language model"] == [
         *("fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop")

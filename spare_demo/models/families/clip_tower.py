@@ -20,7 +20,7 @@ from spare_demo.models.generate.passes import Passes, plain_tensor
 
 T = TypeVar("T")
 
-BLOCKS = (-1, -2, 9)
+BLOCKS = (-1, -2, 6, 9)
 """The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
 
 PAPER_DEPTH = 24

@@ -97,9 +97,10 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
 
 
 def _anchors(selection: Selection, rows: int, n: int) -> Tensor:
-    """(rows,) the token that each merged row stands for: its largest source."""
-    if selection.sources is not None:
-        return selection.sources.detach().cpu().argmax(dim=1)
+    """(rows,) the token that each merged row stands for."""
+    tokens = selection.row_tokens
+    if tokens is not None:
+        return tokens
     if rows == len(selection):
         return selection.check(n).kept
     return torch.linspace(0, n - 1, rows).round().long()

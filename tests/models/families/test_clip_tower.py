@@ -37,12 +37,12 @@ def eager(tiny_model: LlavaModel) -> CLIPVisionModel:
     return tower
 
 
-@pytest.mark.parametrize("block", [-1, -2])
+@pytest.mark.parametrize(("block", "place"), [(-1, 2), (-2, 1), (6, 0)])
 @torch.no_grad()
 def test_the_class_tokens_row_is_the_stock_towers(
-    eager: CLIPVisionModel, picture: Picture, block: int
+    eager: CLIPVisionModel, picture: Picture, block: int, place: int
 ) -> None:
-    stock = eager(picture.pixel_values, output_attentions=True).attentions[block]  # (1, h, 17, 17)
+    stock = eager(picture.pixel_values, output_attentions=True).attentions[place]  # (1, h, 17, 17)
     row = picture.reads["cls_attention"](block)
     torch.testing.assert_close(row, stock[0, :, 0, 1:], atol=1e-6, rtol=1e-5)
     assert row.shape == (2, 16) and not row.is_inference()
@@ -90,7 +90,7 @@ def test_a_block_of_24_lies_at_the_same_share_of_another_tower() -> None:
     assert block_place(9, 5) == 1 - 5
     assert block_place(9, 1) == -1
     assert block_place(-2, 5) == -2
-    assert block_inputs(24) == {-2, -3, -17}
+    assert block_inputs(24) == {-2, -3, -17, -20}
 
 
 def test_another_block_is_refused(picture: Picture) -> None:

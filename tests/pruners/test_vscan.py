@@ -1,0 +1,123 @@
+"""VScan's vision stage against an independent reference: windows, the rest, and averages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from spare_demo import PRUNERS, VisualTokens
+from spare_demo.pruners.vscan import VScan, scan
+
+Array = NDArray[np.float64]
+
+
+def drawn(side: int, seed: int, views: int = 1) -> tuple[VisualTokens, Array, tuple[Array, Array]]:
+    """side x side random tokens 6 wide in each view, 2 heads: tokens, features, (early, late)."""
+    g = torch.Generator().manual_seed(seed)
+    n = views * side * side
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+    features, early, late = draw(n, 6), draw(2, n).softmax(dim=1), draw(2, n).softmax(dim=1)
+    tokens = VisualTokens(
+        features,
+        view=None if views == 1 else torch.arange(n) // side**2,
+        cls_attention=lambda block, joined=False: {6: early, -2: late}[block],
+    )
+    return tokens, features.numpy(), (early.numpy(), late.numpy())
+
+
+def vscan(x: Array, early: Array, late: Array, side: int, k: int) -> tuple[list[int], Array, Array]:
+    """Picks, rows in raster order, and which tokens are in each, of one view cut 4 x 4."""
+    n, size = side * side, side // 4
+    shallow = [sum(head[i] for head in early) / len(early) for i in range(n)]
+    deep = [sum(head[i] for head in late) / len(late) for i in range(n)]
+    local: list[int] = []
+    for top in range(0, side, size):
+        for left in range(0, side, size):
+            inside = [
+                row * side + column
+                for row in range(top, top + size)
+                for column in range(left, left + size)
+            ]
+            local += sorted(inside, key=lambda i: -shallow[i])[: k // 2 // 16]
+    zeroed = [0.0 if i in local else deep[i] for i in range(n)]
+    picks = local + sorted(range(n), key=lambda i: -zeroed[i])[: k - len(local)]
+    kept = sorted(picks)
+    groups = {i: [i] for i in kept}
+    for j in range(n):
+        if j not in groups:
+            cosine = [x[i] @ x[j] / np.sqrt((x[i] @ x[i]) * (x[j] @ x[j])) for i in kept]
+            groups[kept[int(np.argmax(cosine))]].append(j)
+    rows = np.array([sum(x[j] for j in groups[i]) / len(groups[i]) for i in kept])
+    parts = np.array([[float(j in groups[i]) for j in range(n)] for i in kept])
+    return picks, rows, parts
+
+
+@pytest.mark.parametrize("side", [8, 12, 24])
+@given(seed=st.integers(0, 9999), data=st.data())
+@settings(deadline=None, derandomize=True, max_examples=6)
+def test_it_is_the_reference(side: int, seed: int, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, min(96, side * side)))
+    tokens, x, attention = drawn(side, seed)
+    picks, rows, parts = vscan(x, *attention, side, k)
+    selection = VScan().select(tokens, k)
+    assert selection.order.tolist() == picks
+    assert selection.features is not None and selection.sources is not None
+    np.testing.assert_allclose(selection.features.numpy(), rows, atol=1e-12)
+    np.testing.assert_array_equal(selection.sources.numpy(), parts)
+    assert selection.row_tokens is not None  # not the lowest of a row's equal parts
+    assert selection.row_tokens.tolist() == sorted(picks)
+
+
+def test_half_of_a_budget_is_spread_over_the_windows_from_32_on() -> None:
+    tokens, _, _ = drawn(24, 1)
+    for k, quota in ((31, 0), (32, 1), (63, 1), (64, 2), (96, 3)):
+        local = VScan().select(tokens, k).order[: 16 * quota]
+        window = local // 24 // 6 * 4 + local % 24 // 6
+        assert torch.equal(window.bincount(minlength=16), torch.full((16,), quota))
+
+
+def test_ties_go_to_the_lower_index_and_all_tokens_stay_as_they_are() -> None:
+    flat = torch.full((2, 64), 1 / 65)
+    x = torch.ones(64, 3)
+    tokens = VisualTokens(x, cls_attention=lambda block, joined=False: flat)
+    few = VScan().select(tokens, 3)
+    assert few.order.tolist() == [0, 1, 2]
+    assert few.sources is not None  # equal cosines: all join the first
+    assert few.sources.sum(dim=1).tolist() == [62, 1, 1]
+    tokens, x_all, _ = drawn(8, 2)
+    whole = VScan().select(tokens, 64)
+    assert sorted(whole.order.tolist()) == list(range(64))
+    assert whole.features is not None
+    np.testing.assert_array_equal(whole.features.numpy(), x_all)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 37, 100, 575])
+def test_views_that_are_no_square_still_have_k_tokens(n: int) -> None:
+    g = torch.Generator().manual_seed(n)
+    early, late = torch.rand(n, generator=g), torch.rand(n, generator=g)
+    for k in {1, (n + 1) // 2, n}:
+        place, value = scan(early, late, k)
+        assert len(set(place.tolist())) == len(value) == k and int(place.max()) < n
+
+
+def test_each_view_is_scanned_and_merged_by_itself() -> None:
+    tokens, x, (early, late) = drawn(8, 4, views=2)
+    selection = VScan().select(tokens, 80)
+    apart = [vscan(x[v], early[:, v], late[:, v], 8, 40) for v in (slice(0, 64), slice(64, 128))]
+    assert selection.order.tolist() == [*apart[0][0], *(i + 64 for i in apart[1][0])]
+    assert selection.features is not None
+    np.testing.assert_allclose(
+        selection.features.numpy(), np.concatenate([rows for _, rows, _ in apart]), atol=1e-12
+    )
+
+
+def test_it_is_in_the_table() -> None:
+    assert PRUNERS["vscan"] == VScan() and PRUNERS["vscan"].group == "merging"
+    assert "class token" in (PRUNERS["vscan"].reason_against({"clip_text"}) or "")
