@@ -89,7 +89,10 @@ class VisPruner(Pruner):
     def deviations(self) -> str:  # type: ignore[override]
         """Where this differs from the paper or the released code, in sentences."""
         if self.attention_only:
-            return "Attention in float32 instead of half precision."
+            return (
+                "As VisPruner's paper describes its first version; VisPruner's code fails where "
+                "nothing is left to be diverse. Attention in float32 instead of half precision."
+            )
         return (
             "float64 instead of half precision. The code fails where an odd number is left to "
             "thin, as for half of an odd budget; here the even places are then one more."
