@@ -47,7 +47,7 @@ class VScan(Pruner):
     deviations = (
         "The stage inside the language model is left out. Read from a description of the released "
         "code; that tokens join by the cosine of their features is our reading. Below 32 tokens a "
-        "view's windows get none. Block 5 is scaled to the depth of the tower, and windows to "
+        "view's windows get none. Block 6 is scaled to the depth of the tower, and windows to "
         "views of other sizes; each view is scanned by itself."
     )
 
