@@ -48,14 +48,17 @@ class Workers:
     Attributes:
         count: how many.
         share: what each of them has, as Ray takes it: num_gpus or num_cpus.
+        here: whether all of them run on this machine's processor.
     """
 
-    def __init__(self, count: int, share: dict[str, int], load: Load) -> None:
-        self.count, self.share, self._load = count, share, load
+    def __init__(self, count: int, share: dict[str, int], load: Load, here: bool) -> None:
+        self.count, self.share, self.here, self._load = count, share, here, load
 
     def fit(self, experiment: Experiment, leave_out: bool) -> Fitted:
         """As `fit` says it of the model that a worker loads. Raises what that raises."""
-        # In a process that ends afterwards, so that its memory is free for the workers.
+        if self.here:  # another process would load the libraries once more
+            return load_and_fit(self._load, experiment, leave_out)
+        # In a process that ends afterwards, so that its GPU's memory is free for the workers.
         task = ray.remote(max_calls=1, **self.share)(load_and_fit)
         try:
             return ray.get(task.remote(self._load, experiment, leave_out))
@@ -132,7 +135,8 @@ def open_workers(count: int, address: str, device: str, load: Load) -> Iterator[
         gpus = int(ray.cluster_resources().get("GPU", 0))
         alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         machines = [int(resources.get("CPU", 0)) for resources in alive]
-        yield Workers(count, share_of_each(count, device, gpus, machines), load)
+        share = share_of_each(count, device, gpus, machines)
+        yield Workers(count, share, load, here=not address and "num_cpus" in share)
     finally:
         ray.shutdown()
 
