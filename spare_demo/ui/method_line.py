@@ -41,14 +41,16 @@ def line_html(value: str) -> str:
     value: a method as menus have it. Raises ValueError for anything else.
     """
     method: Method = read_method(value, PRUNERS)
-    return f"<p>{sketch_svg(method.group)}<span>{escape(method.summary)}</span></p>"
+    # Some controls look at the patches, as the methods do that they are controls for.
+    kind = "before" if method.group == "controls" and method.reads else method.group
+    return f"<p>{sketch_svg(kind)}<span>{escape(method.summary)}</span></p>"
 
 
-def sketch_svg(group: str) -> str:
-    """A drawing of what methods of a group do; it is of no picture in particular."""
-    words, rows = _SKETCHES[group]
+def sketch_svg(kind: str) -> str:
+    """A drawing of what a kind of methods does; it is of no picture in particular."""
+    words, rows = _SKETCHES[kind]
     kinds = {"#": "kept", "+": "mixed", ".": "dropped"}
-    gap = 4 if group == "inside" else len(rows[0])  # the column between two drawings
+    gap = 4 if kind == "inside" else len(rows[0])  # the column between two drawings
     squares = "".join(
         f'<rect class="{kinds[mark]}" x="{x * _SIDE + 1}" y="{y * _SIDE + 1}" '
         f'width="{_SIDE - 2}" height="{_SIDE - 2}"/>'
