@@ -168,3 +168,11 @@ def test_near_ties_are_counted_from_the_margins() -> None:
     assert Selection([4, 0]).near_ties is None
     with pytest.raises(ValueError, match="one margin per pick"):
         Selection([4, 0], margin=torch.ones(3))
+
+
+def test_a_merged_row_stands_for_its_largest_part_and_of_several_for_the_picked_one() -> None:
+    sources = torch.tensor([[1.0, 1, 0, 0], [0, 0, 1, 0.4], [0.5, 0, 0, 0.5], [0, 0, 0, 0]])
+    selection = Selection([1, 2], features=torch.ones(4, 2), sources=sources)
+    assert selection.row_tokens is not None
+    assert selection.row_tokens[:3].tolist() == [1, 2, 0]
+    assert Selection([1, 2]).row_tokens is None
