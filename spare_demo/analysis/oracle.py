@@ -1,11 +1,12 @@
-"""Which tokens the answer needs, by search: what a method could reach that knew the model.
+"""Which tokens the answer needs, by search: what can be reached by knowing the model.
 
 Backward elimination: of the tokens still there, each is left out in turn, and the one is dropped
 whose loss changes the first token's distribution least, as KL(all tokens || those left). While many
 are left, a share of them is dropped at a time, because each trial is a prefill.
 
 The search is greedy, so a better set may exist; and it reads the model's answer to this very
-question, which no method may. It is a bound for what to expect of methods, not a method.
+question, which no method may. It shows how few tokens can be enough; it is no proven bound, and at
+some budgets a method comes below it (`benchmarks/oracle.py` counts where).
 """
 
 from __future__ import annotations
