@@ -187,7 +187,7 @@ def open_visits(config: Any, visual: int, dtype: torch.dtype) -> int:
 def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
     """About what an open comparison of a photo of a megapixel keeps.
 
-    The rows that the language model gets, four states of the tower (two for relevance, two for
+    The rows that the language model gets, six states of the tower (two for relevance, four for
     methods), CLIP's embeddings, the tower's input, and the matrix that errors are computed with.
 
     Args:
@@ -195,7 +195,7 @@ def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
         dtype: of the weights.
     """
     width, vision = config.get_text_config().hidden_size, config.vision_config
-    states = dtype.itemsize * (width + 4 * vision.hidden_size) + 4 * vision.hidden_size
+    states = dtype.itemsize * (width + 6 * vision.hidden_size) + 4 * vision.hidden_size
     pixels = 4 * 3 * vision.patch_size**2
     return _PHOTO + visual * (states + pixels + 8 * min(visual, width))
 
