@@ -32,6 +32,8 @@ PREFIX = "hf:"
 
 _OPTIONAL = ("choices", "category")
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://")
+# By any other chain, such as "file:///…::", fsspec would leave the dataset.
+_MEMBER = re.compile(r"(zip|tar)://[^:]+")
 
 
 def read_dataset(
@@ -138,7 +140,7 @@ def _picture_file(value: Any, name: str, field: str) -> Path:
         raise ValueError(f'"{field}" holds no picture')
     archived, colons, place = value.rpartition("::")
     found = _inside_folder(place, Path(name)) if Path(name).is_dir() else _inside_hub(place, name)
-    if found is None:
+    if found is None or (colons and not _MEMBER.fullmatch(archived)):
         raise ValueError(f"the picture {value} is outside the dataset")
     if isinstance(found, Path) and not colons:
         if not found.is_file():

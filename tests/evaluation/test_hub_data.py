@@ -15,7 +15,7 @@ from huggingface_hub import constants
 from PIL import Image
 
 from spare_demo.evaluation import hub_data
-from spare_demo.evaluation.hub_data import read_dataset
+from spare_demo.evaluation.hub_data import _picture_file, read_dataset
 from spare_demo.evaluation.sheets import BadLine, Fields, Sheet
 
 needs_datasets = pytest.mark.skipif(
@@ -210,3 +210,12 @@ def test_an_address_on_the_hub_is_inside_the_dataset(
 ) -> None:
     monkeypatch.setattr(constants, "ENDPOINT", "https://huggingface.co")
     assert hub_data._inside_hub(place, "owner/name") == address
+
+
+@pytest.mark.parametrize("chain", ["file://{0}::", "file://{0}::zip://a.png::", "simplecache::"])
+def test_no_chain_of_addresses_leads_out_of_the_dataset(tmp_path: Path, chain: str) -> None:
+    (tmp_path / "secret.png").write_bytes(png("blue"))
+    address = chain.format(tmp_path / "secret.png") + "a.png"
+    for name in (str(tmp_path), "owner/name"):
+        with pytest.raises(ValueError, match="is outside the dataset"):
+            _picture_file(address, name, "image")
