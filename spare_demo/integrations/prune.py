@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import LogitsProcessorList
 
 from spare_demo.comparison.request import choose, read_budget
 from spare_demo.comparison.selections import text_free_form
@@ -23,9 +21,9 @@ from spare_demo.models import Model, TextTower, supported_classes
 from spare_demo.models.base import PictureInputs
 from spare_demo.models.families import family_of
 from spare_demo.models.generate.prompt import knows_image_token
-from spare_demo.models.generate.repetition import PromptPenalty
+from spare_demo.models.generate.repetition import prompt_penalty
 from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
-from spare_demo.models.loading.text_side import shared_text_side, text_side_of
+from spare_demo.models.loading.text_side import text_side_of_model
 from spare_demo.pruners import Method
 from spare_demo.tokens import Selection
 
@@ -41,8 +39,7 @@ class PrunedInputs(dict[str, Any]):
     """What `model.generate(**inputs)` takes, with the kept sets beside it. b prompts.
 
     Keys: `inputs_embeds` (b, L, d), `attention_mask` (b, L), both padded on the left, and, of
-    Qwen2.5-VL, `position_ids` (3, b, L). Where the checkpoint's generation settings have a
-    repetition penalty, also a `logits_processor` that applies it, and `repetition_penalty` 1. As
+    Qwen2.5-VL, `position_ids` (3, b, L); and `prompt_penalty`'s, where the checkpoint has one. As
     always with `inputs_embeds`, `generate` returns the new tokens alone.
 
     Attributes:
@@ -113,7 +110,7 @@ def prune(
     budgets = sizes if pruner.by_hand else [read_budget(budget, n) for n in sizes]
 
     if text is None and family.clip_tower and pruner.needs_text and any(questions):
-        text = _text_side(model)
+        text = text_side_of_model(model)
     encoder = family(model, processor, text, name=name)
     if pruner.text_free is None and (reason := encoder.reason_against(pruner)):
         raise ValueError(f"{pruner.title} cannot run here: {reason}. Choose another method.")
@@ -133,9 +130,7 @@ def prune(
     positions = [places for _, places, *_ in pruned if places is not None]
     if positions:  # of one family, so of all prompts or of none
         tensors["position_ids"] = _stack(positions, dim=1).to(embeds[0].device)
-    if model.generation_config.repetition_penalty not in (None, 1.0):
-        tensors["logits_processor"] = LogitsProcessorList([PromptPenalty(model, prompts)])
-        tensors["repetition_penalty"] = 1.0  # by the processor, once
+    tensors |= prompt_penalty(model, prompts)
     return PrunedInputs(tensors, [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned])
 
 
@@ -226,11 +221,3 @@ def _check_pictures(
             )
         if len(places) != picture.slots:
             raise ValueError(OTHER_PROCESSOR)
-
-
-def _text_side(model: Any) -> TextTower | None:
-    """The text side of the checkpoint that a model was read from; None where none is known."""
-    name = model.name_or_path  # empty for one that was made of its config
-    local = bool(name) and Path(name).is_dir()
-    side = text_side_of(Path(name).resolve() if local else name, model.config)
-    return None if side is None else shared_text_side(side, model.device)

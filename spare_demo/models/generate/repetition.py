@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor
+from transformers import LogitsProcessor, LogitsProcessorList
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change greedy tokens
     "no_repeat_ngram_size": (None, 0),
@@ -86,3 +86,15 @@ class PromptPenalty(LogitsProcessor):
             for number, (row, new) in enumerate(zip(scores, input_ids, strict=True))
         ]
         return torch.stack(rows)
+
+
+def prompt_penalty(hf: Any, prompts: Sequence[Tensor]) -> dict[str, Any]:
+    """What `generate` needs for a checkpoint's repetition penalty; nothing where it has none.
+
+    A `logits_processor`, and `repetition_penalty` 1 so that it is not applied twice. Take both
+    keys out of the inputs to give `generate` a penalty of your own.
+    """
+    if hf.generation_config.repetition_penalty in (None, 1.0):
+        return {}
+    processors = LogitsProcessorList([PromptPenalty(hf, prompts)])
+    return {"logits_processor": processors, "repetition_penalty": 1.0}

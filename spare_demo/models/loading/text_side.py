@@ -38,3 +38,14 @@ def read_text_side(side: Path | tuple[str, str], device: torch.device) -> TextTo
 
 shared_text_side = memoize(read_text_side)
 """The same, read once for each device."""
+
+
+def text_side_of_model(hf: Any) -> TextTower | None:
+    """The text side of the checkpoint that a stock model was read from, read once for each device.
+
+    None where none is known, as of a model that was made of its config. Raises ModelError.
+    """
+    name = hf.name_or_path
+    local = bool(name) and Path(name).is_dir()
+    side = text_side_of(Path(name).resolve() if local else name, hf.config)
+    return None if side is None else shared_text_side(side, hf.device)
