@@ -215,7 +215,9 @@ def test_the_text_side_is_read_when_a_method_needs_it_and_once(
         return from_folder(folder)
 
     monkeypatch.setattr(TextTower, "from_folder", spy)
-    monkeypatch.setattr("spare_demo.models.loading.text_side.shared_text_side", memoize(read_text_side))
+    monkeypatch.setattr(
+        "spare_demo.models.loading.text_side.shared_text_side", memoize(read_text_side)
+    )
     inputs = llava.inputs([noise((90, 60))], ["Which word?"])
     for method, question in (("divprune", "Which word?"), ("spare", None), ("spare", " ")):
         prune(llava.model, llava.processor, inputs, method=method, budget=3, question=question)

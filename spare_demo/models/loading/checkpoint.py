@@ -20,7 +20,7 @@ from transformers import AutoConfig, AutoProcessor
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import family_of, supported_classes
 from spare_demo.models.generate.passes import is_out_of_memory
-from spare_demo.models.loading import hub
+from spare_demo.models.loading import hub, hub_tensors
 from spare_demo.models.loading.memory import (
     TAKE_LESS,
     Fit,
@@ -175,7 +175,7 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
     paths = [folder / name for name in files]
     if repository is not None and not all(path.exists() for path in paths):
         paths = [
-            hub.download_tensors(
+            hub_tensors.download_tensors(
                 repository, folder.name, files, wanted, "vision", fit.progress, fit.report
             )
         ]

@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.loading import hub
+from spare_demo.models.loading import hub, hub_tensors
 
 CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
@@ -68,7 +68,7 @@ class TextTower(nn.Module):
             name, pretrained: as ``open_clip.list_pretrained()`` gives them. OpenAI's weights need
                 a name ending in ``-quickgelu``: open_clip only warns about the plain name, and
                 computes wrong features with it.
-            progress: as of `hub.download_tensors`.
+            progress: as of `hub_tensors.download_tensors`.
 
         Raises:
             ModelError: no such pair, QuickGELU mismatch, or the weights cannot be had.
@@ -85,7 +85,7 @@ class TextTower(nn.Module):
         weights = hub.cached(repository, WEIGHTS_FILE)
         if weights is None:
             commit = hub.config_folder(repository, CONFIG_FILE).name
-            weights = hub.download_tensors(
+            weights = hub_tensors.download_tensors(
                 repository, commit, [WEIGHTS_FILE], _is_read, "text-side", progress
             )
         return cls._build(config, weights, open_clip.get_tokenizer(name), name)

@@ -19,9 +19,10 @@ from safetensors.torch import load_file
 
 from spare_demo.comparison.pipeline import compare
 from spare_demo.models import LlavaModel, ModelError, load_model
-from spare_demo.models.loading import hub, text_side
+from spare_demo.models.loading import hub, hub_tensors, text_side
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
+from spare_demo.models.loading.hub_refusals import refusal
 from spare_demo.models.loading.text_tower import TextTower
 
 QUESTION = "What colour is the circle?"
@@ -52,7 +53,7 @@ def is_vision(name: str) -> bool:
 def vision_of(server: LocalHub, name: str = "vision", **options: Any) -> dict[str, torch.Tensor]:
     folder = hub.config_folder(TINY)
     files = hub.shards(folder, TINY)
-    path = hub.download_tensors(TINY, folder.name, files, is_vision, name, **options)
+    path = hub_tensors.download_tensors(TINY, folder.name, files, is_vision, name, **options)
     return load_file(path)
 
 
@@ -124,7 +125,7 @@ def test_a_later_start_resumes_where_the_first_was_ended(served: LocalHub) -> No
 def test_a_file_cut_off_on_this_disk_is_downloaded_anew(served: LocalHub) -> None:
     folder = hub.config_folder(TINY)
     files = hub.shards(folder, TINY)
-    path = hub.download_tensors(TINY, folder.name, files, is_vision, "vision")
+    path = hub_tensors.download_tensors(TINY, folder.name, files, is_vision, "vision")
     path.write_bytes(path.read_bytes()[:-100])
     assert_equal(vision_of(served), vision_at_the_source(served))
 
@@ -178,7 +179,7 @@ def test_a_name_that_is_no_repository(served: LocalHub) -> None:
 
 def test_a_revision_that_does_not_exist(served: LocalHub) -> None:
     with pytest.raises(ModelError, match="no such revision"):
-        hub.download_tensors(TINY, "0" * 40, [hub.SINGLE], is_vision, "vision")
+        hub_tensors.download_tensors(TINY, "0" * 40, [hub.SINGLE], is_vision, "vision")
 
 
 def test_a_hub_out_of_reach_is_said_within_ten_seconds(
@@ -218,7 +219,7 @@ def test_a_full_disk(served: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
     biggest = max(p.stat().st_size for p in served.repositories[TINY].glob("*.safetensors"))
     assert served.bytes_sent - asked < biggest
     full = OSError(errno.ENOSPC, "No space left on device")
-    assert "disk filled up" in str(hub.refusal(TINY, full))
+    assert "disk filled up" in str(refusal(TINY, full))
 
 
 def test_too_little_memory_is_refused_before_weights_are_moved(
@@ -329,6 +330,6 @@ def test_clips_text_side_is_read_by_ranges(
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
 def test_a_cache_that_belongs_to_another_user_is_named(number: int) -> None:
-    error = hub.refusal("someone/model", OSError(number, "no", "/home/user/.cache"))
+    error = refusal("someone/model", OSError(number, "no", "/home/user/.cache"))
     assert isinstance(error, ModelError)
     assert "may not be written by this user" in str(error) and "/home" not in str(error)

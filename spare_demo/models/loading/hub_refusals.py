@@ -1,0 +1,107 @@
+"""Why something of the Hugging Face hub cannot be had, in a sentence that says what to do."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+
+from huggingface_hub import constants
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from spare_demo.models.base import ModelError
+
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def refusal(repository: str, error: Exception) -> Exception:
+    """Why something of a repository cannot be had, in a sentence; other errors as they are."""
+    chain = list(causes(error))
+    for cause in chain:
+        if isinstance(cause, ModelError):
+            return cause
+        if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+            return ModelError(
+                f"The disk filled up while {repository} was downloaded. Free some space, or set "
+                "HF_HOME to a larger disk; the download resumes where it stopped."
+            )
+        if isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE:
+            return ModelError(
+                f"{repository} could not be downloaded: the folder of the Hugging Face cache may "
+                "not be written by this user. Give it to the user (a folder mounted into a "
+                "container belongs to root at first), or set HF_HOME to another one."
+            )
+        if isinstance(cause, OfflineModeIsEnabled):
+            return ModelError(
+                f"{repository} is not on this machine, and HF_HUB_OFFLINE is set. Unset it to "
+                "download the model, or start with --model built-in."
+            )
+        if isinstance(cause, HfHubHTTPError) and (sentence := _status(repository, cause)):
+            return ModelError(sentence)
+    if is_unreachable(error):
+        return ModelError(
+            f"{repository} is not on this machine, and {constants.ENDPOINT} cannot be reached. "
+            "Check the connection, or start with --model built-in."
+        )
+    return error
+
+
+def is_missing_file(error: BaseException) -> bool:
+    """Whether the hub said that there is no such file, or no such repository."""
+    return isinstance(error, HfHubHTTPError) and error.response.status_code == 404
+
+
+def is_unreachable(error: BaseException) -> bool:
+    """Whether the hub gave no answer at all, or is not to be asked."""
+    kinds = (OfflineModeIsEnabled, LocalEntryNotFoundError)
+    return any(is_transport(e) or isinstance(e, kinds) for e in causes(error))
+
+
+def is_transport(error: BaseException) -> bool:
+    """Whether the hub's client lost the connection; versions of it use httpx or httpx2."""
+    return any(
+        kind.__name__ == "TransportError" and kind.__module__.startswith("httpx")
+        for kind in type(error).__mro__
+    )
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and what it was raised from, and so on."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:  # one raised from itself is its own cause
+        seen.append(error)
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _status(repository: str, error: HfHubHTTPError) -> str:
+    """What the hub's refusal means and what to do."""
+    status = error.response.status_code
+    if isinstance(error, GatedRepoError) or status == 403:
+        return (
+            f"{repository} is gated: accept its terms on its page of the hub, log in with `hf auth "
+            "login`, then start again."
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return f"{repository} has no such revision on the hub. Leave the revision away."
+    if isinstance(error, RepositoryNotFoundError) or status == 401:
+        return (
+            f"The hub shows no repository {repository} to you: its name is another, or it is "
+            "private. Check the name, or log in with `hf auth login`."
+        )
+    if status == 404:
+        return f"{repository} lacks a file on the hub that a model needs. Choose another model."
+    if status == 429:
+        return (
+            "The hub takes no more requests from this address for now. Wait some minutes, or log "
+            "in with `hf auth login`, then start again."
+        )
+    if status >= 500:
+        return f"The hub has a fault of its own (error {status}). Try again later."
+    return ""
