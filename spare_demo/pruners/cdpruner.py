@@ -64,10 +64,17 @@ class CDPruner(Greedy):
     paper = "CDPruner"
     link = "https://arxiv.org/abs/2506.10967"
     cost = "O(n² d + n² k)"
-    deviations = (
-        "Exact where the released code rounds: unit rows in float64 instead of half precision, no "
-        "token twice."
-    )
+
+    @property
+    def deviations(self) -> str:  # type: ignore[override]
+        """Where this differs from the paper or the released code, in sentences."""
+        exact = "Exact where the released code rounds: unit rows in float64 instead of half "
+        if self.form != "released":
+            return f"{exact}precision, no token twice."
+        return (
+            f"{exact}precision, and no token twice, as the code has them past the rank of the "
+            "features. Where recorded picks differ, 52 to 58 % are the same."
+        )
 
     @property
     def name(self) -> str:
