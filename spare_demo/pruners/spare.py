@@ -1,7 +1,7 @@
 """SPARE: keep the tokens from which the rest can be reconstructed, weighted by the text.
 
-Paper: arXiv 2606.18681, Sec. 3.2-3.4, Algorithm 1 and Table A3. No code is published; the
-standard deviation is taken as the population's, max aggregation as the max before negating.
+Paper: arXiv 2606.18681, Sec. 3.2-3.4, Algorithm 1 and Table A3. No code is published; what the
+paper leaves open is in `deviations`, with what is taken here and how to take the other.
 
     lines 1-2   a_n   = mean_m( -cos(e_n, t_m) )          anti-relevance
     lines 3-4   rho_n = log(1 + exp((a_n - mean a) / std a))
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.greedy import Greedy
+from spare_demo.pruners.views import views_of
 from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosine, softplus_weight
 from spare_demo.tokens import VisualTokens
 
@@ -45,6 +46,20 @@ _FORMS = {  # guidance: name, title, summary, where in the paper
         "SPARE, Figure 5",
     ),
 }
+
+_OPEN = (
+    "No code is published. What the paper leaves open is taken as follows; the other choice has an "
+    "option of the command line and a control on the page. Several views (crops) get equal shares "
+    "of the budget, as in CDPruner's code; --together spends it over all of them at once. Residuals are in float64, of the rows themselves instead of their squared lengths; "
+    "ties go to the lower index."
+)
+_OPEN_OF_TEXT = (
+    "A question is one text embedding per stretch of 77 tokens; --relevance-text tokens takes one "
+    "per token of it. Patches are read at the tower's last layer but one; --relevance-layer -1 "
+    "reads the last. The z-score is over all views together; statistics=view takes each by itself. "
+    "The standard deviation is the population's. With max aggregation the maximum is taken before "
+    "the sign is turned."
+)
 
 
 @dataclass(frozen=True)
@@ -71,13 +86,18 @@ class Spare(Greedy):
             ("anti", "none", "normal"),
         ),
     )
+    statistics: Literal["joint", "view"] = field(
+        default="joint",
+        metadata=setting(
+            "Statistics of the weight",
+            "joint: mean and deviation (or least and most) of all tokens of the picture. view: of "
+            "each view (crop) by itself.",
+            ("joint", "view"),
+        ),
+    )
 
     link = "https://arxiv.org/abs/2606.18681"
     cost = "O(n² d + n² k)"
-    deviations = (
-        "No code is published. Population standard deviation; residuals in float64, with the "
-        "rows themselves instead of their squared lengths."
-    )
 
     @property
     def name(self) -> str:
@@ -97,6 +117,11 @@ class Spare(Greedy):
         return _FORMS[self.guidance][3]
 
     @property
+    def deviations(self) -> str:  # type: ignore[override]
+        """Of each choice that the paper leaves open, what is taken here and what can be."""
+        return f"{_OPEN} {_OPEN_OF_TEXT}" if self.needs_text else _OPEN
+
+    @property
     def needs_text(self) -> bool:
         return self.guidance != "none"
 
@@ -105,13 +130,20 @@ class Spare(Greedy):
         return "spare-reconstruction" if self.needs_text else None
 
     def weight(self, tokens: VisualTokens) -> Tensor | None:
-        """(n,) rho, which multiplies the squared residual once; over all views jointly."""
+        """(n,) rho, which multiplies the squared residual once."""
         if self.guidance == "none":
             return None
         cosine = raw_cosine(*tokens.clip_pair())
         relevance = aggregate(cosine, self.aggregation)  # (n,) high: like the question
         favoured = -relevance if self.guidance == "anti" else relevance
-        return softplus_weight(favoured) if self.squash == "softplus" else minmax_weight(favoured)
+        squash = softplus_weight if self.squash == "softplus" else minmax_weight
+        if self.statistics == "joint":
+            return squash(favoured)
+        weight = torch.empty_like(favoured)
+        for view in views_of(tokens):
+            members = view.to(favoured.device)
+            weight[members] = squash(favoured[members])
+        return weight
 
     def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor]:
         """(n,) ||x_n||^2 and (n,) rho_n, which is 1 without text guidance."""

@@ -79,7 +79,12 @@ def test_a_title_says_what_was_set_otherwise() -> None:
 
 
 DEFAULTS = {  # what the papers, or the code their authors released, run with
-    "spare": {"aggregation": "mean", "squash": "softplus", "guidance": "anti"},
+    "spare": {
+        "aggregation": "mean",
+        "squash": "softplus",
+        "guidance": "anti",
+        "statistics": "joint",
+    },
     "cdpruner": {"form": "released"},
     "divprune": {"metric": "cosine"},
     "dart-diversity": {"pivots": 8, "norm": "l1"},

@@ -136,6 +136,70 @@ def test_statistics_run_over_all_views_together() -> None:
     assert torch.equal(joint, split)
 
 
+@pytest.mark.parametrize("squash", ["softplus", "minmax"])
+@pytest.mark.parametrize("aggregation", ["mean", "max"])
+@given(seed=st.integers(0, 999), n=st.integers(3, 40), views=st.integers(1, 5))
+@settings(deadline=None, derandomize=True, max_examples=10)
+def test_statistics_by_view_are_those_of_the_view_as_a_picture(
+    aggregation, squash, seed: int, n: int, views: int
+) -> None:
+    g = torch.Generator().manual_seed(seed)
+    which = torch.randint(0, views, (n,), generator=g)
+    tokens = replace(picture(n, 8, seed), view=which)
+    method = Spare(aggregation=aggregation, squash=squash, statistics="view")
+    weight = method.weight(tokens)
+    assert weight is not None and weight.dtype == torch.float64
+    assert tokens.clip_image is not None and tokens.clip_text is not None
+    expected = [0.0] * n
+    for v in range(views):
+        inside = [i for i in range(n) if int(which[i]) == v]
+        score = []
+        for i in inside:
+            cosine = [
+                float(tokens.clip_image[i] @ text)
+                / math.sqrt(float(tokens.clip_image[i] @ tokens.clip_image[i]))
+                / math.sqrt(float(text @ text))
+                for text in tokens.clip_text
+            ]
+            score.append(-max(cosine) if aggregation == "max" else -sum(cosine) / len(cosine))
+        if len(inside) == 0:
+            continue
+        middle = sum(score) / len(score)
+        spread = math.sqrt(sum((a - middle) ** 2 for a in score) / len(score))
+        low, high = min(score), max(score)
+        for i, a in zip(inside, score, strict=True):
+            if len(inside) == 1:
+                expected[i] = 1.0
+            elif squash == "softplus":
+                expected[i] = math.log(1 + math.exp((a - middle) / spread))
+            else:
+                expected[i] = (a - low + 1e-6) / (high - low)
+    assert weight.tolist() == pytest.approx(expected, rel=1e-9)
+
+
+def test_statistics_by_view_change_only_pictures_of_several_views() -> None:
+    by_view = Spare(statistics="view")
+    tokens = picture(30, 12, seed=2)
+    assert by_view.select(tokens, 9).order.tolist() == Spare().select(tokens, 9).order.tolist()
+    views = replace(tokens, view=torch.arange(30) // 10)
+    assert not torch.equal(by_view.weight(views), Spare().weight(views))  # type: ignore[arg-type]
+    # Each view is ranked as if it were the whole picture, whatever is in the others.
+    order = by_view.select(views, 9).order
+    for v in range(3):
+        part = slice(10 * v, 10 * v + 10)
+        alone = VisualTokens(tokens.features[part], tokens.clip_image[part], tokens.clip_text)  # type: ignore[index]
+        assert (order[order // 10 == v] - 10 * v).tolist() == Spare().select(
+            alone, 3
+        ).order.tolist()
+
+
+def test_the_choices_that_the_paper_leaves_open_are_named() -> None:
+    for words in ("--together", "--relevance-text", "--relevance-layer", "statistics=view"):
+        assert words in Spare().deviations and words in Spare(guidance="normal").deviations
+    plain = Spare(guidance="none").deviations
+    assert "--together" in plain and "--relevance-text" not in plain
+
+
 def test_the_guidance_names_the_method() -> None:
     assert Spare().name == Spare(aggregation="max").name == "spare"
     assert replace(Spare(), guidance="none").name == "spare-reconstruction"
