@@ -39,11 +39,8 @@ from spare_demo.pruners.options import read_options, write_method
 from spare_demo.scenes.sets import SETS
 from spare_demo.settings import Settings, check_characters
 
-METHODS = (
-    *("spare", "spare-reconstruction", "spare-normal-relevance"),
-    *("cdpruner", "cdpruner-paper", "cdpruner-diversity"),
-    *("anti-relevance", "normal-relevance", "random", "uniform"),
-)
+ALL = "all"
+"""Among the methods: every one of the table that the model can run."""
 BUDGETS = (16, 32, 64, 128, 192)
 
 _EPILOG = f"""{EPILOG}
@@ -81,10 +78,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add(
         "--methods",
         nargs="*",
-        default=list(METHODS),
+        default=[ALL],
         metavar="METHOD",
-        help="see the command methods; all: every one that this model can run; none: nothing is "
-        f"pruned (default: {' '.join(METHODS)})",
+        help=f"see the command methods; {ALL}: every one that this model can run, also beside "
+        "others such as spare:squash=minmax; none: nothing is pruned (default: %(default)s)",
     )
     add(
         "--budgets",
@@ -182,7 +179,7 @@ def _engine(
         bits=arguments.bits,
         system=arguments.system,
     )
-    leave_out = arguments.methods == ["all"]
+    leave_out = ALL in arguments.methods
     skip = _tell if arguments.skip_bad else None
     if arguments.workers == 1 and not arguments.address:
         model = load_it(report=_tell)
@@ -222,7 +219,8 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     budgets = read_budgets(arguments.budgets)
     if arguments.max_new_tokens < 1:
         raise ValueError("--max-new-tokens must be 1 or more.")
-    names = list(PRUNERS) if arguments.methods == ["all"] else arguments.methods
+    texts = arguments.methods
+    names = [name for text in texts for name in (PRUNERS if text == ALL else (text,))]
     changes = read_options([text for text in arguments.set if text not in SETS], PRUNERS)
     if unused := [name for name in changes if name not in names]:
         raise ValueError(

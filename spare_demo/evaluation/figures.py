@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
+from spare_demo.evaluation.groups import FEW
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Column, Estimate, Summary
 from spare_demo.evaluation.tables import title_of
@@ -14,6 +15,11 @@ from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
 
 ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")
 TOP_K = ("normal-relevance", "anti-relevance", "random")
+DRAWN = (
+    *ABLATION[:2], "cdpruner", "cdpruner-diversity", "divprune", "visionzip", "scope", "sparsevlm",
+    "random", "uniform",
+)  # fmt: skip
+"""One or two of each kind: of more methods than a chart can show, these are drawn."""
 
 
 @dataclass(frozen=True)
@@ -50,31 +56,41 @@ def accuracy(
     name: str = "accuracy",
     title: str = "Right answers against tokens kept",
 ) -> Figure:
-    """Accuracy of the methods (all of them by default) against budget."""
+    """Accuracy of the methods (by default those of `drawn`) against budget."""
     chart = Lines(
         title,
         _axis(summary),
         "right answers, %",
         tuple(
-            _series(summary, label, summary.accuracy, 100) for label in methods or summary.methods
+            _series(summary, label, summary.accuracy, 100) for label in methods or drawn(summary)
         ),
         _levels(summary),
     )
-    return Figure(name, chart, _sentence(chart))
+    return Figure(name, chart, _sentence(chart) + ("" if methods else _left_out(summary)))
+
+
+def drawn(summary: Summary) -> tuple[str, ...]:
+    """The methods that are drawn together: all of a few; of many the reference and those of
+    `DRAWN`, or the first few where it names none of them."""
+    methods = summary.methods
+    if len(methods) <= FEW:
+        return methods
+    chosen = [label for label in methods if label in (summary.reference, *DRAWN)]
+    return tuple(chosen) if len(chosen) > 1 else methods[:FEW]
 
 
 def errors(summary: Summary) -> Figure:
-    """Reconstruction error of all methods that have one, against budget."""
-    methods = [m for m in summary.methods if any((m, k) in summary.error for k in summary.budgets)]
+    """Reconstruction error of the methods of `drawn` that have one, against budget."""
+    methods = [m for m in drawn(summary) if any((m, k) in summary.error for k in summary.budgets)]
     series = tuple(_series(summary, label, summary.error, 1) for label in methods)
     title = "Relative reconstruction error against tokens kept"
     chart = Lines(title, _axis(summary), "relative error", series, {})
-    return Figure("reconstruction", chart, _sentence(chart))
+    return Figure("reconstruction", chart, _sentence(chart) + _left_out(summary))
 
 
 def skills(summary: Summary, budget: Budget) -> Figure:
     """Accuracy by the number of skills a question takes, at one budget."""
-    columns: list[Column] = [*((m, budget) for m in summary.methods), (UNPRUNED, summary.tokens)]
+    columns: list[Column] = [*((m, budget) for m in drawn(summary)), (UNPRUNED, summary.tokens)]
     groups = list(summary.numbers.values())
 
     def bars(column: Column) -> Series:
@@ -90,7 +106,7 @@ def skills(summary: Summary, budget: Budget) -> Figure:
         tuple("1 skill" if n == 1 else f"{n} skills" for n in summary.numbers),
         tuple(bars(column) for column in columns),
     )
-    return Figure("skills", chart, _sentence(chart))
+    return Figure("skills", chart, _sentence(chart) + _left_out(summary))
 
 
 def _series(
@@ -98,7 +114,9 @@ def _series(
 ) -> Series:
     there = [k for k in summary.budgets if (label, k) in estimates]
     points = tuple(_point(value(k), estimates[label, k], scale) for k in there)
-    return Series(title_of(label), points, summary.methods.index(label))
+    together = drawn(summary)  # their colours first, so that no two of them are alike
+    rest = [other for other in summary.methods if other not in together]
+    return Series(title_of(label), points, [*together, *rest].index(label))
 
 
 def _point(x: float, estimate: Estimate, scale: float) -> Point:
@@ -124,3 +142,11 @@ def _sentence(chart: Chart) -> str:
         f"{s.name} {s.points[0].y:.3g} to {s.points[-1].y:.3g}" for s in chart.series if s.points
     ]
     return f"{chart.title}: {'; '.join(parts)}."
+
+
+def _left_out(summary: Summary) -> str:
+    """A sentence where `drawn` are not all methods."""
+    shown, all_of_them = len(drawn(summary)), len(summary.methods)
+    if shown == all_of_them:
+        return ""
+    return f" Drawn are {shown} of {all_of_them} methods; the tables have all."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, words
+from spare_demo.evaluation.groups import by_group
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
 from spare_demo.pruners import PRUNERS, options
@@ -76,10 +77,10 @@ def accuracy(summary: Summary) -> Table:
         (title_of(m), *["" for _ in summary.budgets], percent(summary.accuracy[m, k]))
         for m, k in ends
     ]
-    rows += [
-        (title_of(m), *(percent(summary.accuracy.get((m, k))) for k in summary.budgets), "")
-        for m in summary.methods
-    ]
+    rows += _method_rows(
+        summary.methods,
+        lambda m: (*(percent(summary.accuracy.get((m, k))) for k in summary.budgets), ""),
+    )
     head = ("", *(words(k) for k in summary.budgets), summary.whole)
     asked = f"{summary.questions} questions about {summary.pictures} pictures."
     note = f"{asked} {intervals_note(summary)}"
@@ -101,10 +102,9 @@ def differences(summary: Summary) -> Table | None:
     return Table(
         f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
         ("", *(words(k) for k in summary.budgets)),
-        tuple(
-            (title_of(m), *(cell((m, k)) for k in summary.budgets))
-            for m in summary.methods
-            if m != summary.reference
+        _method_rows(
+            [m for m in summary.methods if m != summary.reference],
+            lambda m: tuple(cell((m, k)) for k in summary.budgets),
         ),
         "Paired: both methods on the same drawn pictures."
         + (" A star: the interval leaves out zero." if enough else _TOO_FEW),
@@ -211,15 +211,12 @@ def _nothing_pruned(summary: Summary) -> list[Column]:
 def _by(
     summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: Budget, title: str
 ) -> Table:
-    columns = _nothing_pruned(summary)
-    columns += [(m, budget) for m in summary.methods]
-    rows = tuple(
-        (
-            title_of(c[0]),
-            *(percent(estimates.get(c)) for estimates in [*parts.values(), summary.accuracy]),
-        )
-        for c in columns
-    )
+    def cells(column: Column) -> tuple[str, ...]:
+        of_parts = [*parts.values(), summary.accuracy]
+        return tuple(percent(estimates.get(column)) for estimates in of_parts)
+
+    rows = tuple((title_of(c[0]), *cells(c)) for c in _nothing_pruned(summary))
+    rows += _method_rows(summary.methods, lambda m: cells((m, budget)))
     counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
     return Table(title, head, rows, intervals_note(summary))
@@ -228,12 +225,24 @@ def _by(
 def _plain_table(
     summary: Summary, of: Callable[[Column], Estimate | None], title: str, note: str
 ) -> Table:
-    rows = tuple(
-        (title_of(m), *(plain(of((m, k))) for k in summary.budgets)) for m in summary.methods
+    rows = _method_rows(
+        summary.methods, lambda m: tuple(plain(of((m, k))) for k in summary.budgets)
     )
     return Table(
         title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {intervals_note(summary)}"
     )
+
+
+def _method_rows(
+    labels: Sequence[str], cells: Callable[[str], tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """A row per method, its title and then its cells; of many the headings of their groups too."""
+    rows: list[tuple[str, ...]] = []
+    for heading, members in by_group(labels).items():
+        if heading:
+            rows.append((f"{heading}:", *("" for _ in cells(members[0]))))
+        rows += [(title_of(label), *cells(label)) for label in members]
+    return tuple(rows)
 
 
 def _skills_word(count: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -15,6 +16,8 @@ from spare_demo.cli import evaluate as command
 from spare_demo.cli.main import main
 from spare_demo.evaluation.results import load
 from spare_demo.models import ModelError
+from spare_demo.pruners import PRUNERS
+from spare_demo.settings import Settings
 
 
 @pytest.fixture
@@ -205,6 +208,25 @@ def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
     assert "SPARE is left out" in capsys.readouterr().err
     methods = {row.method for row in load(tmp_path / "out")[1]}
     assert "spare" not in methods and {"uniform", "spare-reconstruction"} <= methods
+
+
+def test_all_methods_may_stand_beside_one_with_settings(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure("--questions", "2", methods=("all", "spare", "spare:squash=minmax")) == 0
+    settings, rows, _ = load(tmp_path / "out")
+    assert list(settings["methods"])[-1] == "spare:squash=minmax"
+    assert {row.method for row in rows} == {"unpruned", "blank", *settings["methods"]}
+    left_out = set(re.findall(r"^(.+) is left out: ", capsys.readouterr().err, re.MULTILINE))
+    measured = set(settings["methods"]) - {"spare:squash=minmax"}
+    assert {m.title for name, m in PRUNERS.items() if name not in measured} == left_out
+
+
+def test_every_method_is_measured_unless_some_are_named() -> None:
+    parser = argparse.ArgumentParser()
+    command.add_options(parser, Settings())
+    experiment = command._experiment(parser.parse_args(["--out", "x"]))
+    assert list(experiment.methods) == list(PRUNERS)
 
 
 def test_a_method_is_measured_as_it_is_set_and_kept_apart(

@@ -14,9 +14,12 @@ import pytest
 from spare_demo.evaluation import figures, report, tables
 from spare_demo.evaluation.budgets import middle
 from spare_demo.evaluation.files import write_files
+from spare_demo.evaluation.groups import by_group
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
-from spare_demo.render.chart import Bars, Lines
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.base import GROUPS
+from spare_demo.render.chart import Bars, Lines, look_of
 
 CATEGORIES = ("ocr", "ocr + spatial", "counting")
 
@@ -320,3 +323,52 @@ def test_markup_in_a_category_is_words_in_the_written_page(tmp_path: Path) -> No
         write_files(tmp_path, {}, summarise(rows, resamples=20))
         pages.append(_Elements((tmp_path / "figures.html").read_text()).names)
     assert pages[0] == pages[1] and "img" not in pages[1]
+
+
+def many() -> list[Row]:
+    """`made` with every method of the table, each as good as "spare"."""
+    rows = made(24)
+    spare = [row for row in rows if row.method == "spare"]
+    others = [label for label in PRUNERS if label not in ("spare", "random")]
+    return rows + [dataclasses.replace(row, method=label) for label in others for row in spare]
+
+
+def test_all_methods_are_in_the_tables_by_group_and_a_few_in_the_figures() -> None:
+    summary = summarise(many(), resamples=20)["held-out"]
+    for table in (tables.accuracy(summary), tables.errors(summary), tables.divergences(summary)):
+        groups: dict[str, list[str]] = {}
+        for first, *cells in table.rows:
+            if first.endswith(":"):
+                assert first not in groups and not any(cells)
+                group = groups.setdefault(first, [])
+            elif groups:
+                group.append(first)
+        assert list(groups) == [f"{heading}:" for heading in GROUPS.values()]
+        for group, heading in GROUPS.items():
+            titles = [method.title for method in PRUNERS.values() if method.group == group]
+            assert sorted(groups[f"{heading}:"]) == sorted(titles)
+    for figure in figures.all_figures(summary, 64):
+        series = figure.chart.series
+        assert len(series) <= 11
+        assert len({look_of(one.place) for one in series}) == len(series)
+        if figure.name in ("accuracy", "skills", "reconstruction"):
+            assert f"of {len(PRUNERS)} methods" in figure.sentence
+
+
+def test_a_few_methods_are_all_drawn_and_stand_without_headings() -> None:
+    summary = summarise(made(24), resamples=20)["held-out"]
+    assert figures.drawn(summary) == summary.methods
+    assert [row[0] for row in tables.errors(summary).rows] == ["SPARE", "Random"]
+    assert "methods" not in figures.accuracy(summary).sentence
+
+
+def test_methods_that_no_table_knows_are_drawn_and_stand_last() -> None:
+    rows = made(4)
+    spare = [row for row in rows if row.method == "spare"]
+    for number in range(12):
+        rows += [dataclasses.replace(row, method=f"new {number}") for row in spare]
+    summary = summarise(rows, resamples=20)["held-out"]
+    assert list(by_group(summary.methods))[-1] == "Others"
+    assert len(by_group(summary.methods)["Others"]) == 12
+    none = [row for row in rows if row.method not in ("spare", "random")]
+    assert len(figures.drawn(summarise(none, resamples=20)["held-out"])) == 10

@@ -70,17 +70,21 @@ def decode_batch(
 
     Args:
         hf, tokenizer, passes: as in `decoding.decode`.
-        prompts: of any lengths; those of similar length run together.
+        prompts: of any lengths; those of similar length run together, equal ones once.
         max_new_tokens: of each answer, at least 1.
 
     Returns:
         one answer per prompt, in their order.
     """
+    keys = [(prompt.shared, *prompt.input_ids[0].tolist()) for prompt in prompts]
+    different = dict(zip(keys, prompts, strict=True))
+    once = list(different.values())
     replies: dict[int, ShortAnswer] = {}
-    for part in _parts_of(hf, prompts, max_new_tokens):
-        batch = _Batch(hf, passes, [prompts[i] for i in part])
+    for part in _parts_of(hf, once, max_new_tokens):
+        batch = _Batch(hf, passes, [once[i] for i in part])
         replies |= zip(part, batch.answer(tokenizer, max_new_tokens), strict=True)
-    return [replies[i] for i in range(len(prompts))]
+    number_of = {key: number for number, key in enumerate(different)}
+    return [replies[number_of[key]] for key in keys]
 
 
 def score_batch(

@@ -47,6 +47,28 @@ def test_together_says_what_one_by_one_says(
     assert len({said.token_ids for said in together}) > 5  # the prompts do differ
 
 
+def test_equal_prompts_run_once(
+    tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two methods that keep the same tokens, in whatever order they picked them."""
+    sizes: list[int] = []
+    make = module._Batch
+
+    def count(hf: Any, passes: Any, prompts: list) -> Any:
+        sizes.append(len(prompts))
+        return make(hf, passes, prompts)
+
+    monkeypatch.setattr(module, "_Batch", count)
+    (view, _), (other, _) = asked[:2]
+    sets = [Selection(torch.tensor(picks)) for picks in ([3, 0, 7], [7, 3, 0], [3, 0, 6])]
+    requests = [(v, s) for s in sets for v in (view, other)]
+    replies = tiny_model.answer_many(requests, max_new_tokens=4)
+    assert sum(sizes) == 4
+    assert [r.token_ids for r in replies[:2]] == [r.token_ids for r in replies[2:4]]
+    alone = [tiny_model.answer(*request, max_new_tokens=4) for request in requests]
+    assert [r.token_ids for r in replies] == [answer.token_ids for answer in alone]
+
+
 @pytest.mark.parametrize("room", [1, 120, 10_000])
 def test_given_words_are_scored_together_as_one_by_one(
     tiny_model: LlavaModel, asked: list, room: int, monkeypatch: pytest.MonkeyPatch
