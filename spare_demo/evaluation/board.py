@@ -15,9 +15,10 @@ from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import words
-from spare_demo.evaluation.paired import holm, sign_flip_test
+from spare_demo.evaluation.paired import holm
+from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK, Row, load
-from spare_demo.evaluation.summary import RESAMPLES, Column, Estimate, Summary, summarise
+from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 
 Question = tuple[str, str, str, int]
 """Picture, question, right answers, and which one of those that are alike in all three, from 0."""
@@ -240,13 +241,9 @@ def _compare(
                 continue
             beside = summary.reference, 0 if summary.reference == UNPRUNED else budget
             own, other = answers[method, budget], answers[beside]
-            signs = {q: int(own[q].right) - int(other[q].right) for q in common}
-            by_picture: Counter[str] = Counter()
-            for question, sign in signs.items():
-                by_picture[question[0]] += sign
-            p = sign_flip_test(list(by_picture.values()))
-            gained = sum(sign > 0 for sign in signs.values())
-            lost = sum(sign < 0 for sign in signs.values())
+            signs = [int(own[q].right) - int(other[q].right) for q in common]
+            gained, lost = sum(sign > 0 for sign in signs), sum(sign < 0 for sign in signs)
+            p = summary.p_values[method, budget]
             comparisons.append(
                 Comparison(model, method, budget, difference, gained, lost, p, adjusted=p)
             )

@@ -13,13 +13,11 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures
 from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
 from spare_demo.evaluation.budgets import value, words
+from spare_demo.evaluation.cells import SHARES_NOTE, Table, percent, title_of
+from spare_demo.evaluation.paired import LEVEL
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.tables import Table, intervals_note, percent, title_of
 from spare_demo.render.chart import Lines, svg
 from spare_demo.table import html_table
-
-LEVEL = 0.05
-"""Adjusted p-values below it get a star."""
 
 _TEMPLATE = Path(__file__).with_name("board.html")
 
@@ -115,7 +113,7 @@ def _scores(board: SetBoard, baseline: str) -> Table:
     )
     note = (
         f"{board.questions} questions about {pictures} pictures, the same in every cell.{left_out} "
-        f"{intervals_note(next(iter(summaries.values())))} "
+        f"{SHARES_NOTE} "
     )
     name = title_of(baseline)
     if board.comparisons:

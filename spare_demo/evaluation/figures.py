@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
+from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.groups import FEW
+from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.summary import Column, Estimate, Summary
-from spare_demo.evaluation.tables import title_of
+from spare_demo.evaluation.summary import Summary
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
 
 ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED
+from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.sheets import Sheet, SheetQuestion
-from spare_demo.evaluation.tables import title_of
 from spare_demo.scenes import draw, signature
 
 RULES = {

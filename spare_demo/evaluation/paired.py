@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+LEVEL = 0.05
+"""A difference is real to a reader where its adjusted p-value is below it."""
+
 
 def sign_flip_test(differences: Sequence[int]) -> float:
     """The exact two-sided p-value of paired differences: Fisher's randomisation test.

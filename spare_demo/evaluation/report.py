@@ -12,9 +12,10 @@ from typing import Any
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
+from spare_demo.evaluation.cells import Table, percent, plain, share, title_of
+from spare_demo.evaluation.resampling import Estimate
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.summary import Estimate, Summary
-from spare_demo.evaluation.tables import percent, plain, share, title_of
+from spare_demo.evaluation.summary import Summary
 from spare_demo.render.chart import svg
 
 
@@ -63,7 +64,7 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
     if blank := summary.accuracy.get((BLANK, summary.tokens)):
         sentences.append(f"With a blank picture, which leaves the questions alone: {share(blank)}.")
     if summary.methods:
-        sentences += [_best(summary, k) for k in summary.budgets if _accuracy_at(summary, k)]
+        sentences += [_best(summary, k) for k in summary.budgets]
     if "random" in summary.methods:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
@@ -76,17 +77,22 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
 
 
 def _best(summary: Summary, k: Budget) -> str:
-    accuracy_at = _accuracy_at(summary, k)
-    best = max(accuracy_at, key=lambda m: accuracy_at[m].value)
-    near = [m for m in accuracy_at if m != best and accuracy_at[m].high >= accuracy_at[best].low]
-    also = "; ".join(title_of(m) for m in near)
-    rest = f" Intervals that overlap with its own: {also}." if near else ""
-    return f"At {words(k)} {title_of(best)} is right most often, {share(accuracy_at[best])}.{rest}"
-
-
-def _accuracy_at(summary: Summary, k: Budget) -> dict[str, Estimate]:
-    """Accuracy of the methods at one budget, those left out that cannot meet it."""
-    return {m: summary.accuracy[m, k] for m in summary.methods if (m, k) in summary.accuracy}
+    """The method that is right most often, and those that paired differences leave beside it."""
+    best = summary.best[k]
+    behind = {m: found for (m, of), found in summary.behind_best.items() if of == k}
+    near = {m: found for m, found in behind.items() if not found.apart_from(0)}
+    sentence = (
+        f"At {words(k)} {title_of(best)} is right most often, {share(summary.accuracy[best, k])}."
+    )
+    if not behind:
+        return sentence
+    if not near:
+        return f"{sentence} Each of the other {len(behind)} is behind it, paired."
+    parts = [f"{title_of(m)} {percent(found, signed=True)}" for m, found in near.items()]
+    return (
+        f"{sentence} Paired, {len(near)} of the other {len(behind)} cannot be told from it, minus "
+        f"it in points: {'; '.join(parts)}."
+    )
 
 
 def _between(summary: Summary, a: str, b: str) -> str:
@@ -186,4 +192,4 @@ def _phases(title: str, phases: Sequence[Any]) -> str:
         if type(getattr(phases[0], field.name)) in (str, int, float)
     ]
     rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)
-    return tables.Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()
+    return Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()

@@ -1,9 +1,4 @@
-"""Results as shares and means with 95 % intervals, paired where methods are compared.
-
-The intervals are bootstrap percentiles over *pictures*: the questions of one picture are not
-independent, so whole pictures are drawn again. Every method and budget is seen on the same draws,
-so that a difference between two of them is paired.
-"""
+"""All figures of a set of results: shares, means and paired differences, with their intervals."""
 
 from __future__ import annotations
 
@@ -11,31 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value
+from spare_demo.evaluation.contrasts import ERROR, KL, PAIRS, RIGHT
+from spare_demo.evaluation.paired import holm
+from spare_demo.evaluation.resampling import Column, Columns, Draws, Estimate, Pair, estimate
 from spare_demo.evaluation.results import BLANK, Place, Row
 
-Column = tuple[str, Budget]  # a method's label and a budget
 RESAMPLES = 2000
-_LEVEL = (2.5, 97.5)
-
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A mean with its interval; `count` results stand behind it."""
-
-    value: float
-    low: float
-    high: float
-    count: int
-
-    def apart_from(self, value: float) -> bool:
-        """Whether the interval leaves the value out."""
-        return not self.low <= value <= self.high
 
 
 @dataclass(frozen=True)
@@ -51,6 +30,12 @@ class Summary:
         reference: the label that differences are taken against.
         difference: accuracy minus the reference's at the same budget; of "unpruned", which has
             none, minus its accuracy with all tokens.
+        p_values: of each difference, the exact paired test over pictures. adjusted: the same by
+            Holm, for all of them.
+        best: by budget the method that is right most often; the first of several.
+        behind_best: accuracy minus that of the best at the same budget, for all others.
+        pairs: by measure of `contrasts.MEASURES` and pair of columns, the first one's mean minus
+            the second's.
         skills: accuracy by skill (a question counts for each it takes), then method and budget.
         numbers: accuracy by the number of skills a question takes.
         combinations: accuracy by the whole category.
@@ -66,6 +51,11 @@ class Summary:
     reference: str | None
     accuracy: dict[Column, Estimate]
     difference: dict[Column, Estimate]
+    p_values: dict[Column, float]
+    adjusted: dict[Column, float]
+    best: dict[Budget, str]
+    behind_best: dict[Column, Estimate]
+    pairs: dict[str, dict[Pair, Estimate]]
     kl: dict[Column, Estimate]
     error: dict[Column, Estimate]
     skills: dict[str, dict[Column, Estimate]]
@@ -123,22 +113,32 @@ def _summary(
     methods = tuple(dict.fromkeys(m for m, _ in columns if m not in (UNPRUNED, BLANK)))
     budgets = tuple(sorted({k for m, k in columns if m in methods}, key=value))
     pictures = list(dict.fromkeys(row.picture for row in rows))
-    draws = _Draws(pictures, resamples, seed)
-    table = _Table(rows, columns, draws)
+    draws = Draws(pictures, resamples, seed)
+    table = Columns(rows, columns, draws)
     if reference not in (*methods, UNPRUNED):
         reference = methods[0] if methods else None
     skills = sorted({s for r in rows for s in skills_of(r.category)})
     wholes = sorted({r.category for r in rows if r.category}, key=lambda c: (c.count("+"), c))
     numbers = sorted({len(skills_of(r.category)) for r in rows if r.category})
-    right, everything = [float(r.right) for r in rows], [True] * len(rows)
-
-    against: dict[Column, Column] = {}
-    if reference:
-        compared = [(m, k) for m, k in columns if m in methods and m != reference]
-        against = {(m, k): (reference, most if reference == UNPRUNED else k) for m, k in compared}
+    right = [float(r.right) for r in rows]
+    errors, divergences = [r.error for r in rows], [r.kl for r in rows]
+    measured = [(m, k) for m, k in columns if m in methods]
 
     def accuracy(test: Callable[[Row], bool]) -> dict[Column, Estimate]:
-        return table.means(right, [test(row) for row in rows])
+        return table.shares(right, [test(row) for row in rows])
+
+    whole_set = accuracy(lambda row: True)
+    against: list[Pair] = []
+    if reference:
+        at = {k: most if reference == UNPRUNED else k for k in budgets}
+        against = [((m, k), (reference, at[k])) for m, k in measured if m != reference]
+    p_values = {column: p for (column, _), p in table.p_values(right, against).items()}
+    best = {
+        k: max((m for m, of in measured if of == k), key=lambda m, k=k: whole_set[m, k].value)  # type: ignore[misc]
+        for k in budgets
+    }
+    behind = [((m, k), (best[k], k)) for m, k in measured if m != best[k]]
+    pairs = [((a, k), (b, k)) for a, b in PAIRS for k in budgets]
 
     return Summary(
         questions=len({(r.picture, r.number) for r in rows}),
@@ -148,10 +148,18 @@ def _summary(
         tokens=most,
         fewest=min(whole, default=0),
         reference=reference,
-        accuracy=table.means(right, everything),
-        difference=table.differences(right, against),
-        kl=table.means([r.kl for r in rows], everything),
-        error=table.means([r.error for r in rows], everything),
+        accuracy=whole_set,
+        difference=_of_first(table.differences(right, against)),
+        p_values=p_values,
+        adjusted=dict(zip(p_values, holm(list(p_values.values())), strict=True)),
+        best=best,
+        behind_best=_of_first(table.differences(right, behind)),
+        pairs={
+            measure: table.differences(values, pairs)
+            for measure, values in ((RIGHT, right), (ERROR, errors), (KL, divergences))
+        },
+        kl=table.means(divergences),
+        error=table.means(errors),
         skills={s: accuracy(lambda r, s=s: s in skills_of(r.category)) for s in skills},  # type: ignore[misc]
         numbers={n: accuracy(lambda r, n=n: len(skills_of(r.category)) == n) for n in numbers},  # type: ignore[misc]
         combinations={c: accuracy(lambda r, c=c: r.category == c) for c in wholes},  # type: ignore[misc]
@@ -159,81 +167,14 @@ def _summary(
     )
 
 
-class _Draws:
-    """Pictures drawn again: how often each comes up, (b, s)."""
-
-    def __init__(self, pictures: Sequence[str], resamples: int, seed: int) -> None:
-        self.index = {picture: i for i, picture in enumerate(pictures)}
-        rng, s = np.random.default_rng(seed), len(pictures)
-        self.weights = rng.multinomial(s, np.full(s, 1 / s), resamples).astype(np.float64)
-
-    def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
-        """(s, m) sums and counts per picture -> (m,) means, (b, m) means of every draw."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            resampled = (self.weights @ sums) / (self.weights @ counts)
-            return sums.sum(0) / counts.sum(0), resampled
-
-
-def _estimate(value: float, resampled: Floats, count: int) -> Estimate:
-    # A draw may hold none of a rare kind of question; it then says nothing.
-    resampled = resampled[np.isfinite(resampled)]
-    low, high = np.percentile(resampled, _LEVEL) if len(resampled) else (value, value)
-    return Estimate(float(value), float(low), float(high), count)
-
-
-class _Table:
-    """Results by picture and column."""
-
-    def __init__(self, rows: Sequence[Row], columns: Sequence[Column], draws: _Draws) -> None:
-        self.columns, self.draws = list(columns), draws
-        place = {column: i for i, column in enumerate(columns)}
-        self.at = (
-            np.array([draws.index[row.picture] for row in rows]),
-            np.array([place[row.method, row.budget] for row in rows]),
-        )
-
-    def means(self, values: Sequence[float], included: Sequence[bool]) -> dict[Column, Estimate]:
-        """The mean of each column's values that are chosen and finite; columns without are out."""
-        counts, value, resampled = self._resample(values, included)
-        return {
-            column: _estimate(value[i], resampled[:, i], int(counts[i]))
-            for i, column in enumerate(self.columns)
-            if counts[i]
-        }
-
-    def differences(
-        self, values: Sequence[float], against: Mapping[Column, Column]
-    ) -> dict[Column, Estimate]:
-        """Each column's mean minus that of the other one, draw by draw; where that is missing,
-        none."""
-        counts, value, resampled = self._resample(values, [True] * len(values))
-        place = {column: i for i, column in enumerate(self.columns)}
-        estimates = {}
-        for column, other in against.items():
-            i, j = place[column], place.get(other)
-            if j is not None:
-                apart = resampled[:, i] - resampled[:, j]
-                estimates[column] = _estimate(value[i] - value[j], apart, int(counts[i]))
-        return estimates
-
-    def _resample(
-        self, values: Sequence[float], included: Sequence[bool]
-    ) -> tuple[Floats, Floats, Floats]:
-        """(m,) counts, (m,) means, (b, m) means of every draw."""
-        numbers = np.asarray(values, dtype=np.float64)
-        use = np.asarray(included) & np.isfinite(numbers)
-        at = self.at[0][use], self.at[1][use]
-        sums = np.zeros((len(self.draws.index), len(self.columns)))
-        counts = np.zeros_like(sums)
-        np.add.at(sums, at, numbers[use])
-        np.add.at(counts, at, 1.0)
-        return counts.sum(0), *self.draws.means(sums, counts)
+def _of_first(estimates: Mapping[Pair, Estimate]) -> dict[Column, Estimate]:
+    return {column: found for (column, _), found in estimates.items()}
 
 
 PLACE_FIELDS = ("asked", "others", "background", "asked_over_background", "asked_over_others")
 
 
-def _places(places: Sequence[Place], draws: _Draws) -> dict[int, dict[str, Estimate]]:
+def _places(places: Sequence[Place], draws: Draws) -> dict[int, dict[str, Estimate]]:
     layers: dict[int, dict[str, Estimate]] = {}
     for layer in sorted({place.layer for place in places}):
         here = [place for place in places if place.layer == layer]
@@ -246,7 +187,7 @@ def _places(places: Sequence[Place], draws: _Draws) -> dict[int, dict[str, Estim
         np.add.at(counts, rows, finite.astype(np.float64))
         value, resampled = draws.means(sums, counts)
         layers[layer] = {
-            name: _estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
+            name: estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
             for i, name in enumerate(PLACE_FIELDS)
             if counts[:, i].sum()
         }
@@ -266,6 +207,19 @@ def as_json(summaries: Mapping[str, Summary]) -> dict[str, object]:
             "reference": s.reference,
             "accuracy": cells(s.accuracy),
             "difference": cells(s.difference),
+            "tests": [
+                {"method": m, "budget": k, "p": p, "adjusted": s.adjusted[m, k]}
+                for (m, k), p in s.p_values.items()
+            ],
+            "best": {str(k): label for k, label in s.best.items()},
+            "behind_best": cells(s.behind_best),
+            "pairs": {
+                measure: [
+                    {"method": a, "other": b, "budget": k, **vars(e)}
+                    for ((a, k), (b, _)), e in estimates.items()
+                ]
+                for measure, estimates in s.pairs.items()
+            },
             "kl": cells(s.kl),
             "error": cells(s.error),
             "skills": {skill: cells(estimates) for skill, estimates in s.skills.items()},

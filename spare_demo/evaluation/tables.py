@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, words
-from spare_demo.evaluation.groups import by_group
+from spare_demo.evaluation.cells import (
+    SHARES_NOTE,
+    Table,
+    means_note,
+    method_rows,
+    percent,
+    plain,
+    title_of,
+)
+from spare_demo.evaluation.paired_tables import differences, reconstruction_diversity
+from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.summary import PLACE_FIELDS, Column, Estimate, Summary
-from spare_demo.pruners import PRUNERS, options
-from spare_demo.table import markdown_table, text_table
-
-_INTERVALS = "The 95 % intervals, in brackets, come from drawing whole pictures again."
-_FEW = 20  # pictures; of fewer the draws are too much alike
-_TOO_FEW = f" With fewer than {_FEW} pictures intervals are too narrow to go by."
-
-
-@dataclass(frozen=True)
-class Table:
-    """title and note: sentences; every row has as many cells as the head."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-    def markdown(self) -> str:
-        """Under its title in bold."""
-        note = f"\n\n{self.note}" if self.note else ""
-        return f"**{self.title}**\n\n{markdown_table(self.head, self.rows, numbers=True)}{note}"
-
-    def text(self) -> str:
-        """Columns side by side."""
-        lines = [self.title, text_table(self.head, self.rows)]
-        return "\n".join([*lines, *([self.note] if self.note else [])])
-
-
-def title_of(label: str) -> str:
-    """What to call a label: its method's title, or itself."""
-    if label in (UNPRUNED, BLANK):
-        return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
-    if label.partition(":")[0] not in PRUNERS:
-        return label
-    return options.title_of(options.read_method(label, PRUNERS), PRUNERS)
-
-
-def percent(estimate: Estimate | None, signed: bool = False) -> str:
-    """ "71.3 (68.2 to 74.5)", in percent; a dash for nothing."""
-    if estimate is None:
-        return "–"
-    sign = "+" if signed else ""
-    value, low, high = (
-        f"{100 * v:{sign}.1f}" for v in (estimate.value, estimate.low, estimate.high)
-    )
-    return f"{value} ({low} to {high})"
-
-
-def share(estimate: Estimate) -> str:
-    """ "71.3 % (68.2 to 74.5)", for a sentence."""
-    return percent(estimate).replace(" ", " % ", 1)
-
-
-def plain(estimate: Estimate | None) -> str:
-    """ "0.413 (0.401 to 0.425)"; a dash for nothing."""
-    if estimate is None:
-        return "–"
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+from spare_demo.evaluation.summary import PLACE_FIELDS, Summary
 
 
 def accuracy(summary: Summary) -> Table:
@@ -77,38 +28,14 @@ def accuracy(summary: Summary) -> Table:
         (title_of(m), *["" for _ in summary.budgets], percent(summary.accuracy[m, k]))
         for m, k in ends
     ]
-    rows += _method_rows(
+    rows += method_rows(
         summary.methods,
         lambda m: (*(percent(summary.accuracy.get((m, k))) for k in summary.budgets), ""),
     )
     head = ("", *(words(k) for k in summary.budgets), summary.whole)
     asked = f"{summary.questions} questions about {summary.pictures} pictures."
-    note = f"{asked} {intervals_note(summary)}"
+    note = f"{asked} {SHARES_NOTE}"
     return Table("Right answers, in percent", head, tuple(rows), note)
-
-
-def differences(summary: Summary) -> Table | None:
-    """Accuracy minus the reference's; None with fewer than two methods."""
-    if not summary.difference or summary.reference is None:
-        return None
-
-    enough = summary.pictures >= _FEW
-
-    def cell(column: Column) -> str:
-        estimate = summary.difference.get(column)
-        star = "*" if enough and estimate and estimate.apart_from(0) else ""
-        return percent(estimate, signed=True) + star
-
-    return Table(
-        f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
-        ("", *(words(k) for k in summary.budgets)),
-        _method_rows(
-            [m for m in summary.methods if m != summary.reference],
-            lambda m: tuple(cell((m, k)) for k in summary.budgets),
-        ),
-        "Paired: both methods on the same drawn pictures."
-        + (" A star: the interval leaves out zero." if enough else _TOO_FEW),
-    )
 
 
 def by_number(summary: Summary, budget: Budget) -> Table | None:
@@ -145,9 +72,7 @@ def nothing_pruned(summary: Summary) -> Table:
     ]
     titles = {UNPRUNED: "with the picture", BLANK: "with a blank picture"}
     head = ("", "questions", *(titles[m] for m, _ in columns))
-    return Table(
-        "Right answers with nothing pruned, in percent", head, tuple(rows), intervals_note(summary)
-    )
+    return Table("Right answers with nothing pruned, in percent", head, tuple(rows), SHARES_NOTE)
 
 
 def errors(summary: Summary) -> Table:
@@ -190,16 +115,16 @@ def all_tables(summary: Summary, budget: Budget) -> list[Table]:
     """Every table that the results have something for."""
     tables = [nothing_pruned(summary)]
     if summary.methods:
-        optional = [differences(summary), by_number(summary, budget), by_skill(summary, budget)]
+        optional = [
+            differences(summary),
+            reconstruction_diversity(summary),
+            by_number(summary, budget),
+            by_skill(summary, budget),
+        ]
         tables += [accuracy(summary), *(table for table in optional if table)]
         tables += [errors(summary), divergences(summary)]
     relevance = places(summary)
     return [*tables, *([relevance] if relevance else [])]
-
-
-def intervals_note(summary: Summary) -> str:
-    """How intervals are made, and a warning where they rest on few pictures."""
-    return _INTERVALS if summary.pictures >= _FEW else _INTERVALS + _TOO_FEW
 
 
 def _nothing_pruned(summary: Summary) -> list[Column]:
@@ -216,33 +141,19 @@ def _by(
         return tuple(percent(estimates.get(column)) for estimates in of_parts)
 
     rows = tuple((title_of(c[0]), *cells(c)) for c in _nothing_pruned(summary))
-    rows += _method_rows(summary.methods, lambda m: cells((m, budget)))
+    rows += method_rows(summary.methods, lambda m: cells((m, budget)))
     counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
-    return Table(title, head, rows, intervals_note(summary))
+    return Table(title, head, rows, SHARES_NOTE)
 
 
 def _plain_table(
     summary: Summary, of: Callable[[Column], Estimate | None], title: str, note: str
 ) -> Table:
-    rows = _method_rows(
-        summary.methods, lambda m: tuple(plain(of((m, k))) for k in summary.budgets)
-    )
+    rows = method_rows(summary.methods, lambda m: tuple(plain(of((m, k))) for k in summary.budgets))
     return Table(
-        title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {intervals_note(summary)}"
+        title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {means_note(summary)}"
     )
-
-
-def _method_rows(
-    labels: Sequence[str], cells: Callable[[str], tuple[str, ...]]
-) -> tuple[tuple[str, ...], ...]:
-    """A row per method, its title and then its cells; of many the headings of their groups too."""
-    rows: list[tuple[str, ...]] = []
-    for heading, members in by_group(labels).items():
-        if heading:
-            rows.append((f"{heading}:", *("" for _ in cells(members[0]))))
-        rows += [(title_of(label), *cells(label)) for label in members]
-    return tuple(rows)
 
 
 def _skills_word(count: int) -> str:

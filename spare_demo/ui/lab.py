@@ -15,11 +15,11 @@ from typing import Any
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
+from spare_demo.evaluation.cells import Table, title_of
 from spare_demo.evaluation.results import Row, csv_text
 from spare_demo.evaluation.run import Experiment, picture_seed, run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
-from spare_demo.evaluation.tables import title_of
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import OutOfMemory
@@ -270,7 +270,7 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _table_html(table: tables.Table) -> str:
+def _table_html(table: Table) -> str:
     return (
         f"<h3>{escape(table.title)}</h3><div class='scroll' tabindex='0'>"
         f"{html_table(table.head, table.rows, 'cost')}</div>"

@@ -73,7 +73,11 @@ def test_the_summary_is_that_of_the_page(folder: Path) -> None:
     (of_set,) = summary["sets"].values()
     assert list(of_set) == documented("summary.json")
     estimate = {"value", "low", "high", "count"}
-    cells = [of_set[name] for name in ("accuracy", "difference", "kl", "error")]
+    cells = [of_set[name] for name in ("accuracy", "difference", "behind_best", "kl", "error")]
+    assert of_set["tests"] and all(
+        set(test) == {"method", "budget", "p", "adjusted"} for test in of_set["tests"]
+    )
+    assert set(of_set["best"]) == {"3", "8"} and set(of_set["pairs"]) == {"right", "error", "kl"}
     for name in ("skills", "numbers_of_skills", "combinations"):
         cells += of_set[name].values()
     for cell in (cell for several in cells for cell in several):

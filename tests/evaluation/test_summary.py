@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from spare_demo.evaluation import figures, report, tables
+from spare_demo.evaluation import cells, figures, paired_tables, report, tables
 from spare_demo.evaluation.budgets import middle
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.groups import by_group
+from spare_demo.evaluation.paired import holm, sign_flip_test
+from spare_demo.evaluation.resampling import wilson
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.pruners import PRUNERS
@@ -69,7 +73,6 @@ def test_means_and_intervals_are_those_of_a_slow_bootstrap_over_pictures() -> No
         assert found.count == len(chosen)
         low, high = np.percentile(slow(chosen), (2.5, 97.5))
         assert (found.low, found.high) == pytest.approx((low, high), abs=0.03)
-    assert summary.accuracy["unpruned", 576].low == 1.0
     assert (summary.questions, summary.pictures, summary.tokens) == (100, 40, 576)
     assert (summary.methods, summary.budgets) == (("spare", "random"), (16, 64))
 
@@ -82,6 +85,109 @@ def test_pictures_are_drawn_whole() -> None:
     few, all_ten = (summarise(rows)["held-out"].accuracy["unpruned", 576] for rows in (one, many))
     assert (few.low, few.high) == (all_ten.low, all_ten.high)
     assert few.high - few.low > 0.2
+
+
+@pytest.mark.parametrize(("right", "trials"), [(0, 7), (7, 7), (3, 4), (1, 4), (60, 144)])
+def test_wilson_is_that_of_scipy(right: int, trials: int) -> None:
+    interval = binomtest(right, trials).proportion_ci(method="wilson")
+    assert wilson(right / trials, trials) == pytest.approx((interval.low, interval.high), abs=1e-6)
+
+
+def test_small_cells_and_those_all_alike_have_wilsons_interval() -> None:
+    """Of as many trials as pictures: ten right answers about one picture are no ten of them."""
+    rows = made(24)
+    summary = summarise(rows)["held-out"]
+    whole = summary.accuracy["unpruned", 576]
+    assert (whole.low, whole.high) == (pytest.approx(wilson(1.0, 24)[0]), 1.0)
+    few = [row for row in rows if row.category == "counting" and int(row.picture) < 18]
+    pictures = len({row.picture for row in few})
+    cell = summarise(few)["held-out"].accuracy["spare", 16]
+    assert 0 < cell.value < 1
+    assert (cell.low, cell.high) == pytest.approx(wilson(cell.value, pictures))
+    for estimates in (summary.accuracy, *summary.skills.values(), *summary.combinations.values()):
+        for estimate in estimates.values():
+            assert estimate.low < estimate.high
+            assert estimate.low <= estimate.value <= estimate.high
+
+
+def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
+    rows = made(40)
+    spare = [row for row in rows if row.method == "spare"]
+    rng = np.random.default_rng(0)
+    for name in ("a", "b", "c"):  # as good as spare, but for chance
+        rows += [
+            dataclasses.replace(row, method=name, right=row.right != bool(rng.random() < 0.1))
+            for row in spare
+        ]
+    summary = summarise(rows, reference="spare")["held-out"]
+    expected = {}
+    for column in summary.difference:
+        signs: Counter[str] = Counter()
+        for row in rows:
+            if row.budget == column[1]:
+                signs[row.picture] += row.right * (
+                    (row.method == column[0]) - (row.method == "spare")
+                )
+        expected[column] = sign_flip_test(list(signs.values()))
+    assert summary.p_values == pytest.approx(expected)
+    assert list(summary.adjusted.values()) == pytest.approx(holm(list(expected.values())))
+    table = paired_tables.differences(summary)
+    assert table
+    cells = [cell for row in table.rows for cell in row]
+    starred, corrected = (sum(mark in cell for cell in cells) for mark in "*†")
+    assert f"as {starred} of 8 do" in table.note and f"{corrected} have one" in table.note
+    assert 0 < corrected < 8
+    assert corrected == sum(p < 0.05 for p in summary.adjusted.values())
+
+
+def test_the_best_is_compared_by_paired_differences() -> None:
+    """Two that differ on a few questions only overlap widely, and are told apart all the same."""
+    rows = made(60, budgets=(64,))
+    best = [row for row in rows if row.method == "random"]
+    flips = {(row.picture, row.number) for row in [r for r in best if r.right][::5]}
+    worse = [
+        dataclasses.replace(
+            row, method="a", right=row.right and (row.picture, row.number) not in flips
+        )
+        for row in best
+    ]
+    same = [dataclasses.replace(row, method="b") for row in best]
+    summary = summarise([*best, *worse, *same, rows[0]])["held-out"]
+    assert summary.best == {64: "random"}
+    assert summary.accuracy["a", 64].high > summary.accuracy["random", 64].low
+    assert summary.behind_best["a", 64].apart_from(0)
+    assert not summary.behind_best["b", 64].apart_from(0)
+    sentence = next(line for line in report.findings(summary, 64) if "most often" in line)
+    assert "1 of the other 2 cannot be told from it" in sentence
+    assert "b +0.0" in sentence and "a -" not in sentence
+    alone = summarise([*best, *worse, rows[0]])["held-out"]
+    assert "Each of the other 1 is behind it" in " ".join(report.findings(alone, 64))
+
+
+def test_reconstruction_and_diversity_are_compared_on_every_measure() -> None:
+    rows = [row for row in made(24) if row.method != "random"]
+    rng = np.random.default_rng(5)
+    spare = [row for row in rows if row.method == "spare"]
+    for name in ("spare-reconstruction", "divprune", "cdpruner"):
+        rows += [
+            dataclasses.replace(row, method=name, error=float(rng.random()), kl=float(rng.random()))
+            for row in spare
+        ]
+    summary = summarise(rows)["held-out"]
+    table = paired_tables.reconstruction_diversity(summary)
+    assert table
+    heads = [row[0] for row in table.rows if row[0].endswith(":")]
+    assert heads == ["SPARE, reconstruction only minus DivPrune:", "SPARE minus CDPruner:"]
+    assert len(table.rows) == 2 * (1 + 3)
+    mean = {
+        name: np.mean([r.error for r in rows if (r.method, r.budget) == (name, 16)])
+        for name in ("spare-reconstruction", "divprune")
+    }
+    apart = mean["spare-reconstruction"] - mean["divprune"]
+    assert table.rows[2][1].startswith(f"{apart:+.3f} (")
+    assert table.rows[1][1].startswith("+0.0 (")
+    only = [row for row in rows if row.method in ("unpruned", "spare", "divprune")]
+    assert paired_tables.reconstruction_diversity(summarise(only)["held-out"]) is None
 
 
 def test_differences_are_paired() -> None:
@@ -107,7 +213,7 @@ def test_differences_against_all_tokens_take_the_unpruned_answers_at_every_budge
         value = summary.accuracy[column].value - summary.accuracy["unpruned", 576].value
         assert found.value == pytest.approx(value)
     assert summary.difference["spare", 64].low == summary.difference["spare", 64].high == 0
-    table = tables.differences(summary)
+    table = paired_tables.differences(summary)
     assert table and "minus those of All tokens" in table.title and len(table.rows) == 2
 
 
@@ -115,12 +221,12 @@ def test_differences_against_all_tokens_take_the_unpruned_answers_at_every_budge
 def test_a_difference_on_a_few_pictures_is_not_starred(pictures: int) -> None:
     """A few pictures drawn again are much the same few: chance looks like certainty."""
     summary = summarise(made(pictures), reference="spare")["held-out"]
-    difference, accuracy = tables.differences(summary), tables.accuracy(summary)
+    difference, accuracy = paired_tables.differences(summary), tables.accuracy(summary)
     assert difference and summary.difference["random", 64].apart_from(0)
-    starred = any(cell.endswith("*") for row in difference.rows for cell in row)
+    starred = any("*" in cell for row in difference.rows for cell in row)
     assert starred == (pictures >= 20) == ("star" in difference.note)
-    for table in (difference, accuracy):
-        assert ("too narrow to go by" in table.note) == (pictures < 20)
+    assert ("too narrow to go by" in difference.note) == (pictures < 20)
+    assert "Wilson's" in accuracy.note
 
 
 def test_seeds_give_the_same_again() -> None:
@@ -205,12 +311,12 @@ def test_every_table_has_its_numbers() -> None:
         assert all(row[0] in table.text() for row in table.rows)
     accuracy = found["Right answers, in percent"]
     spare = next(row for row in accuracy.rows if row[0] == "SPARE")
-    assert spare[2] == tables.percent(summary.accuracy["spare", 64])
+    assert spare[2] == cells.percent(summary.accuracy["spare", 64])
     assert spare[2].startswith("100.0 (")
     apart = next(t for t in found.values() if "minus those of SPARE" in t.title)
     assert apart.rows[0][2].startswith(
         f"{100 * summary.difference['random', 64].value:+.1f}"
-    ) and apart.rows[0][2].endswith("*")
+    ) and apart.rows[0][2].endswith("*†")
     numbers = found["Right answers by number of skills at 64 tokens, in percent"]
     assert [head.split(" (")[0] for head in numbers.head] == ["", "1 skill", "2 skills", "all"]
 
@@ -300,7 +406,7 @@ def test_figures_hold_the_estimates() -> None:
     for figure in found.values():
         for series in figure.chart.series:
             if series.name != "All tokens":
-                assert tables.title_of(summary.methods[series.place]) == series.name
+                assert cells.title_of(summary.methods[series.place]) == series.name
 
 
 class _Elements(HTMLParser):
@@ -337,9 +443,9 @@ def test_all_methods_are_in_the_tables_by_group_and_a_few_in_the_figures() -> No
     summary = summarise(many(), resamples=20)["held-out"]
     for table in (tables.accuracy(summary), tables.errors(summary), tables.divergences(summary)):
         groups: dict[str, list[str]] = {}
-        for first, *cells in table.rows:
+        for first, *rest in table.rows:
             if first.endswith(":"):
-                assert first not in groups and not any(cells)
+                assert first not in groups and not any(rest)
                 group = groups.setdefault(first, [])
             elif groups:
                 group.append(first)

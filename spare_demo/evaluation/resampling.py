@@ -1,0 +1,157 @@
+"""Shares, means and paired differences with 95 % intervals, by drawing whole pictures again.
+
+The questions of one picture are not independent, so that whole pictures are drawn. Every method and
+budget is seen on the same draws, which makes a difference between two of them paired.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spare_demo.evaluation.budgets import Budget
+from spare_demo.evaluation.paired import sign_flip_test
+from spare_demo.evaluation.results import Row
+
+Column = tuple[str, Budget]  # a method's label and a budget
+Pair = tuple[Column, Column]
+
+FEW = 20
+"""Pictures; of fewer the draws are too much alike for an interval."""
+
+_LEVEL = (2.5, 97.5)
+_Z = 1.959964  # of the normal distribution, 95 % lie within it
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval; `count` results stand behind it."""
+
+    value: float
+    low: float
+    high: float
+    count: int
+
+    def apart_from(self, value: float) -> bool:
+        """Whether the interval leaves the value out."""
+        return not self.low <= value <= self.high
+
+
+def wilson(share: float, trials: int) -> tuple[float, float]:
+    """The ends of Wilson's 95 % interval of a share (Wilson 1927): never empty at 0 or 1."""
+    spread = _Z**2 / trials
+    middle = (share + spread / 2) / (1 + spread)
+    half = math.sqrt(spread * share * (1 - share) + spread**2 / 4) / (1 + spread)
+    return min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
+
+
+class Draws:
+    """Pictures drawn again: how often each comes up, (b, s)."""
+
+    def __init__(self, pictures: Sequence[str], resamples: int, seed: int) -> None:
+        self.index = {picture: i for i, picture in enumerate(pictures)}
+        rng, s = np.random.default_rng(seed), len(pictures)
+        self.weights = rng.multinomial(s, np.full(s, 1 / s), resamples).astype(np.float64)
+
+    def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
+        """(s, m) sums and counts per picture -> (m,) means, (b, m) means of every draw."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            resampled = (self.weights @ sums) / (self.weights @ counts)
+            return sums.sum(0) / counts.sum(0), resampled
+
+
+def estimate(value: float, resampled: Floats, count: int) -> Estimate:
+    """A mean with the interval of its (b,) means of every draw."""
+    # A draw may hold none of a rare kind of question; it then says nothing.
+    resampled = resampled[np.isfinite(resampled)]
+    low, high = np.percentile(resampled, _LEVEL) if len(resampled) else (value, value)
+    return Estimate(float(value), float(low), float(high), count)
+
+
+class Columns:
+    """Results by picture and column."""
+
+    def __init__(self, rows: Sequence[Row], columns: Sequence[Column], draws: Draws) -> None:
+        self.columns, self.draws = list(columns), draws
+        self.place = {column: i for i, column in enumerate(columns)}
+        self.at = (
+            np.array([draws.index[row.picture] for row in rows]),
+            np.array([self.place[row.method, row.budget] for row in rows]),
+        )
+
+    def means(self, values: Sequence[float]) -> dict[Column, Estimate]:
+        """The mean of each column's finite values; columns without are out."""
+        sums, counts = self._totals(values)
+        value, resampled = self.draws.means(sums, counts)
+        return {
+            column: estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
+            for i, column in enumerate(self.columns)
+            if counts[:, i].any()
+        }
+
+    def shares(self, right: Sequence[float], included: Sequence[bool]) -> dict[Column, Estimate]:
+        """The share of each column's included results that are 1; columns without are out.
+
+        Where fewer than `FEW` pictures stand behind it, or all are 0 or all 1, drawing again says
+        too little: the interval is then Wilson's, with as many trials as pictures.
+        """
+        sums, counts = self._totals(right, included)
+        value, resampled = self.draws.means(sums, counts)
+        shares = {}
+        for i, column in enumerate(self.columns):
+            count, pictures = int(counts[:, i].sum()), int(np.count_nonzero(counts[:, i]))
+            if not count:
+                continue
+            if pictures < FEW or value[i] in (0.0, 1.0):
+                low, high = wilson(float(value[i]), pictures)
+                shares[column] = Estimate(float(value[i]), low, high, count)
+            else:
+                shares[column] = estimate(value[i], resampled[:, i], count)
+        return shares
+
+    def differences(self, values: Sequence[float], pairs: Iterable[Pair]) -> dict[Pair, Estimate]:
+        """Of each pair the first column's mean minus the second's, draw by draw; none where either
+        has no values."""
+        sums, counts = self._totals(values)
+        value, resampled = self.draws.means(sums, counts)
+        estimates = {}
+        for pair, i, j in self._places(pairs):
+            if counts[:, i].any() and counts[:, j].any():
+                apart = resampled[:, i] - resampled[:, j]
+                estimates[pair] = estimate(value[i] - value[j], apart, int(counts[:, i].sum()))
+        return estimates
+
+    def p_values(self, right: Sequence[float], pairs: Iterable[Pair]) -> dict[Pair, float]:
+        """Of each pair that was asked the same questions, `sign_flip_test` over pictures."""
+        sums, counts = self._totals(right)
+        return {
+            pair: sign_flip_test([round(apart) for apart in sums[:, i] - sums[:, j]])
+            for pair, i, j in self._places(pairs)
+            if np.array_equal(counts[:, i], counts[:, j])
+        }
+
+    def _places(self, pairs: Iterable[Pair]) -> list[tuple[Pair, int, int]]:
+        """The pairs of which both columns are there, with the columns' numbers."""
+        there = [pair for pair in pairs if all(column in self.place for column in pair)]
+        return [(pair, self.place[pair[0]], self.place[pair[1]]) for pair in there]
+
+    def _totals(
+        self, values: Sequence[float], included: Sequence[bool] | None = None
+    ) -> tuple[Floats, Floats]:
+        """(s, m) sums and counts, by picture and column, of the values included and finite."""
+        numbers = np.asarray(values, dtype=np.float64)
+        use = np.isfinite(numbers)
+        if included is not None:
+            use &= np.asarray(included)
+        at = self.at[0][use], self.at[1][use]
+        sums = np.zeros((len(self.draws.index), len(self.columns)))
+        counts = np.zeros_like(sums)
+        np.add.at(sums, at, numbers[use])
+        np.add.at(counts, at, 1.0)
+        return sums, counts
