@@ -100,6 +100,7 @@ def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
         batch = PaddedCache.__new__(PaddedCache)
         batch._hf, batch.cache = hf, DynamicCache()
         batch.mask = torch.ones(3, 4, dtype=torch.long).to(ELSEWHERE)
+        batch.next_places = torch.tensor([4, 5, 6])
         states = torch.arange(3.0)[:, None, None, None].expand(3, 1, 4, 2)
         for number in range(2):
             batch.cache.update(states, states, number)
@@ -108,7 +109,7 @@ def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
         batch.take([2, 0])
         for layer in batch.cache.layers:
             assert layer.keys[:, 0, 0, 0].cpu().tolist() == [2, 0]
-        assert batch.mask.shape == (2, 4)
+        assert batch.mask.shape == (2, 4) and batch.next_places.tolist() == [6, 4]
 
 
 def test_caches_are_joined_wherever_their_layers_lie() -> None:

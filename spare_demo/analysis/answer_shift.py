@@ -22,7 +22,7 @@ from spare_demo.models import Answer, Model, View
 from spare_demo.pruners import LayerPlan
 from spare_demo.pruners.random import Random
 from spare_demo.relevance import raw_cosine
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 KL_BUDGETS = (1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384)
 """Where the curve of KL against k is measured, as far as there are tokens; each is one prefill."""
@@ -117,17 +117,21 @@ def first_token_kl(whole: Answer, pruned: Answer) -> float:
 
 
 def measure_change(
-    model: Model, view: View, selection: Selection | LayerPlan, whole: Answer
+    model: Model,
+    view: View,
+    selection: Selection | LayerPlan,
+    whole: Answer,
+    positions: Positions | None = None,
 ) -> Change | None:
     """How likely the unpruned answer's words are with only `selection` kept. One forced answer.
 
-    whole: the finished answer with all tokens of this view.
+    whole: the finished answer with all tokens of this view. positions: as of `model.answer`.
     Returns None if it has no token.
     """
     ends, ids = whole.ended == "end", whole.token_ids
     if not ids:
         return None
-    forced = model.score(view, selection, ids)
+    forced = model.score(view, selection, ids, positions)
     count = len(ids) - 1 if ends and len(ids) > 1 else len(ids)
     log_whole, log_pruned = whole.log_probabilities[:count], forced.log_probabilities[:count]
     return Change(
@@ -142,10 +146,12 @@ def kl_curves(
     model: Model,
     exploration: Exploration,
     whole: Answer,
+    positions: Positions | None = None,
 ) -> Iterator[KlCurves]:
     """Measure the KL of every label and of random picks, a prefill each, budget after budget.
 
     whole: the answer with all tokens of this view, with its first token.
+    positions: as of `model.answer`.
     Yields what there is after every budget, ascending, so that a page can draw it.
     """
     view, n = exploration.view, exploration.n
@@ -156,7 +162,7 @@ def kl_curves(
     points: dict[str, tuple[int, float]] = {}
 
     def first_kl(kept: Selection | LayerPlan) -> float:
-        return first_token_kl(whole, model.answer(view, kept, 1))
+        return first_token_kl(whole, model.answer(view, kept, 1, positions))
 
     every = exploration.selections(n) | exploration.plans(n)[0]
     for label, method in exploration.methods.items():

@@ -40,6 +40,7 @@ def find_split(
             raise ValueError(" ".join(refused.values()))
         kept: dict[str, Selection | LayerPlan] = {**exploration.selections(budget), **plans}
         trials += [(view, kept[label]) for label in methods]
-    answers = [answer.text for answer in model.answer_many(trials, options.max_new_tokens)]
+    replies = model.answer_many(trials, options.max_new_tokens, options.positions)
+    answers = [reply.text for reply in replies]
     pairs = zip(questions, answers[::2], answers[1::2], strict=True)
     return next((question for question, a, b in pairs if first_difference(a, b)), None)

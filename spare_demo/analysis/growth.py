@@ -9,7 +9,7 @@ from spare_demo.comparison.request import LabelledMethods
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Model
 from spare_demo.pruners import Method
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,7 @@ def grow(
     labels: Sequence[str],
     budgets: Sequence[int],
     max_new_tokens: int,
+    positions: Positions | None = None,
 ) -> Iterator[Step]:
     """What the labels keep at each budget, and what the model then answers.
 
@@ -67,6 +68,7 @@ def grow(
         model: None where it is not to be asked.
         labels: of `labels_with_order`.
         budgets: each from 1 to n.
+        positions: as of `model.answer`.
 
     Yields:
         a step for each budget, in their order, as soon as its answers are there.
@@ -80,6 +82,7 @@ def grow(
         kept = {label: every[label] for label in labels}
         answers: dict[str, str] = {}
         if model is not None:
-            replies = model.answer_many([(view, s) for s in kept.values()], max_new_tokens)
+            asked = [(view, s) for s in kept.values()]
+            replies = model.answer_many(asked, max_new_tokens, positions)
             answers = {label: r.text for label, r in zip(kept, replies, strict=True)}
         yield Step(budget, kept, answers)

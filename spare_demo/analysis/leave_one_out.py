@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
 from spare_demo.models.generate.rows import kept_rows
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 _AT_ONCE = 8  # sets in a batch: large enough to gain, small enough to be stopped soon
 
@@ -100,13 +100,20 @@ class LeaveOneOut:
 
 
 def leave_one_out(
-    model: Model, view: View, selection: Selection, answer: Answer, max_new_tokens: int
+    model: Model,
+    view: View,
+    selection: Selection,
+    answer: Answer,
+    max_new_tokens: int,
+    positions: Positions | None = None,
 ) -> Iterator[LeaveOneOut]:
     """Leave out every row of a selection by itself, several sets in one pass.
 
     Args:
         selection: the tokens kept before the language model, or merged rows.
-        answer: the finished answer from this selection, made with the same `max_new_tokens`.
+        answer: the finished answer from this selection, made with the same `max_new_tokens` and
+            `positions`.
+        positions: as of `model.answer`.
 
     Yields:
         what is known after each batch; the last one is done.
@@ -128,13 +135,14 @@ def leave_one_out(
         part = sets[start : start + _AT_ONCE]
         # All rows run with the first of them, so that the arithmetic is the same.
         asked = [(view, selection)] * (start == 0) + [(view, without) for _, without in part]
-        scores = model.score_many(asked, ids)
+        scores = model.score_many(asked, ids, positions)
         sums = [math.fsum(score.log_probabilities[:words]) for score in scores]
         if start == 0:
             result = dataclasses.replace(result, log_probability=sums[0])
             scores, sums, asked = scores[1:], sums[1:], asked[1:]
         turned = [i for i, score in enumerate(scores) if not score.by_itself]
-        replies = model.answer_many([asked[i] for i in turned], max_new_tokens) if turned else []
+        others = [asked[i] for i in turned]
+        replies = model.answer_many(others, max_new_tokens, positions) if turned else []
         texts = {i: reply.text for i, reply in zip(turned, replies, strict=True)}
         removals = tuple(
             Removal(token, result.log_probability - total, texts.get(i, answer.text))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,14 @@ def find_sufficient(
     picks: Selection,
     whole: Answer,
     max_new_tokens: int,
+    positions: Positions | None = None,
 ) -> Iterator[Sufficiency]:
     """Try budgets along a nested order: powers of two from the top, then bisection.
 
     Args:
         picks: all n picks of a method whose budgets are nested, first pick first.
         whole: the answer with all tokens, made with the same `max_new_tokens`.
+        positions: as of `model.answer`.
 
     Yields:
         what is known after each answer; the last one has `done`.
@@ -106,7 +108,7 @@ def find_sufficient(
         return Sufficiency(tuple(trials[k] for k in sorted(trials)))
 
     def try_budget(k: int) -> Sufficiency:
-        answer = model.answer(view, picks.prefix(k), max_new_tokens)
+        answer = model.answer(view, picks.prefix(k), max_new_tokens, positions)
         trials[k] = Trial(k, answer.text, answer.text == whole.text)
         return result()
 

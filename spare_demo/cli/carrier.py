@@ -17,11 +17,18 @@ def print_carriers(model: Model, view: View, result: Result) -> None:
     and get none.
     """
     where = Canvas(view.photo, view.grid).where
-    longest = result.settings.max_new_tokens
+    settings = result.settings
     for label, selection in result.selections.items():
         title = result.titles[label]
         try:
-            *_, last = leave_one_out(model, view, selection, result.answers[label], longest)
+            *_, last = leave_one_out(
+                model,
+                view,
+                selection,
+                result.answers[label],
+                settings.max_new_tokens,
+                settings.positions,
+            )
             sentence = last.sentence(title, where)
         except ValueError as error:
             sentence = f"{title}: {error}"

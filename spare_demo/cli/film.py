@@ -46,6 +46,7 @@ def write_film(name: str | None, model: Model, result: Result, marks: Sequence[i
         result.titles,
         growing_budgets(result.budget, marks),
         result.settings.max_new_tokens,
+        result.settings.positions,
     )
     data = encode_film([frame.image for frame in frames], kind_of_film(name))
     Path(name).write_bytes(data)

@@ -11,6 +11,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.settings import Settings
 from spare_demo.table import text_table
+from spare_demo.tokens import Positions
 
 
 def add_model_options(
@@ -63,6 +64,12 @@ def add_question_options(
         help="spend the budget over all views of LLaVA-NeXT, instead of equal shares",
     )
     add(
+        "--positions",
+        choices=get_args(Positions),
+        help="rotary positions of the kept tokens: compact, without gaps, or original, those among "
+        "all tokens; default: compact, of Qwen2.5-VL original",
+    )
+    add(
         "--relevance-layer",
         type=int,
         choices=(-2, -1),
@@ -84,6 +91,7 @@ def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "aspect": arguments.aspect,
         "relevance": RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
         "together": arguments.together,
+        "positions": arguments.positions,
     }
 
 

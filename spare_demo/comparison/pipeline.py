@@ -15,7 +15,7 @@ from spare_demo.images.load import Source
 from spare_demo.models import Answer, Model, View
 from spare_demo.pruners import LayerPlan
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 _TOGETHER = 8
 """The most answers that are made together: the caches of all methods at once may be too large."""
@@ -42,12 +42,17 @@ def run(model: Model, request: Request, view: View | None = None) -> Iterator[Re
         The last one is finished.
 
     Raises:
-        ValueError: a budget that the picture or a schedule cannot meet; the message may be shown.
+        ValueError: a budget that the picture or a schedule cannot meet, or positions that the model
+            has not; the message may be shown.
         PictureError: the picture cannot be used.
     """
+    positions = model.position_option(request.positions)
     view = view or encode(model, request)
-    aspect = model.aspect(request.aspect)
-    settings = request.options(budget=request.budget_of(view.tokens.n), aspect=aspect)
+    settings = request.options(
+        budget=request.budget_of(view.tokens.n),
+        aspect=model.aspect(request.aspect),
+        positions=positions,
+    )
     exploration = explore(view, request.labelled, settings.budget_of(view.tokens.n))
     start = start_result(exploration, settings, model.name, model.revision)
     if start.refused:
@@ -74,11 +79,16 @@ def answer_steps(model: Model, exploration: Exploration, result: Result) -> Iter
     labels = [label for label in (UNPRUNED, *result.methods) if label in kept]
     answers = dict(result.answers)
     partial_text = {label: "" for label in labels if label not in answers}
-    missing, longest = list(partial_text), result.settings.max_new_tokens
+    missing, settings = list(partial_text), result.settings
     groups = [missing[i : i + _TOGETHER] for i in range(0, len(missing), _TOGETHER)]
     # Its arguments are checked before the first step.
     steps = [
-        model.stream_together(exploration.view, {label: kept[label] for label in group}, longest)
+        model.stream_together(
+            exploration.view,
+            {label: kept[label] for label in group},
+            settings.max_new_tokens,
+            settings.positions,
+        )
         for group in groups
     ]
     yield dataclasses.replace(result, partial_text=dict(partial_text))
@@ -110,6 +120,7 @@ def compare(
     aspect: Aspect | None = None,
     relevance: RelevanceOptions = RelevanceOptions(),
     together: bool = False,
+    positions: Positions | None = None,
 ) -> Result:
     """Ask one question of one picture; the arguments are the fields of `Request`.
 
@@ -125,5 +136,6 @@ def compare(
         aspect=aspect,
         relevance=relevance,
         together=together,
+        positions=positions,
     )
     return finish(model, request)

@@ -16,7 +16,7 @@ from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
 from spare_demo.pruners.options import Changes, changes_of, configure, read_method, write_method
 from spare_demo.relevance import RelevanceOptions
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 UNPRUNED = "unpruned"
 """Label of the answer made with all visual tokens."""
@@ -36,12 +36,14 @@ class QuestionOptions:
         aspect: one of `model.aspects`, None for the first.
         relevance: where the text weight comes from.
         together: spend the budget over all views of the picture, instead of equal shares.
+        positions: that kept tokens carry, one of `model.position_options`, None for the first.
     """
 
     max_new_tokens: int = 64
     aspect: Aspect | None = None
     relevance: RelevanceOptions = RelevanceOptions()
     together: bool = False
+    positions: Positions | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,7 +135,8 @@ class Result:
         photo: the upright RGB picture. It is written as a picture, not as a field.
         grid: where the n visual tokens lie on it.
         question, prompt: as asked, and as the language model got it.
-        settings: of the request; the budget in tokens and the aspect that was used.
+        settings: of the request; the budget in tokens, and the aspect and the positions that were
+            used.
         visual_tokens: n.
         encode_seconds, relevance_seconds: wall time of the vision pass and of the text pass.
         relevance: (n,) raw mean cosine of each token with the question; None without one.

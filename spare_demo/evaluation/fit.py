@@ -29,9 +29,14 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
 
     leave_out: whether a method that it cannot run is left out with a note.
 
-    Raises ValueError: one that it cannot run, where none is left out; an aspect it does not know.
+    Raises ValueError: one that it cannot run, where none is left out; an aspect or positions it
+    does not know.
     """
-    experiment = dataclasses.replace(experiment, aspect=model.aspect(experiment.aspect))
+    experiment = dataclasses.replace(
+        experiment,
+        aspect=model.aspect(experiment.aspect),
+        positions=model.position_option(experiment.positions),
+    )
     methods, notes = {}, []
     for label, method in experiment.methods.items():
         reason = model.reason_against(method)

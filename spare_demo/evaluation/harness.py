@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from PIL import Image
 
@@ -20,7 +20,7 @@ from spare_demo.models import Model, View
 from spare_demo.models.generate.repetition import changed_settings
 from spare_demo.pruners import LayerPlan, Method
 from spare_demo.pruners.base import check_budget
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class HarnessOptions:
         question_field: the document's field that relevance is computed from; "" for `question`, or
             the whole prompt where there is none.
         max_new_tokens: for tasks that set none; 128 as in LLaVA's own evaluation.
-        seed, aspect, together: as of `compare`; on every document other tokens are drawn.
+        seed, aspect, together, positions: as of `compare`; on every document other tokens are
+            drawn.
         batch_size: how many documents are answered together.
 
     Raises:
@@ -49,6 +50,7 @@ class HarnessOptions:
     seed: int = 0
     aspect: Aspect | None = None
     together: bool = False
+    positions: Positions | None = None
     system: str = "auto"
     bits: int = 16
     device: str = "auto"
@@ -63,6 +65,11 @@ class HarnessOptions:
                 raise ValueError(f"{name}={number} is not possible. Give a whole number from 1 on.")
             object.__setattr__(self, name, int(number))
         object.__setattr__(self, "seed", read_seed(self.seed))
+        if self.positions not in (None, *get_args(Positions)):
+            raise ValueError(
+                f"positions={self.positions} is not possible. Choose one of: "
+                f"{', '.join(get_args(Positions))}."
+            )
         _ = self.methods
 
     @property
@@ -116,6 +123,7 @@ class PrunedModel:
         self.model, self.options, self.methods = model, options, options.methods
         self.settings = dataclasses.asdict(options) | {
             "aspect": model.aspect(options.aspect),
+            "positions": model.position_option(options.positions),
             "system": model.system,
             "revision": model.revision,
         }
@@ -173,7 +181,7 @@ class PrunedModel:
         longest = settings.get("max_new_tokens") or self.options.max_new_tokens
         until = settings.get("until") or []
         pruned = [question.pruned for question in questions if question.pruned]
-        together = iter(self.model.answer_many(pruned, longest))
+        together = iter(self.model.answer_many(pruned, longest, self.options.positions))
         replies = []
         for question in questions:
             alone = question.pruned is None
@@ -187,7 +195,7 @@ class PrunedModel:
     def score(self, question: Question, text: str) -> tuple[tuple[float, bool], dict[str, Any]]:
         """How likely a text goes on from the question, in nats, and whether it is the greedy
         answer; and what that was made with."""
-        score = self.model.score_continuation(*question, text)
+        score = self.model.score_continuation(*question, text, self.options.positions)
         pair = sum(score.log_probabilities), score.by_itself
         return pair, self.record(question, len(score.log_probabilities))
 

@@ -23,7 +23,9 @@ from spare_demo.evaluation.budgets import Budget, read_cell
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
 
 FORMAT = 1
-"""Of the folder, as docs/EVALUATION_FOLDER.md describes it; 1 where settings.json has none."""
+"""Of the folder, as docs/EVALUATION_FOLDER.md describes it."""
+ABSENT = {"format": 1, "positions": "compact"}
+"""What settings.json means where it has no such field, as those of earlier versions."""
 
 BLANK = "blank"
 """The method of rows that were answered with all visual tokens of a blank picture."""
@@ -172,8 +174,8 @@ class Results:
             there = None
         if not isinstance(there, dict):
             raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
-        there = {"format": 1, **there}
-        different = [k for k in {**there, **settings} if there.get(k) != settings.get(k)]
+        there, here = ABSENT | there, ABSENT | settings
+        different = [k for k in {**there, **here} if there.get(k) != here.get(k)]
         if different:
             raise ValueError(
                 f"{self.folder} holds results of other settings ({', '.join(different)}). "
@@ -205,7 +207,7 @@ def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
         settings = None
     if not isinstance(settings, dict):
         raise ValueError(f"{folder} holds no results. Run evaluate into it first.")
-    settings = {"format": 1, **settings}
+    settings = ABSENT | settings
     if settings["format"] != FORMAT:
         raise ValueError(
             f"{folder} has format {settings['format']}; this version reads format {FORMAT}. Use "

@@ -86,6 +86,7 @@ class Experiment(QuestionOptions):
             "aspect": self.aspect,
             "relevance": dataclasses.asdict(self.relevance),
             "together": self.together,
+            "positions": self.positions,
         }
 
 
@@ -168,7 +169,9 @@ def _measure(
         if sheet.scene is not None and model.text_tower is not None:
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
-    replies = model.answer_many([(t.view, t.selection) for t in trials], experiment.max_new_tokens)
+    replies = model.answer_many(
+        [(t.view, t.selection) for t in trials], experiment.max_new_tokens, experiment.positions
+    )
     unpruned = {t.number: s for t, s in zip(trials, replies, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])
     kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in replies])).tolist()

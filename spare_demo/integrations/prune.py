@@ -25,7 +25,7 @@ from spare_demo.models.generate.repetition import prompt_penalty
 from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
 from spare_demo.models.loading.text_side import text_side_of_model
 from spare_demo.pruners import Method
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 OTHER_PROCESSOR = (
     "The processor, or what it made of the picture, belongs to another model. Pass "
@@ -38,9 +38,9 @@ _log = logging.getLogger(__name__)
 class PrunedInputs(dict[str, Any]):
     """What `model.generate(**inputs)` takes, with the kept sets beside it. b prompts.
 
-    Keys: `inputs_embeds` (b, L, d), `attention_mask` (b, L), both padded on the left, and, of
-    Qwen2.5-VL, `position_ids` (3, b, L); and `prompt_penalty`'s, where the checkpoint has one. As
-    always with `inputs_embeds`, `generate` returns the new tokens alone.
+    Keys: `inputs_embeds` (b, L, d), `attention_mask` (b, L), both padded on the left; with
+    original positions `position_ids` (b, L), of Qwen2.5-VL (3, b, L); and `prompt_penalty`'s, where
+    the checkpoint has one. As always with `inputs_embeds`, `generate` returns new tokens alone.
 
     Attributes:
         selections: of each prompt what was kept; `order` counts the visual tokens of its picture.
@@ -65,6 +65,7 @@ def prune(
     question: str | Sequence[str] | None = None,
     text: TextTower | None = None,
     seed: int = 0,
+    positions: Positions | None = None,
 ) -> PrunedInputs:
     """The inputs of `model.generate` with the visual tokens that a method keeps.
 
@@ -80,6 +81,7 @@ def prune(
         text: CLIP's text side; None reads the one that belongs to the checkpoint, where a method
             needs it, once for all calls.
         seed: of methods that draw at random.
+        positions: "compact" or "original", as of `model.answer`; None for the family's usual.
 
     Raises:
         ValueError: with a sentence to show, before any pass where that is possible.
@@ -112,10 +114,11 @@ def prune(
     if text is None and family.clip_tower and pruner.needs_text and any(questions):
         text = text_side_of_model(model)
     encoder = family(model, processor, text, name=name)
+    option = encoder.position_option(positions)
     if pruner.text_free is None and (reason := encoder.reason_against(pruner)):
         raise ValueError(f"{pruner.title} cannot run here: {reason}. Choose another method.")
     pruned = [
-        _prune_one(encoder, ids, picture, asked, pruner, k)
+        _prune_one(encoder, ids, picture, asked, pruner, k, option)
         for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
     ]
     for ran in sorted({ran for *_, ran in pruned} - {pruner.name}):
@@ -127,15 +130,22 @@ def prune(
             [torch.ones(len(each), dtype=torch.long, device=each.device) for each in embeds]
         ),
     }
-    positions = [places for _, places, *_ in pruned if places is not None]
-    if positions:  # of one family, so of all prompts or of none
-        tensors["position_ids"] = _stack(positions, dim=1).to(embeds[0].device)
+    places = [own for _, own, *_ in pruned if own is not None]
+    if places:  # of one family, so of all prompts or of none
+        axes = _stack(places, dim=1).to(embeds[0].device)  # (axes, b, L)
+        tensors["position_ids"] = axes if len(axes) > 1 else axes[0]
     tensors |= prompt_penalty(model, prompts)
     return PrunedInputs(tensors, [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned])
 
 
 def _prune_one(
-    encoder: Model, ids: Tensor, picture: PictureInputs, question: str, method: Method, budget: int
+    encoder: Model,
+    ids: Tensor,
+    picture: PictureInputs,
+    question: str,
+    method: Method,
+    budget: int,
+    option: Positions,
 ) -> tuple[Tensor, Tensor | None, Selection, str]:
     """(L, d) embeddings of one (1, T) prompt, its positions (axes, L), what was kept, by what."""
     text_pass = encoder.read(question)
@@ -146,7 +156,8 @@ def _prune_one(
     rows = kept_rows(encoding, selection)
     with torch.no_grad():
         embeddings = prompt_embeddings(encoder.hf, ids, rows.values)
-    return embeddings, encoder.positions(ids, picture.grid, rows), selection, method.name
+    places = encoder.positions(ids, picture.grid, rows, option)
+    return embeddings, places, selection, method.name
 
 
 def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:

@@ -437,7 +437,7 @@ class Model(Answering):
         view = self.encode(_grey(), "What is this?")
         n = view.tokens.n
         kept = [None, *(Selection(torch.arange(0, n, step)) for step in (2, 9))]
-        if self._positions(view, kept_rows(view.picture, kept[-1])) is not None:
+        if self._positions(view, kept_rows(view.picture, kept[-1]), None) is not None:
             return "This model's visual tokens keep positions of their own."
         eager = [self.answer(view, each, 1).first_logits for each in kept]
         reason = None

@@ -71,11 +71,13 @@ def command_line(result: Result) -> str:
         "--seed": settings.seed,
         "--max-new-tokens": settings.max_new_tokens,
         "--aspect": settings.aspect,
+        "--positions": settings.positions,
         "--relevance-layer": settings.relevance.layer,
         "--relevance-text": settings.relevance.text,
         "--out": "again",
     }
-    words = [f"{flag}={value}" for flag, value in flags.items()]
+    # Files of earlier versions say no positions.
+    words = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
     words += ["--together"] if settings.together else []
     words += [] if result.language_model else ["--without-language-model"]
     arguments = ["picture.png", result.question]

@@ -11,6 +11,7 @@ from spare_demo.models import Model
 from spare_demo.render import Canvas, Display, selection_overlay
 from spare_demo.render.base import PALETTE
 from spare_demo.render.film import KINDS, Shot, frame
+from spare_demo.tokens import Positions
 
 MOST_METHODS = 2
 """Side by side in a film."""
@@ -31,6 +32,7 @@ def film_frames(
     titles: Mapping[str, str],
     budgets: Sequence[int],
     max_new_tokens: int,
+    positions: Positions | None = None,
 ) -> Iterator[Display]:
     """A frame for each budget: what the first two methods with a pick order keep, and the answers.
 
@@ -40,6 +42,7 @@ def film_frames(
         titles: what to call each label.
         budgets: each from 1 to n.
         max_new_tokens: of each answer, at least 1.
+        positions: as of `model.answer`.
 
     Yields:
         the frames in the order of the budgets, each as soon as its answers are there.
@@ -49,7 +52,7 @@ def film_frames(
             language model; the message may be shown.
     """
     labels = labels_with_order(exploration.methods)[:MOST_METHODS]
-    for step in grow(model, exploration, labels, budgets, max_new_tokens):
+    for step in grow(model, exploration, labels, budgets, max_new_tokens, positions):
         yield step_frame(exploration, canvas, titles, step)
 
 

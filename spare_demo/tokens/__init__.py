@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -17,6 +17,11 @@ from spare_demo.tokens.arrays import NOT_STORED, FloatArray, IndexArray, ShareRo
 NEAR_TIE = 1e-6
 """A pick whose value exceeds the next best by less than this share is a near tie: float32 resolves
 about 1e-7 and loses a digit or two on the way."""
+
+
+Positions = Literal["compact", "original"]
+"""Rotary positions of the visual tokens kept before the language model: one after the other without
+gaps, or those that they have among all tokens; the text after them goes on from there."""
 
 
 class ClsAttention(Protocol):

@@ -234,6 +234,7 @@ def test_the_flags_arrive_in_the_record(run: Run) -> None:
     status, out = run(
         *("--methods", "random", "random", "--seed", "4", "--aspect", "crop"),
         *("--relevance-layer", "-1", "--relevance-text", "tokens", "--budget", "2"),
+        *("--positions", "original"),
     )
     assert status == 0
     data = json.loads((out / "result.json").read_text())
@@ -243,6 +244,7 @@ def test_the_flags_arrive_in_the_record(run: Run) -> None:
         "seed": 4,
         "aspect": "crop",
         "together": False,
+        "positions": "original",
         "relevance": {"layer": -1, "text": "tokens"},
     }
     assert list(data["selections"]) == ["random", "random (2)"]
@@ -568,7 +570,17 @@ def test_a_model_without_class_token_or_clip(
     assert data["methods"]["spare"]["name"] == "spare-reconstruction"
     assert data["visual_tokens"] == 6 and data["settings"]["budget"] == 3
     assert data["settings"]["aspect"] == "native" and data["relevance"] is None
+    assert data["settings"]["positions"] == "original"
     assert "vision tower is not CLIP's" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_positions_that_a_model_has_not_are_refused_with_the_reason(
+    run: Run, tiny_qwen_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out = run("--model", str(tiny_qwen_folder), "--budget", "50%", "--positions", "compact")
+    told = " ".join(capsys.readouterr().err.split())
+    assert status == 1 and "positions say the row and the column of a token" in told
+    assert "Traceback" not in told and not (out / "result.json").exists()
 
 
 def test_a_setting_of_the_page_out_of_range_is_wrong_use(

@@ -184,6 +184,7 @@ def test_every_document_is_drawn_anew_and_the_same_again(
         ({"question_field": "caption"}, "Choose a question_field of: question, hint."),
         ({"budget": 17}, "A budget of 17 visual tokens is not possible."),
         ({"aspect": "fixed"}, "cannot fit a picture by 'fixed'"),
+        ({"positions": "packed"}, "positions=packed is not possible. Choose one of: compact"),
     ],
 )
 def test_what_cannot_be_is_said(

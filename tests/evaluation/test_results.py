@@ -103,7 +103,7 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
     settings = json.loads(file.read_text())
     assert settings.pop("format") == FORMAT == 1
     file.write_text(json.dumps(settings))
-    assert load(tmp_path)[0] == {"format": 1, **settings}
+    assert load(tmp_path)[0] == {"format": 1, "positions": "compact", **settings}
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
         assert results.done == {("s", "p1")}
     for other in (2, "two", None):
@@ -115,6 +115,15 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
     file.write_text("[]")
     with pytest.raises(ValueError, match="holds no results"):
         load(tmp_path)
+
+
+def test_a_folder_without_positions_has_compact_ones(tmp_path: Path) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add(rows_of("p1"))
+    with Results(tmp_path, {**SETTINGS, "positions": "compact"}, EXPECTED) as results:
+        assert results.done == {("s", "p1")}
+    with pytest.raises(ValueError, match=r"other settings \(positions\)"):
+        Results(tmp_path, {**SETTINGS, "positions": "original"}, EXPECTED)
 
 
 def test_pictures_are_put_into_the_order_in_which_they_are_asked(tmp_path: Path) -> None:

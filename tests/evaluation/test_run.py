@@ -35,6 +35,31 @@ def experiment() -> Experiment:
     return Experiment(choose(METHODS), (3, 8), max_new_tokens=4)  # type: ignore[arg-type]
 
 
+def test_all_answers_are_at_the_experiments_positions(
+    tiny_model: LlavaModel, sheets: list[Sheet]
+) -> None:
+    chosen = Experiment(
+        choose(["uniform"]), (3,), blank=False, max_new_tokens=4, positions="original"
+    )
+    (measured,) = run(tiny_model, sheets[:1], chosen)
+    kept, divergence = PRUNERS["uniform"], 0.0
+    for row in measured.rows:
+        asked = measured.sheet.questions[row.number]
+        view = tiny_model.encode(measured.sheet.open(), asked.text)
+        full = tiny_model.answer(view, None, 4).first_logits
+        if row.method == "unpruned":
+            continue
+        original, compact = (
+            tiny_model.answer(view, kept.select(view.tokens, 3), 4, positions)
+            for positions in ("original", "compact")
+        )
+        assert row.prediction == original.text
+        kl = float(measures.kl_divergence(full, original.first_logits))
+        assert row.kl == pytest.approx(kl, abs=1e-5)
+        divergence += abs(kl - float(measures.kl_divergence(full, compact.first_logits)))
+    assert divergence > 1e-3  # the positions matter
+
+
 def test_every_result_is_that_of_the_single_steps(
     tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
 ) -> None:

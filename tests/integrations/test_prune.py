@@ -117,6 +117,37 @@ def test_every_method_keeps_and_answers_what_compare_does(stock: Stock, photo: I
         assert stock.tokens(pruned, max_new_tokens=6)[0] == list(answer.token_ids), name
 
 
+@pytest.mark.parametrize("method", ["uniform", "visionzip"])
+def test_original_positions_are_those_of_model_answer(
+    stock: Stock, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a batch, with beams, and where the caller's settings switch the cache off."""
+    if stock.ours.reason_against(PRUNERS[method]):
+        method = "uniform"
+    pictures = [noise(size) for size in SIZES]
+    inputs = stock.inputs(pictures, QUESTIONS)
+    given: dict[str, Any] = {"method": method, "budget": "25%", "positions": "original"}
+    pruned = prune(stock.model, stock.processor, inputs, **given)
+    expected = []
+    for picture, text in zip(pictures, QUESTIONS, strict=True):
+        view = stock.ours.encode(picture, text, OWN[stock.name])  # type: ignore[arg-type]
+        prompt = stock.inputs([picture], [text])["input_ids"]
+        view = dataclasses.replace(view, input_ids=prompt)
+        kept = PRUNERS[method].select(view.tokens, round(view.tokens.n / 4))
+        expected.append(list(stock.ours.answer(view, kept, 8, "original").token_ids))
+    end = stock.processor.tokenizer.eos_token_id
+    answers = [row[: row.index(end) + 1] if end in row else row for row in stock.tokens(pruned)]
+    assert answers == expected
+    alone = prune(stock.model, stock.processor, stock.inputs(pictures[:1], QUESTIONS[:1]), **given)
+    beams = stock.tokens(alone, num_beams=3)
+    monkeypatch.setattr(stock.model.generation_config, "use_cache", False)
+    assert stock.tokens(alone)[0][: len(expected[0])] == expected[0]
+    assert stock.tokens(alone, num_beams=3) == beams
+    every = prune(stock.model, stock.processor, inputs, **given | {"budget": "100%"})
+    if method == "uniform":  # else the merged rows of a whole picture are its tokens no more
+        assert stock.tokens(every) == stock.tokens(inputs)
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"num_beams": 3}, {"do_sample": True, "temperature": 1.5, "num_return_sequences": 2}],
@@ -317,10 +348,20 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"budget": "0%"}, "share above 0%"),
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
+        (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
     ):
         with pytest.raises(ValueError, match=said):
             prune(stock.model, stock.processor, inputs, **{"budget": 3, **given})
+
+
+def test_compact_positions_of_a_family_without_them_are_refused(
+    tiny_qwen_folder: Path, tiny_qwen: Model
+) -> None:
+    stock = Stock("tiny_qwen", tiny_qwen_folder, tiny_qwen)
+    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+    with pytest.raises(ValueError, match="say the row and the column of a token"):
+        prune(stock.model, stock.processor, inputs, method="uniform", budget=3, positions="compact")
 
 
 @pytest.mark.usefixtures("no_pass")

@@ -2,7 +2,8 @@
 
 The tower has no class token and no CLIP beside it, so methods that read either do not apply. The
 language model's rotary positions have three axes (time, height, width): a kept token keeps its
-own, and the text after the picture stands where it stood in the whole prompt.
+own, and the text after the picture stands where it stood in the whole prompt. That is "original";
+there is no "compact", since a position without gaps along one axis is none along the others.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from spare_demo.images.geometry import Aspect, Grid, MultiGrid
 from spare_demo.images.load import PictureError
 from spare_demo.models.base import Encoding, ModelError, PictureInputs
 from spare_demo.models.generate.passes import ConcurrentPass, plain_tensor
-from spare_demo.models.generate.rows import Rows
+from spare_demo.models.generate.rows import Rows, original_places
 from spare_demo.models.model import Model
+from spare_demo.tokens import Positions
 
 LONGEST = 200
 """Longest side over shortest that the stock image processor takes."""
@@ -38,6 +40,11 @@ class QwenModel(Model):
     }
     picture_inputs = frozenset({"pixel_values", "image_grid_thw"})
     counts_vary = True
+    position_options: ClassVar = {"original": "their own row and column"}
+    position_note = (
+        "This model's positions say the row and the column of a token, so kept ones always keep "
+        "theirs."
+    )
     kept_whole = ("model.visual", "lm_head")
     vision_modules = ("visual.",)
 
@@ -107,16 +114,15 @@ class QwenModel(Model):
             grid=inputs.grid, features=plain_tensor(features), hidden={}, encode_seconds=seconds
         )
 
-    def positions(self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows) -> Tensor:
+    def positions(
+        self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows, option: Positions
+    ) -> Tensor:
         """As `Answering.positions`, of three axes."""
         image = (input_ids == self._config.image_token_id).int()
         whole, _ = self.hf.model.get_rope_index(  # (3, 1, T)
             input_ids, mm_token_type_ids=image, image_grid_thw=self._thw(grid)
         )
-        run = image[0].nonzero().flatten()
-        first, last = int(run[0]), int(run[-1])
-        after = torch.arange(last + 1, input_ids.shape[1])
-        return whole[:, 0, torch.cat([torch.arange(first), first + rows.places, after])]
+        return whole[:, 0, original_places(input_ids, self._config.image_token_id, rows)]
 
     def _thw(self, grid: Grid | MultiGrid) -> Tensor:
         """(1, 3) patches of a picture along time, height and width."""

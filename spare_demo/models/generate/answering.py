@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -21,12 +21,12 @@ from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoding import decode
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
-from spare_demo.models.generate.rows import Rows, kept_rows
+from spare_demo.models.generate.rows import Rows, kept_rows, original_places
 from spare_demo.models.generate.together import decode_together, in_step
 from spare_demo.models.generate.window import window
 from spare_demo.models.generate.without_picture import score_alone, write_alone
 from spare_demo.pruners.inside.base import LayerPlan
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Positions, Selection
 
 NO_LANGUAGE_MODEL = (
     "This model was loaded without its language model, so there are no answers. To get them, start "
@@ -37,6 +37,16 @@ NO_LANGUAGE_MODEL = (
 class Answering(ABC):
     """Answers about what was seen. One pass runs at a time, whoever asks."""
 
+    position_options: ClassVar[Mapping[Positions, str]] = {
+        "compact": "without gaps, as most methods' code",
+        "original": "those they have among all tokens",
+    }
+    """The positions that kept tokens can carry, each with its words on the page; the first is the
+    usual."""
+    position_note: ClassVar[str] = ""
+    """A sentence that says why there is only one of them."""
+
+    title: str
     hf: Any
     processor: Any
     tokenizer: Any
@@ -51,6 +61,7 @@ class Answering(ABC):
         selection: Selection | LayerPlan | None = None,
         max_new_tokens: int = 64,
         given: Sequence[int] = (),
+        positions: Positions | None = None,
     ) -> Generator[str, None, Answer]:
         """Answer piece by piece, greedily; the generator's return value is the `Answer`.
 
@@ -62,10 +73,14 @@ class Answering(ABC):
                 this view; None for all.
             max_new_tokens: at least 1.
             given: tokens to write first, whatever the model would have chosen (see `score`).
+            positions: one of `position_options`, None for the first. Under "original" the rows of a
+                plan keep their positions as well; under "compact" they do what the method's own
+                code does.
 
         Raises:
             ValueError: at once, not at the first piece: indices out of range, rows of another
-                width, a plan for another picture or model, `max_new_tokens` below 1.
+                width, a plan for another picture or model, `max_new_tokens` below 1, positions
+                that this family has not.
         """
         self._check_can_answer(max_new_tokens)
         plan = None
@@ -78,7 +93,7 @@ class Answering(ABC):
             self._passes,
             view.input_ids,
             rows,
-            self._positions(view, rows),
+            self._positions(view, rows, positions),
             max_new_tokens,
             given,
             self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
@@ -90,15 +105,17 @@ class Answering(ABC):
         view: View,
         selection: Selection | LayerPlan | None = None,
         max_new_tokens: int = 64,
+        positions: Positions | None = None,
     ) -> Answer:
         """`stream`, run to its end."""
-        return _run_to_end(self.stream(view, selection, max_new_tokens))
+        return _run_to_end(self.stream(view, selection, max_new_tokens, positions=positions))
 
     def score(
         self,
         view: View,
         selection: Selection | LayerPlan | None,
         token_ids: Sequence[int],
+        positions: Positions | None = None,
     ) -> Answer:
         """How likely this model finds given words (teacher forcing): `Answer.log_probabilities`.
 
@@ -107,26 +124,28 @@ class Answering(ABC):
 
         Args:
             token_ids: at least one, such as another answer's.
+            positions: as of `stream`.
 
         Raises:
             ValueError: as `stream`.
         """
         given = tuple(token_ids)
-        return _run_to_end(self.stream(view, selection, len(given), given=given))
+        return _run_to_end(self.stream(view, selection, len(given), given, positions))
 
     def stream_together(
         self,
         view: View,
         selections: Mapping[str, Selection | LayerPlan | None],
         max_new_tokens: int = 64,
+        positions: Positions | None = None,
     ) -> Generator[dict[str, str | Answer], None, None]:
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
         What can share its decoding does (together.py); plans of methods inside the language model,
-        rows with positions of their own, and prompts longer than a sliding window never do.
+        rows with positions on several axes, and prompts longer than a sliding window never do.
 
         Args:
-            view, max_new_tokens: as of `stream`.
+            view, max_new_tokens, positions: as of `stream`.
             selections: what each label keeps.
 
         Yields:
@@ -137,21 +156,23 @@ class Answering(ABC):
         """
         self._check_can_answer(max_new_tokens)
         joinable: dict[str, Rows] = {}
+        places: dict[str, Tensor | None] = {}
         alone: dict[str, Generator[str, None, Answer]] = {}
         for label, selection in selections.items():
             if not isinstance(selection, LayerPlan):
                 rows = self._rows(view, selection)
-                compact = self._positions(view, rows) is None
-                if compact and self._within(view, rows, max(max_new_tokens, BUCKET)):
-                    joinable[label] = rows
+                own = self._positions(view, rows, positions)
+                if _one_axis(own) and self._within(view, rows, max(max_new_tokens, BUCKET)):
+                    joinable[label], places[label] = rows, own
                     continue
-            alone[label] = self.stream(view, selection, max_new_tokens)
-        return self._in_step(view, joinable, alone, max_new_tokens)
+            alone[label] = self.stream(view, selection, max_new_tokens, positions=positions)
+        return self._in_step(view, joinable, places, alone, max_new_tokens)
 
     def _in_step(
         self,
         view: View,
         joinable: Mapping[str, Rows],
+        places: Mapping[str, Tensor | None],
         alone: Mapping[str, Generator[str, None, Answer]],
         max_new_tokens: int,
     ) -> Generator[dict[str, str | Answer], None, None]:
@@ -163,6 +184,7 @@ class Answering(ABC):
             joinable,
             max_new_tokens,
             self._captured,
+            places,
         )
         yield from in_step(alone)
 
@@ -170,21 +192,24 @@ class Answering(ABC):
         self,
         requests: Sequence[tuple[View, Selection | LayerPlan | None]],
         max_new_tokens: int = 64,
+        positions: Positions | None = None,
     ) -> list[ShortAnswer]:
         """What `answer` says, greedily, to each of many; far faster than one after the other.
+
+        positions: as of `stream`.
 
         Raises:
             ValueError: as `stream`.
         """
         self._check_can_answer(max_new_tokens)
-        prompts = self._prompts(requests, max_new_tokens)
+        prompts = self._prompts(requests, max_new_tokens, positions)
         together = decode_batch(
             self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
         )
         replies = dict(zip(prompts, together, strict=True))
         for i, (view, selection) in enumerate(requests):
             if i not in prompts:
-                alone = self.answer(view, selection, max_new_tokens)
+                alone = self.answer(view, selection, max_new_tokens, positions)
                 replies[i] = ShortAnswer(alone.text, alone.token_ids, alone.first_logits)
         return [replies[i] for i in range(len(requests))]
 
@@ -192,25 +217,27 @@ class Answering(ABC):
         self,
         requests: Sequence[tuple[View, Selection | LayerPlan | None]],
         token_ids: Sequence[int],
+        positions: Positions | None = None,
     ) -> list[Score]:
         """What `score` says of the same given words, for each of many prompts; far faster.
 
         Args:
             token_ids: at least one, such as another answer's.
+            positions: as of `stream`.
 
         Raises:
             ValueError: as `stream`.
         """
         given = tuple(token_ids)
         self._check_can_answer(len(given))
-        prompts = self._prompts(requests, len(given))
+        prompts = self._prompts(requests, len(given), positions)
         together = score_batch(self.hf, self._passes, list(prompts.values()), given)
         scores = dict(zip(prompts, together, strict=True))
         for i, (view, selection) in enumerate(requests):
             if i not in prompts:
-                log_probabilities = self.score(view, selection, given).log_probabilities
-                by_itself = self.answer(view, selection, len(given)).token_ids
-                scores[i] = Score(log_probabilities, by_itself == given)
+                forced = self.score(view, selection, given, positions)
+                by_itself = self.answer(view, selection, len(given), positions).token_ids
+                scores[i] = Score(forced.log_probabilities, by_itself == given)
         return [scores[i] for i in range(len(requests))]
 
     def answer_text(self, question: str, max_new_tokens: int = 64) -> ShortAnswer:
@@ -224,6 +251,7 @@ class Answering(ABC):
         question: str,
         request: tuple[View, Selection | LayerPlan | None] | None,
         continuation: str,
+        positions: Positions | None = None,
     ) -> Score:
         """How likely a text is to go on from a prompt: `score` of its tokens.
 
@@ -232,20 +260,24 @@ class Answering(ABC):
             request: the view of that question and what is kept, as of `answer_many`; None for a
                 question without a picture.
             continuation: with the blank before it, where there is one.
+            positions: as of `stream`.
 
         Raises:
             ValueError: as `stream`, and for a text of no token.
         """
         if request is not None:
             given = continuation_ids(self.tokenizer, request[0].prompt, continuation)
-            return self.score_many([request], given)[0]
+            return self.score_many([request], given, positions)[0]
         prompt, ids = build_prompt(self.processor, question, 0, self.system)
         given = continuation_ids(self.tokenizer, prompt, continuation)
         self._check_can_answer(len(given))
         return score_alone(self.hf, self.tokenizer, self._passes, ids, given)
 
     def _prompts(
-        self, requests: Sequence[tuple[View, Selection | LayerPlan | None]], new: int
+        self,
+        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
+        new: int,
+        positions: Positions | None,
     ) -> dict[int, Prompt]:
         """By number, the requests that can run in a batch and write `new` tokens each."""
         prompts: dict[int, Prompt] = {}
@@ -253,11 +285,12 @@ class Answering(ABC):
             if isinstance(selection, LayerPlan):  # layers with numbers of their own
                 continue
             rows = self._rows(view, selection)
-            # Rows with places of their own; or padding, in two parts, could push some out of sight.
-            if self._positions(view, rows) is None and self._within(view, rows, new, padded=2):
+            own = self._positions(view, rows, positions)
+            # Padding, in two parts, could push some rows out of sight.
+            if _one_axis(own) and self._within(view, rows, new, padded=2):
                 before = view.prompt.split(self.processor.image_token)[0]
                 shared = (before, id(view.picture), _identity(selection))
-                prompts[i] = Prompt(view.input_ids, rows.values, shared)
+                prompts[i] = Prompt(view.input_ids, rows.values, shared, own)
         return prompts
 
     def _check_can_answer(self, max_new_tokens: int) -> None:
@@ -271,23 +304,45 @@ class Answering(ABC):
         rows = kept_rows(view.picture, selection)
         return replace(rows, values=rows.values.to(self.hf.device))
 
-    def _positions(self, view: View, rows: Rows) -> Tensor | None:
-        return self.positions(view.input_ids, view.grid, rows)
+    def position_option(self, wanted: Positions | None) -> Positions:
+        """The positions that are meant; ValueError for some that this family has not."""
+        option = next(iter(self.position_options)) if wanted is None else wanted
+        if option not in self.position_options:
+            note = f"{self.position_note} " if self.position_note else ""
+            raise ValueError(
+                f"{self.title} cannot give kept tokens {option!r} positions. {note}Choose one of: "
+                f"{', '.join(self.position_options)}."
+            )
+        return option
 
-    def positions(self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows) -> Tensor | None:
+    def _positions(self, view: View, rows: Rows, wanted: Positions | None) -> Tensor | None:
+        return self.positions(view.input_ids, view.grid, rows, self.position_option(wanted))
+
+    def positions(
+        self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows, option: Positions
+    ) -> Tensor | None:
         """Rotary positions (axes, L) of the L tokens that enter, CPU; None for 0, 1, 2, …
 
         Args:
             input_ids: (1, T) the unpruned prompt.
             grid: of its picture.
-            rows: what stands in the placeholders' place.
+            rows: what stands in the placeholders' place; a merged row has the position of the patch
+                that gave most to it.
+            option: one of `position_options`.
         """
-        return None
+        if option == "compact":
+            return None
+        return original_places(input_ids, self.hf.config.image_token_id, rows)[None]
 
     def _within(self, view: View, rows: Rows, new: int, padded: int = 1) -> bool:
         """Whether every layer sees all of prompt, answer and padding (so many times as long)."""
         text = int((view.input_ids != self.hf.config.image_token_id).sum())
         return padded * (text + len(rows.values) + new) <= window(self.hf)
+
+
+def _one_axis(positions: Tensor | None) -> bool:
+    """Whether prompts with these positions can share a pass."""
+    return positions is None or len(positions) == 1
 
 
 def _identity(selection: Selection | None) -> Hashable:

@@ -28,11 +28,13 @@ class Prompt:
     """input_ids: (1, T) with one unbroken run of image placeholders.
     visual: (r, d) what stands in their place.
     shared: equal for prompts with the same text before the picture and the same `visual`.
+    positions: (1, L) rotary positions of the tokens that enter, CPU; None for 0, 1, 2, …
     """
 
     input_ids: Tensor
     visual: Tensor
     shared: Hashable
+    positions: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +128,10 @@ def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
     return parts
 
 
+_Part = tuple[Tensor, Tensor | None]
+"""(t, d) rows of a prompt, and their (t,) positions; None to go on without gaps."""
+
+
 class _Batch:
     """b prompts and the cache that they fill."""
 
@@ -191,7 +197,7 @@ class _Batch:
         """-> the filled cache, and (b, vocab) the first tokens' logits, float32, CPU."""
         parts = [self._split(prompt) for prompt in self.prompts]
         first: dict[Hashable, int] = {}
-        heads: list[Tensor] = []
+        heads: list[_Part] = []
         for prompt, (head, _) in zip(self.prompts, parts, strict=True):
             if first.setdefault(prompt.shared, len(heads)) == len(heads):
                 heads.append(head)
@@ -200,11 +206,15 @@ class _Batch:
         cache.take([first[p.shared] for p in self.prompts])
         return cache, cache.forward([tail for _, tail in parts]).cpu()
 
-    def _split(self, prompt: Prompt) -> tuple[Tensor, Tensor]:
-        """(t, d) text before the picture with the visual tokens, (t', d) the text after them."""
+    def _split(self, prompt: Prompt) -> tuple[_Part, _Part]:
+        """The text before the picture with the visual tokens, and the text after them."""
         ids = prompt.input_ids[0].to(self.hf.device)
         there = (ids == self.hf.config.image_token_id).nonzero().flatten()
         first, last = int(there[0]), int(there[-1])
         embed = self.hf.get_input_embeddings()
         before = embed(ids[:first])
-        return torch.cat([before, prompt.visual.to(before)]), embed(ids[last + 1 :])
+        head, tail = torch.cat([before, prompt.visual.to(before)]), embed(ids[last + 1 :])
+        if prompt.positions is None:
+            return (head, None), (tail, None)
+        places = prompt.positions[0]
+        return (head, places[: len(head)]), (tail, places[len(head) :])

@@ -100,7 +100,9 @@ def decode(
         position_ids = positions[:, start:end]
         if position_ids.shape[1] == 0:  # a token of the answer
             position_ids = positions[:, -1:] + (end - positions.shape[1])
-        return {"position_ids": position_ids[:, None].to(device)}
+        # Models with one axis want (1, L), the others (axes, 1, L).
+        axes = position_ids[:, None] if len(position_ids) > 1 else position_ids
+        return {"position_ids": axes.to(device)}
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     decode_seconds = 0.0

@@ -30,6 +30,7 @@ class PaddedCache:
     Attributes:
         cache: of length t, each row's own at its end.
         mask: (b, t) 1 where a row has something.
+        next_places: (b,) the position of each row's next token, CPU.
     """
 
     def __init__(self, hf: Any, rows: int) -> None:
@@ -37,19 +38,27 @@ class PaddedCache:
         self._hf = hf
         self.cache: Any = DynamicCache(config=hf.config)
         self.mask = torch.zeros(rows, 0, dtype=torch.long, device=hf.device)
+        self.next_places = torch.zeros(rows, dtype=torch.long)
 
-    def forward(self, rows: Sequence[Tensor], logits: bool = True) -> Tensor:
-        """One pass over the next (t_i, d) of every row -> (b, vocab) float32 at their ends, or the
-        (b, d) states there without `logits`."""
-        longest = max(len(row) for row in rows)
-        inputs = rows[0].new_zeros(len(rows), longest, rows[0].shape[1])
+    def forward(self, rows: Sequence[tuple[Tensor, Tensor | None]], logits: bool = True) -> Tensor:
+        """One pass over the next tokens of every row -> (b, vocab) float32 at their ends, or the
+        (b, d) states there without `logits`.
+
+        rows: (t_i, d) of each, with their (t_i,) positions; None to go on without gaps.
+        """
+        longest = max(len(row) for row, _ in rows)
+        one = rows[0][0]
+        inputs = one.new_zeros(len(rows), longest, one.shape[1])
         new = self.mask.new_zeros(len(rows), longest)
-        for i, row in enumerate(rows):
+        position_ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        for i, (row, own) in enumerate(rows):
             inputs[i, longest - len(row) :] = row
             new[i, longest - len(row) :] = 1
+            without_gaps = self.next_places[i] + torch.arange(len(row))
+            position_ids[i, longest - len(row) :] = without_gaps if own is None else own
         self.mask = torch.cat([self.mask, new], dim=1)
-        places = (self.mask.cumsum(1) - 1).clamp_min(0)[:, -longest:]
-        return self._run(inputs, self.mask, places, logits)
+        self.next_places = position_ids[:, -1] + 1
+        return self._run(inputs, self.mask, position_ids.to(self._hf.device), logits)
 
     def step(self, tokens: Sequence[int]) -> Tensor:
         """The b tokens chosen last -> (b, vocab) float32 scores of those that follow."""
@@ -59,7 +68,9 @@ class PaddedCache:
         # What one position may see: transformers takes longer to make it.
         hidden = (self.mask == 0)[:, None, None]
         bias = torch.zeros_like(hidden, dtype=inputs.dtype).masked_fill_(hidden, -torch.inf)
-        return self._run(inputs, bias, self.mask.sum(1, keepdim=True) - 1)
+        places = self.next_places[:, None].to(self._hf.device)
+        self.next_places = self.next_places + 1
+        return self._run(inputs, bias, places)
 
     def _run(self, inputs: Tensor, mask: Tensor, places: Tensor, logits: bool = True) -> Tensor:
         out = (self._hf if logits else self._hf.model)(
@@ -76,4 +87,4 @@ class PaddedCache:
         """Go on with these rows; the same one may be taken more than once."""
         index = torch.tensor(rows)  # on the CPU: layers may lie on several GPUs
         self.cache.batch_select_indices(index)
-        self.mask = self.mask[index]
+        self.mask, self.next_places = self.mask[index], self.next_places[index]

@@ -50,6 +50,20 @@ def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
     return torch.cat([before, visual.to(before), after])
 
 
+def original_places(input_ids: Tensor, image_token: int, rows: Rows) -> Tensor:
+    """(L,) where each of the L tokens that enter stands in the unpruned prompt, CPU.
+
+    Args:
+        input_ids: (1, T) with one unbroken run of image placeholders.
+        image_token: the placeholder's id.
+        rows: what stands in their place.
+    """
+    run = (input_ids[0] == image_token).nonzero().flatten()
+    first, last = int(run[0]), int(run[-1])
+    after = torch.arange(last + 1, input_ids.shape[1])
+    return torch.cat([torch.arange(first), first + rows.places, after])
+
+
 def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     """The rows of all tokens (None) or of the kept ones, with the picture's newline tokens.
 

@@ -39,6 +39,7 @@ def decode_together(
     rows: Mapping[Label, Rows],
     max_new_tokens: int,
     captured_prefill: CapturedPrefill | None = None,
+    positions: Mapping[Label, Tensor | None] | None = None,
 ) -> Generator[dict[Label, str | Answer], None, None]:
     """Answer one prompt with each of several sets of rows, greedily.
 
@@ -46,22 +47,31 @@ def decode_together(
 
     Args:
         hf, tokenizer, passes, input_ids, captured: as in `decoding.decode`.
-        rows: what stands in the placeholders' place in each; positions are compact.
+        rows: what stands in the placeholders' place in each.
         max_new_tokens: of each answer, at least 1.
+        positions: by label (1, L), CPU, or None for 0, 1, 2, …; None for all of them so.
 
     Yields:
         after every pass what came of it, by label: a piece of text, or an `Answer` that is done.
         `decode_seconds` of each answer are those of the steps it took part in.
     """
     writing = {
-        label: _Answering(hf, tokenizer, input_ids, each, max_new_tokens, captured_prefill)
+        label: _Answering(
+            hf,
+            tokenizer,
+            input_ids,
+            each,
+            max_new_tokens,
+            captured_prefill,
+            None if positions is None else positions[label],
+        )
         for label, each in rows.items()
     }
     weight = hf.get_input_embeddings().weight
     for label, each in writing.items():
-        if captured_prefill is not None:
-            passes.run(lambda e=each: captured_prefill.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
-        passes.warm(prefill_kind(each.prompt_tokens, captured_prefill), each.prefill)
+        if each.captured is not None:
+            passes.run(lambda e=each: e.captured.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
+        passes.warm(prefill_kind(each.prompt_tokens, each.captured), each.prefill)
         _, each.prefill_seconds = passes.run(each.prefill)
         yield _choose_next({label: each})
     for batch, cache in _batches(
@@ -106,7 +116,8 @@ def _batches(
 
     def join(part: dict[Label, _Answering]) -> JoinedCache:
         caches, more = [e.cache for e in part.values()], max(e.longest for e in part.values())
-        joined = passes.run(lambda: JoinedCache(hf, caches, more))[0]
+        places = [e.next_place for e in part.values()]
+        joined = passes.run(lambda: JoinedCache(hf, caches, more, places))[0]
         for each, bytes_taken in zip(part.values(), joined.bytes, strict=True):
             each.allocated_bytes = each.static + bytes_taken
             each.cache = None  # it is part of the joined one now
@@ -138,9 +149,12 @@ class _Answering:
         rows: Rows,
         max_new_tokens: int,
         captured_prefill: CapturedPrefill | None,
+        positions: Tensor | None,
     ) -> None:
         self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
-        self.text, self.ends, self.captured = Text(tokenizer), end_ids(hf), captured_prefill
+        self.text, self.ends, self.positions = Text(tokenizer), end_ids(hf), positions
+        # What is captured has compact positions.
+        self.captured = captured_prefill if positions is None else None
         self.cache: Any = None
         self.ended: Literal["end", "length"] = "length"
         self.open = False
@@ -155,6 +169,11 @@ class _Answering:
         placeholders = int((self.input_ids == self.hf.config.image_token_id).sum())
         return self.input_ids.shape[1] - placeholders + len(self.rows.values)
 
+    @property
+    def next_place(self) -> int:
+        """The position of the token after the prompt."""
+        return self.prompt_tokens if self.positions is None else int(self.positions[0, -1]) + 1
+
     def prefill(self) -> None:
         """Read the prompt into a new cache, whatever was there before."""
         self.cache = DynamicCache(config=self.hf.config)
@@ -167,8 +186,13 @@ class _Answering:
                 prefill_result.allocated_bytes,
             )
         else:
+            own = self.positions
             out = self.hf(
-                inputs_embeds=embeds, past_key_values=self.cache, use_cache=True, logits_to_keep=1
+                inputs_embeds=embeds,
+                past_key_values=self.cache,
+                use_cache=True,
+                logits_to_keep=1,
+                **({} if own is None else {"position_ids": own.to(embeds.device)}),
             )
             self.logits = out.logits[0, -1].float()
         self.kv_cache_bytes = cache_bytes(self.cache)

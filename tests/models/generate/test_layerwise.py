@@ -133,6 +133,28 @@ def test_dropping_is_masking_where_positions_stay(decoder: Any, name: str) -> No
     assert (whole - pruned).abs().max() > 0.1  # the masks matter
 
 
+@torch.inference_mode()
+def test_dropping_is_masking_where_positions_are_given(decoder: Any) -> None:
+    """Given positions, a method whose code packs them does not."""
+    embeds, new = prompt(5, extra=3).split([FIRST + N + TEXT, 3])
+    plan = plan_for("pyramiddrop", 30)
+    run = LayerwiseRun(decoder, plan, VISUAL, FIRST + N, torch.arange(len(embeds))[None])
+    first = last = run.prefill(embeds[None])
+    decisions, alive = [], list(range(N))
+    for kept in run.sets[1:]:  # what it chose, as the reference counts it
+        there = kept.kept.tolist()
+        decisions.append(slow.Decision(kept.layer, [alive.index(i) for i in there], None))
+        alive = there
+    written = embeds
+    for token in new:
+        expected = slow.masked_run(decoder, written, FIRST, decisions, N)[-1]
+        torch.testing.assert_close(last[0, 0], expected, atol=1e-9, rtol=0)
+        written = torch.cat([written, token[None]])
+        last = run.step(token[None, None])
+    packed = LayerwiseRun(decoder, plan, VISUAL, FIRST + N)
+    assert (packed.prefill(embeds[None]) - first).abs().max() > 0.01
+
+
 @pytest.mark.parametrize("kind", list(KINDS))
 @torch.inference_mode()
 def test_rows_of_attention_are_those_of_the_whole_matrix(kind: str) -> None:

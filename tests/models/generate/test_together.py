@@ -134,10 +134,10 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
     if full:  # more than was thought is taken
         make = JoinedCache.__init__
 
-        def refuse(self: JoinedCache, hf: object, caches: Sequence[object], more: int) -> None:
+        def refuse(self: JoinedCache, hf: object, caches: Sequence[object], *rest: Any) -> None:
             if len(caches) > 1:
                 raise OutOfMemory("no room")
-            make(self, hf, caches, more)
+            make(self, hf, caches, *rest)
 
         monkeypatch.setattr(JoinedCache, "__init__", refuse)
     else:
