@@ -17,20 +17,14 @@ from torch.nn.functional import pad
 
 from spare_demo.comparison.request import choose, read_budget
 from spare_demo.comparison.selections import text_free_form
-from spare_demo.models import Model, TextTower, supported_classes
+from spare_demo.models import Model, TextTower
 from spare_demo.models.base import PictureInputs
-from spare_demo.models.families import family_of
-from spare_demo.models.generate.prompt import knows_image_token
 from spare_demo.models.generate.repetition import prompt_penalty
 from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
 from spare_demo.models.loading.text_side import text_side_of_model
+from spare_demo.models.stock import family_of_model, read_inputs
 from spare_demo.pruners import Method
 from spare_demo.tokens import Positions, Selection
-
-OTHER_PROCESSOR = (
-    "The processor, or what it made of the picture, belongs to another model. Pass "
-    "AutoProcessor.from_pretrained(…) of this model's own checkpoint, and the inputs it makes."
-)
 
 _log = logging.getLogger(__name__)
 
@@ -88,26 +82,11 @@ def prune(
         ModelError: the text side cannot be read or downloaded, or the checkpoint is of a kind that
             cannot be looked into.
     """
-    family = _family(model)
+    family = family_of_model(model)
     pruner = _method(method, seed)
-    if not knows_image_token(processor, model.config):
-        raise ValueError(OTHER_PROCESSOR)
-    missing = family.picture_inputs - {key for key, value in inputs.items() if value is not None}
-    if "pixel_values" in missing:
-        raise ValueError(
-            "These inputs hold no picture. Pass images=… to the processor; a prompt without a "
-            "picture goes to generate as it is."
-        )
-    if missing:
-        raise ValueError(OTHER_PROCESSOR)
-    if inputs.get("input_ids") is None:
-        raise ValueError("These inputs hold no prompt. Pass text=… to the processor.")
-    prompts = _prompts(inputs)
+    prompts, pictures = read_inputs(model, processor, inputs)
     questions = _questions(question, len(prompts))
     name = type(model).__name__
-    # Without a text side, which need not be read for inputs that are refused.
-    pictures = family(model, processor, None, name=name).split(inputs)
-    _check_pictures(prompts, pictures, model.config.image_token_id)
     sizes = [picture.grid.n for picture in pictures]
     budgets = sizes if pruner.by_hand else [read_budget(budget, n) for n in sizes]
 
@@ -167,18 +146,6 @@ def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:
     return torch.stack([pad(row, (*behind, longest - row.shape[along], 0)) for row in rows], dim)
 
 
-def _family(model: Any) -> type[Model]:
-    family = family_of(getattr(getattr(model, "config", None), "model_type", None))
-    if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
-        raise ValueError(
-            f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "
-            f"classes of transformers: {supported_classes()}."
-        )
-    if model.training:
-        raise ValueError("The model is in training mode. Call model.eval() first.")
-    return family
-
-
 def _method(method: str | Method | Selection, seed: int) -> Method:
     named = (method,) if isinstance(method, str) else {"method": method}
     (pruner,) = choose(named, seed).values()
@@ -191,14 +158,6 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
     return pruner
 
 
-def _prompts(inputs: Mapping[str, Any]) -> list[Tensor]:
-    """The (1, T) ids of each prompt, CPU, without padding."""
-    ids = inputs["input_ids"].cpu()
-    mask = inputs.get("attention_mask")
-    real = torch.ones_like(ids) if mask is None else mask.cpu()
-    return [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
-
-
 def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
     if question is None or isinstance(question, str):
         return [(question or "").strip()] * count
@@ -208,27 +167,3 @@ def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
             "one for all, or one for each."
         )
     return [each.strip() for each in question]
-
-
-def _check_pictures(
-    prompts: Sequence[Tensor], pictures: Sequence[PictureInputs], image_token: int
-) -> None:
-    """Raise ValueError unless each prompt has one unbroken run of its picture's placeholders."""
-    if len(pictures) != len(prompts):
-        raise ValueError(
-            f"The number of pictures, {len(pictures)}, is not that of the prompts, {len(prompts)}. "
-            "Pass one picture for each prompt."
-        )
-    for number, (ids, picture) in enumerate(zip(prompts, pictures, strict=True), 1):
-        places = (ids[0] == image_token).nonzero().flatten()
-        if not len(places):
-            raise ValueError(
-                f"Prompt {number} has no picture in it. Put one image token into each prompt; a "
-                "prompt without a picture goes to generate as it is."
-            )
-        if int(places[-1] - places[0]) >= len(places):
-            raise ValueError(
-                f"Prompt {number} has several pictures in it. Put one image token into each prompt."
-            )
-        if len(places) != picture.slots:
-            raise ValueError(OTHER_PROCESSOR)

@@ -1,0 +1,104 @@
+"""A stock model and the inputs of its `generate`: which family reads them, and what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from spare_demo.models.base import PictureInputs
+from spare_demo.models.families import family_of, supported_classes
+from spare_demo.models.generate.prompt import knows_image_token
+from spare_demo.models.model import Model
+
+_OTHER_PROCESSOR = (
+    "The processor, or what it made of the picture, belongs to another model. Pass "
+    "AutoProcessor.from_pretrained(…) of this model's own checkpoint, and the inputs it makes."
+)
+
+
+def family_of_model(model: Any) -> type[Model]:
+    """The family that reads a stock model.
+
+    Raises ValueError, with a sentence to show, for one of another class or in training mode.
+    """
+    family = family_of(getattr(getattr(model, "config", None), "model_type", None))
+    if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
+        raise ValueError(
+            f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "
+            f"classes of transformers: {supported_classes()}."
+        )
+    if model.training:
+        raise ValueError("The model is in training mode. Call model.eval() first.")
+    return family
+
+
+def read_inputs(
+    model: Any, processor: Any, inputs: Mapping[str, Any]
+) -> tuple[list[Tensor], list[PictureInputs]]:
+    """The prompts and pictures that a processor made inputs of, as many of the one as of the other.
+
+    Args:
+        model: of a class of `supported_classes`.
+        processor: of its checkpoint.
+        inputs: of b prompts with one picture each; a batch is padded.
+
+    Returns:
+        of each prompt its (1, T) ids, CPU, without padding; and of each its picture.
+
+    Raises:
+        ValueError: with a sentence to show: no picture or prompt, not one picture for each prompt,
+            or a processor of another model.
+    """
+    family = family_of_model(model)
+    if not knows_image_token(processor, model.config):
+        raise ValueError(_OTHER_PROCESSOR)
+    missing = family.picture_inputs - {key for key, value in inputs.items() if value is not None}
+    if "pixel_values" in missing:
+        raise ValueError(
+            "These inputs hold no picture. Pass images=… to the processor; a prompt without a "
+            "picture goes to generate as it is."
+        )
+    if missing:
+        raise ValueError(_OTHER_PROCESSOR)
+    if inputs.get("input_ids") is None:
+        raise ValueError("These inputs hold no prompt. Pass text=… to the processor.")
+    prompts = _prompts(inputs)
+    # Without a text side, which need not be read for inputs that are refused.
+    pictures = family(model, processor, None, name=type(model).__name__).split(inputs)
+    _check_pictures(prompts, pictures, model.config.image_token_id)
+    return prompts, pictures
+
+
+def _prompts(inputs: Mapping[str, Any]) -> list[Tensor]:
+    """The (1, T) ids of each prompt, CPU, without padding."""
+    ids = inputs["input_ids"].cpu()
+    mask = inputs.get("attention_mask")
+    real = torch.ones_like(ids) if mask is None else mask.cpu()
+    return [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
+
+
+def _check_pictures(
+    prompts: Sequence[Tensor], pictures: Sequence[PictureInputs], image_token: int
+) -> None:
+    """Raise ValueError unless each prompt has one unbroken run of its picture's placeholders."""
+    if len(pictures) != len(prompts):
+        raise ValueError(
+            f"The number of pictures, {len(pictures)}, is not that of the prompts, {len(prompts)}. "
+            "Pass one picture for each prompt."
+        )
+    for number, (ids, picture) in enumerate(zip(prompts, pictures, strict=True), 1):
+        places = (ids[0] == image_token).nonzero().flatten()
+        if not len(places):
+            raise ValueError(
+                f"Prompt {number} has no picture in it. Put one image token into each prompt; a "
+                "prompt without a picture goes to generate as it is."
+            )
+        if int(places[-1] - places[0]) >= len(places):
+            raise ValueError(
+                f"Prompt {number} has several pictures in it. Put one image token into each prompt."
+            )
+        if len(places) != picture.slots:
+            raise ValueError(_OTHER_PROCESSOR)
