@@ -111,3 +111,12 @@ def test_deviations_say_how_many_picks_are_the_same(record: Any) -> None:
     shares = [100 * run["shared"] / run["budget"] for run in differing]
     size = f"Where recorded picks differ, {min(shares):.0f} to {max(shares):.0f} % are the same."
     assert size in PRUNERS[record["method"]].deviations
+
+
+def test_every_method_is_recorded_or_says_why_not() -> None:
+    recorded = [record["method"] for record in GOLDEN["records"]]
+    for path in (HERE / "released_picks.json", HERE / "inside" / "golden_picks_inside.json"):
+        recorded += json.loads(path.read_text(encoding="utf-8"))
+    assert sorted([*recorded, *GOLDEN["not_recorded"]]) == sorted(PRUNERS), (
+        "Record picks of the released function, or say in not_recorded why there are none."
+    )

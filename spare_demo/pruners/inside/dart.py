@@ -63,8 +63,11 @@ class Dart(OneStop):
     cost = "cosines of n tokens to 8 pivots: O(n d)"
     deviations = (
         "Keys as they are cached, after rotation; pivots in the order of their norm, visual ones "
-        "first. Left-over places go to the first pivots. K is scaled to the depth of the model. "
-        "The budget is the average over layers; with counting=released the code's own T."
+        "first. In the copy of the code that was read, a set gives their order, which leaves 96 to "
+        "97 % of recorded picks the same, and a reshape of keys mixes heads and rows, which leaves "
+        "11 to 18 % of recorded picks the same. Left-over places go to the first pivots. K is "
+        "scaled to the depth of the model. The budget is the average over layers; with "
+        "counting=released the code's own T."
     )
 
     @property
