@@ -68,6 +68,19 @@ def headline(
     return f"{at} {said}{missing}{shown}"
 
 
+def informed_sentence(titles: Mapping[str, str], selections: Mapping[str, Selection]) -> str:
+    """Of which selections the criterion made a part alone, and how much: a sentence each, or "".
+
+    titles: what to call each label of `selections`.
+    """
+    return " ".join(
+        f"{titles[label]} chose {kept.informed} of its {len(kept)} tokens by its criterion; the "
+        "rest lie in the span of these, where it has nothing left to choose by."
+        for label, kept in selections.items()
+        if kept.informed is not None and kept.informed < len(kept)
+    )
+
+
 def kept_sentence(
     methods: Mapping[str, MethodRecord],
     selections: Mapping[str, Selection],

@@ -17,7 +17,7 @@ from spare_demo.analysis.cost import (
     seconds_text,
     tokens_text,
 )
-from spare_demo.analysis.finding import headline
+from spare_demo.analysis.finding import headline, informed_sentence
 from spare_demo.cli.carrier import print_carriers
 from spare_demo.cli.film import check_film, write_film
 from spare_demo.cli.options import (
@@ -315,6 +315,7 @@ def _report(result: Result) -> None:
     )
     print()
     sentences = (
+        informed_sentence(titles, result.selections),
         cost_sentence(rows, titles),
         newline_sentence(result.answers),
         allocated_sentence(rows),

@@ -13,7 +13,7 @@ is alone in its direction. It is greedy, so not the best set of k, which nobody 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.greedy import DEPENDENT
 from spare_demo.pruners.views import pick_per_view
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import Selection, VisualTokens, count_informed
 
 TIE = 2e-14
 """Falls this close, where nothing of a token has been explained yet, differ by rounding alone; the
@@ -49,7 +49,8 @@ class ColumnSubset(Pruner):
             picks = [lower_error(features, count) for features in views]
             return torch.stack([p for p, _ in picks]), torch.stack([g for _, g in picks])
 
-        return pick_per_view(tokens, k, rank)
+        selection = pick_per_view(tokens, k, rank)
+        return replace(selection, informed=count_informed(selection.gain))
 
 
 def lower_error(features: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ from torch import Tensor
 from spare_demo.pruners import fused, plain
 from spare_demo.pruners.base import Pruner, check_budget
 from spare_demo.pruners.views import in_turn, view_blocks
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import Selection, VisualTokens, count_informed
 
 DEPENDENT = 1e-6
 """A token whose sine to the span of the picked ones is no larger lies in it: features come in
@@ -98,10 +98,18 @@ def _select(tokens: VisualTokens, methods: list[Greedy], k: int) -> list[Selecti
             order.extend(block.gather(1, picks.order[i].cpu()))
             gain.extend(picks.gain[i].cpu())
             margin.extend(picks.margin[i].cpu())
-    return [
-        Selection(in_turn(order, k), in_turn(gain, k), margin=in_turn(margin, k))
-        for order, gain, margin in picks_of_method
-    ]
+    selections = []
+    for order, gain, margin in picks_of_method:
+        value = in_turn(gain, k)
+        selections.append(
+            Selection(
+                in_turn(order, k),
+                value,
+                margin=in_turn(margin, k),
+                informed=count_informed(value),
+            )
+        )
+    return selections
 
 
 def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:

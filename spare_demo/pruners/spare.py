@@ -50,8 +50,9 @@ _FORMS = {  # guidance: name, title, summary, where in the paper
 _OPEN = (
     "No code is published. What the paper leaves open is taken as follows; the other choice has an "
     "option of the command line and a control on the page. Several views (crops) get equal shares "
-    "of the budget, as in CDPruner's code; --together spends it over all of them at once. Residuals are in float64, of the rows themselves instead of their squared lengths; "
-    "ties go to the lower index."
+    "of the budget, as in CDPruner's code; --together spends it over all of them at once. "
+    "Residuals are in float64, of the rows themselves instead of their squared lengths; ties go to "
+    "the lower index."
 )
 _OPEN_OF_TEXT = (
     "A question is one text embedding per stretch of 77 tokens; --relevance-text tokens takes one "

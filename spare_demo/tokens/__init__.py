@@ -170,6 +170,9 @@ class Selection:
             row grew from counts 1 in it.
         margin: (k,) or None, the lead of each pick over the next best token as a share of its
             value, 0 (a tie) to 1.
+        informed: how many of the picks the criterion made, those with a gain above 0: of one view
+            the first ones. The others lie in the span of these, where it has nothing left to
+            choose by. None of methods that always have something.
 
     Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
     indices fit a picture is known only with its n: see `check`.
@@ -180,6 +183,7 @@ class Selection:
     features: Annotated[Tensor | None, NOT_STORED] = None
     sources: ShareRows | None = None
     margin: FloatArray | None = None
+    informed: int | None = None
 
     def __post_init__(self) -> None:
         order = as_indices(self.order)
@@ -267,10 +271,12 @@ class Selection:
             raise ValueError(
                 f"Cannot take the first {k} of {len(self)} picks. Choose 1 to {len(self)}."
             )
+        gain = None if self.gain is None else self.gain[:k]
         return Selection(
             self.order[:k],
-            None if self.gain is None else self.gain[:k],
+            gain,
             margin=None if self.margin is None else self.margin[:k],
+            informed=None if self.informed is None else count_informed(gain),
         )
 
     @property
@@ -280,6 +286,11 @@ class Selection:
         Those whose margin is below `NEAR_TIE`; None where the method reports no margins.
         """
         return None if self.margin is None else int((self.margin < NEAR_TIE).sum())
+
+
+def count_informed(gain: Tensor | None) -> int | None:
+    """How many picks a criterion made whose gain, (k,), is 0 where it had nothing to choose by."""
+    return None if gain is None else int((gain > 0).sum())
 
 
 def as_indices(indices: Tensor | Sequence[int]) -> Tensor:

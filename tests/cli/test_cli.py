@@ -89,6 +89,22 @@ def test_compare_needs_answers_and_a_picture_to_look_for_the_carrier(
     assert "without --from" in capsys.readouterr().err
 
 
+def test_compare_says_where_a_criterion_has_nothing_left(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run()[0] == 0
+    assert "by its criterion" not in capsys.readouterr().out
+    # As of features in which no token has a larger sine than this to those picked.
+    monkeypatch.setattr("spare_demo.pruners.greedy.DEPENDENT", 0.95)
+    status, out = run("--methods", "spare", "random")
+    assert status == 0
+    kept = read_result((out / "result.json").read_text()).result.selections
+    informed = kept["spare"].informed
+    assert informed is not None and 1 <= informed < 5 and kept["random"].informed is None
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"SPARE chose {informed} of its 5 tokens by its criterion; the rest lie in" in text
+
+
 def test_compare_writes_pictures_and_the_record(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -197,6 +197,44 @@ def test_methods_together_select_as_each_alone() -> None:
         select_together(methods, tokens, 51)
 
 
+@pytest.mark.parametrize("name", ["spare-reconstruction", "cdpruner-diversity", "column-subset"])
+@given(rank=st.integers(1, 9), seed=st.integers(0, 999), scale=st.sampled_from([1e-12, 1, 1e12]))
+@settings(deadline=None, derandomize=True, max_examples=8)
+def test_beyond_the_rank_a_selection_says_that_nothing_is_left(
+    name: str, rank: int, seed: int, scale: float
+) -> None:
+    g = torch.Generator().manual_seed(seed)
+    left, right = (torch.randn(30, rank, generator=g, dtype=torch.float64) for _ in range(2))
+    tokens = VisualTokens(scale * left @ right.T)
+    whole = PRUNERS[name].select(tokens, 30)
+    assert whole.informed == rank == int(torch.linalg.matrix_rank(tokens.features))
+    for k in (1, rank, rank + 1, 30):
+        assert whole.prefix(k).informed == PRUNERS[name].select(tokens, k).informed == min(k, rank)
+
+
+@given(seed=st.integers(0, 999), k=st.integers(1, 24))
+@settings(deadline=None, derandomize=True, max_examples=12)
+def test_of_views_that_run_out_apart_the_informed_picks_are_counted(seed: int, k: int) -> None:
+    g = torch.Generator().manual_seed(seed)
+    ranks, rows = (2, 12, 5), []
+    for rank in ranks:
+        factors = (torch.randn(s, rank, generator=g, dtype=torch.float64) for s in (12, 16))
+        rows.append(next(factors) @ next(factors).T)
+    tokens = VisualTokens(torch.cat(rows), view=torch.arange(36) // 12)
+    methods = {name: PRUNERS[name] for name in ("spare-reconstruction", "cdpruner-diversity")}
+    for name, selection in select_together(methods, tokens, k).items():  # type: ignore[arg-type]
+        given_ = (selection.order // 12).bincount(minlength=3).tolist()
+        expected = sum(min(share, rank) for share, rank in zip(given_, ranks, strict=True))
+        assert selection.informed == PRUNERS[name].select(tokens, k).informed == expected
+        assert PRUNERS[name].select(tokens, 36).prefix(k).informed == expected
+
+
+def test_a_method_that_never_runs_out_says_nothing() -> None:
+    tokens = VisualTokens(torch.ones(4, 2))
+    assert PRUNERS["random"].select(tokens, 3).informed is None
+    assert PRUNERS["divprune"].select(tokens, 3).prefix(2).informed is None
+
+
 @given(n=st.integers(1, 60), k=st.integers(1, 60), seed=st.integers(0, 999))
 @settings(deadline=None, derandomize=True, max_examples=30)
 def test_rows_as_they_are_asked_for_are_those_of_the_product(n: int, k: int, seed: int) -> None:
@@ -218,3 +256,12 @@ def test_a_gpu_picks_the_same_tokens() -> None:
     expected, value = pick(x, merit, 192)
     assert order[0].tolist() == expected
     torch.testing.assert_close(gain[0].cpu(), value)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_says_the_same_of_what_is_beyond_the_rank() -> None:
+    x = near_low_rank(16, 0)
+    for name in ("spare-reconstruction", "cdpruner-diversity"):
+        there = PRUNERS[name].select(VisualTokens(x.cuda()), 40)
+        assert there.informed == PRUNERS[name].select(VisualTokens(x), 40).informed == 16
