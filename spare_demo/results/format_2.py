@@ -71,6 +71,7 @@ def _method(label: str, item: Mapping[str, Any], n: int) -> dict[str, Any]:
     method = _configured(item)
     if method is None:
         return values
+    values["settings"] = dataclasses.asdict(method)  # with those that came later
     values["title"] = title_of(method, PRUNERS)
     if inside:
         values["least_budget"] = method.lowest(n, len(item["per_layer"]))
