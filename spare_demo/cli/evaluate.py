@@ -25,9 +25,10 @@ from spare_demo.cli.workers import add_worker_options, check_workers
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
+from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
-from spare_demo.evaluation.report import about_built_in, write_report
+from spare_demo.evaluation.report import write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Experiment, PictureResults, expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, digest
@@ -254,12 +255,12 @@ def _write(
             print(f"\n{table.text()}")
     names = write_files(arguments.out, record, summaries)
     if arguments.report:
-        about = ""
+        built_in = None
         if fitted.model["name"] == "built-in":
-            about = about_built_in(ASSETS / "built-in", fitted.parameters)
+            built_in = describe_built_in(ASSETS / "built-in", fitted.parameters)
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
         figures = arguments.figures or arguments.report.parent / "figures"
-        write_report(arguments.report, figures, about, record, summaries, command)
+        write_report(arguments.report, figures, built_in, record, summaries, command)
     print(f"\nWritten to {arguments.out}: {', '.join([ANSWERS, *names])}")
     if arguments.report:
         print(f"The report is {arguments.report}.")

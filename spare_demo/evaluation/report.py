@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation import figures, tables
+from spare_demo.evaluation import claims, figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
-from spare_demo.evaluation.cells import Table, percent, plain, share, title_of
+from spare_demo.evaluation.built_in import BuiltIn
+from spare_demo.evaluation.cells import percent, plain, share, title_of
 from spare_demo.evaluation.resampling import Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
@@ -22,24 +21,27 @@ from spare_demo.render.chart import svg
 def write_report(
     file: Path,
     pictures: Path,
-    about: str,
+    built_in: BuiltIn | None,
     settings: Mapping[str, Any],
     summaries: Mapping[str, Summary],
     command: str,
 ) -> None:
     """Write the Markdown file and, into `pictures`, its figures as SVG.
 
-    about: what the model is and how it was trained, as Markdown.
+    built_in: the built-in model, where it is the one that was measured.
     command: the command line that made the results.
     """
     pictures.mkdir(parents=True, exist_ok=True)
     file.parent.mkdir(parents=True, exist_ok=True)
     model = settings["model"]
-    parts = [f"# {model['title']}: what was measured", _made_by(command, model), about]
+    parts = [f"# {model['title']}: what was measured", _made_by(command, model)]
+    if built_in:
+        parts.append(built_in.about)
     for name, summary in summaries.items():
         budget = middle(summary.budgets)
         parts.append(f"## {_SETS.get(name, name)}")
         parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
+        parts += _beside_the_paper(summary, built_in)
         charts = {figure.name: figure for figure in figures.all_figures(summary, budget)}
         for figure in charts.values():
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
@@ -48,6 +50,17 @@ def write_report(
             parts.append(f"![{figure.sentence}]({address})")
         parts += [table.markdown() for table in tables.all_tables(summary, budget)]
     file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+
+
+def _beside_the_paper(summary: Summary, built_in: BuiltIn | None) -> list[str]:
+    """Which claims of the paper hold here, and why others may not, as Markdown."""
+    sentences = claims.verdicts(summary)
+    if not sentences:
+        return []
+    parts = ["### Beside the paper", "\n".join(f"- {sentence}" for sentence in sentences)]
+    if built_in:
+        parts.append(f"Why it may differ. {' '.join(claims.reasons(summary, built_in))}")
+    return parts
 
 
 _SETS = {
@@ -145,51 +158,3 @@ def _made_by(command: str, model: Mapping[str, Any]) -> str:
         f"Model {model['name']}, revision {model['revision']}, {model['dtype']} on "
         f"{model['device']}. Every number on this page was written by\n\n```bash\n{command}\n```"
     )
-
-
-def about_built_in(folder: Path, parameters: int) -> str:
-    """What the built-in model is and how it was trained, from its own files and recipe."""
-    from spare_demo.scenes.training import language_phases, tower
-
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    vision, text = config["vision_config"], config["text_config"]
-    tokens = (vision["image_size"] // vision["patch_size"]) ** 2
-    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    steps = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    steps_text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in steps.items())
-    return "\n\n".join(
-        [
-            "## The model and its training",
-            f"A LLaVA of {parameters / 1e6:.1f} million parameters ({size:.1f} MB of files): a "
-            f"CLIP vision tower for pictures of {vision['image_size']} pixels in patches of "
-            f"{vision['patch_size']}, hence {tokens} visual tokens (width "
-            f"{vision['hidden_size']}, {vision['num_hidden_layers']} layers), a projector, and a "
-            f"Llama decoder (width {text['hidden_size']}, {text['num_hidden_layers']} layers). It "
-            "knows drawn scenes only, and what it shows about a pruning method says nothing about "
-            "a large model.",
-            "Trained by `python -m spare_demo.scenes.train` on drawn scenes alone. Its files say: "
-            f"{steps_text}. The phases of the recipe that they went through:",
-            _phases("The CLIP, tower and text side", tower.PHASES),
-            _phases("Projector and decoder, the tower frozen", language_phases.PHASES),
-            *(
-                _phases(f"Then {these}, and the mean of the weights before and after", phases)
-                for these, phases in (
-                    ("this one", language_phases.HELD_OUT_PHASES),
-                    ("these", language_phases.NOISE_PHASES),
-                )
-            ),
-            _phases("Last this one, queries and keys alone", language_phases.BALANCE_PHASES),
-        ]
-    )
-
-
-def _phases(title: str, phases: Sequence[Any]) -> str:
-    """A table of the phases' plain settings, whatever they are called."""
-    names = [
-        field.name
-        for field in dataclasses.fields(phases[0])
-        # Not of yes or no, which is an int as well: the phase's name says that.
-        if type(getattr(phases[0], field.name)) in (str, int, float)
-    ]
-    rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)
-    return Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()

@@ -1,0 +1,125 @@
+"""What is said beside the paper follows the numbers, whichever way they come out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spare_demo.evaluation.built_in import BuiltIn, describe_built_in
+from spare_demo.evaluation.claims import CLAIMS, reasons, verdicts
+from spare_demo.evaluation.report import write_report
+from spare_demo.evaluation.results import Place, Row
+from spare_demo.evaluation.summary import Summary, summarise
+from spare_demo.models.loading.catalogue import ASSETS
+
+WIDE = BuiltIn("About it.", 192, 7, 4)
+
+
+def answers(shares: dict[str, float], error: dict[str, float] | None = None) -> list[Row]:
+    """120 questions about 40 pictures; each method is right on its share of them."""
+    rows = []
+    rng = np.random.default_rng(1)
+    for picture in range(40):
+        for number in range(3):
+            head = ("held-out", str(picture), number, "q", "t", "a")
+            luck = float(rng.random())
+            rows.append(Row(*head, True, "", "unpruned", 576, 0.0, 0.0))
+            for k in (32, 192):
+                for label, part in shares.items():
+                    left = (error or {}).get(label, 0.1) * (0.5 + luck) if k < 192 else 1e-9
+                    rows.append(Row(*head, luck < part, "", label, k, 0.1, left))
+    return rows
+
+
+def summary_of(shares: dict[str, float], error: dict[str, float] | None = None) -> Summary:
+    return summarise(answers(shares, error), resamples=200)["held-out"]
+
+
+@pytest.mark.parametrize(
+    ("shares", "word"),
+    [((0.9, 0.4), "agrees"), ((0.4, 0.9), "disagrees"), ((0.6, 0.6), "is undecided")],
+)
+def test_a_claim_holds_or_not_as_the_paired_difference_says(
+    shares: tuple[float, float], word: str
+) -> None:
+    summary = summary_of(dict(zip(("anti-relevance", "normal-relevance"), shares, strict=True)))
+    (sentence,) = verdicts(summary)
+    assert sentence.startswith("The tokens of lowest relevance alone")
+    assert f"This model {word} at every budget: Lowest relevance minus Highest" in sentence
+    low, high = (summary.accuracy[m, 32].value for m in ("anti-relevance", "normal-relevance"))
+    apart = 100 * (low - high)
+    assert f"{apart:+.1f} (" in sentence
+
+
+def test_a_smaller_error_is_what_is_claimed_and_rounding_is_no_evidence() -> None:
+    labels = {"spare-reconstruction": 0.5, "dart-diversity": 0.5}
+    better = summary_of(labels, {"spare-reconstruction": 0.1, "dart-diversity": 0.3})
+    worse = summary_of(labels, {"spare-reconstruction": 0.3, "dart-diversity": 0.1})
+    for summary, word in ((better, "agrees"), (worse, "disagrees")):
+        (sentence,) = verdicts(summary)
+        assert f"This model {word} at 32:" in sentence and "192" not in sentence
+
+
+def test_only_what_was_measured_is_spoken_of() -> None:
+    assert verdicts(summary_of({"spare": 0.5, "random": 0.2})) == []
+    labels = dict.fromkeys([label for claim in CLAIMS for label in (claim.a, claim.b)], 0.5)
+    assert len(verdicts(summary_of(labels))) == len(CLAIMS)
+
+
+def places(above: float) -> list[Place]:
+    """AUCs about a value, on every picture."""
+    return [
+        Place("held-out", str(p), 0, -2, 0.2, 0.1, 0.1, above + 0.05 * math.sin(p), 0.5)
+        for p in range(40)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("above", "words"),
+    [(0.8, "there is no inversion"), (0.2, "explains no disagreement"), (0.5, "is undecided")],
+)
+def test_whether_the_cosine_is_inverted_is_read_off_the_places(above: float, words: str) -> None:
+    summary = summarise(answers({"spare": 0.5}), places(above), resamples=200)["held-out"]
+    text = " ".join(reasons(summary, WIDE))
+    assert words in text and "in 4 of 7 phases" in text
+
+
+def test_the_width_is_held_against_the_budgets_and_the_errors_there() -> None:
+    summary = summary_of({"spare": 0.5, "random": 0.5})
+    text = reasons(summary, WIDE)[-1]
+    assert "192 wide, and a picture has 576" in text
+    assert "At 192 tokens or more the relative error is below 1e-06" in text
+    assert "for 2 of 2 methods" in text
+    wider = reasons(summary, dataclasses.replace(WIDE, width=4096))[-1]
+    assert "4096 wide" in wider and "nothing left" not in wider
+
+
+def test_the_report_says_it_of_every_set(tmp_path: Path) -> None:
+    rows = answers({"spare": 0.4, "spare-reconstruction": 0.9})
+    unseen = [dataclasses.replace(row, set="unseen-pairs") for row in rows]
+    settings = {
+        "model": dict.fromkeys(("name", "title", "revision", "dtype", "device"), "x"),
+    }
+    file = tmp_path / "R.md"
+    summaries = summarise(rows + unseen, resamples=50)
+    for built_in, why in ((WIDE, 2), (None, 0)):
+        write_report(file, tmp_path / "f", built_in, settings, summaries, "python")
+        text = file.read_text()
+        assert text.count("### Beside the paper") == 2
+        assert text.count("Why it may differ.") == why
+        assert ("About it." in text) == bool(why)
+        assert "Anti-relevance helps reconstruction (Figure 5). This model disagrees" in text
+
+
+def test_the_built_in_model_is_described_from_its_files() -> None:
+    folder = ASSETS / "built-in"
+    described = describe_built_in(folder, 1_000_000)
+    config = json.loads((folder / "config.json").read_text())
+    assert described.width == config["text_config"]["hidden_size"] < 576
+    assert 0 < described.patch_phases <= described.phases
+    assert "A LLaVA of 1.0 million parameters" in described.about
