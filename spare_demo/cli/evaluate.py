@@ -28,6 +28,7 @@ from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
+from spare_demo.evaluation.readings import MARK, read_reading, split_reading
 from spare_demo.evaluation.report import write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Experiment, PictureResults, expected_rows, run
@@ -82,7 +83,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         default=[ALL],
         metavar="METHOD",
         help=f"see the command methods; {ALL}: every one that this model can run, also beside "
-        "others such as spare:squash=minmax; none: nothing is pruned (default: %(default)s)",
+        "others such as spare:squash=minmax; spare@tokens, spare@-1: with relevance of each word "
+        "apart, from the last layer; none: nothing is pruned (default: all)",
     )
     add(
         "--budgets",
@@ -232,13 +234,25 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     labels = {name: write_method(name, values, PRUNERS) for name, values in changes.items()}
     names = [labels.get(name, name) for name in names]
     arguments.reference = labels.get(arguments.reference, arguments.reference)
-    chosen = choose(list(dict.fromkeys(names)), arguments.seed) if names else {}
+    options = question_options(arguments)
+    split = {label: split_reading(label) for label in names}
+    plain = list(dict.fromkeys(name for name, _ in split.values()))
+    chosen = choose(plain, arguments.seed) if plain else {}
+    methods = {label: chosen[name] for label, (name, _) in split.items()}
+    readings = {
+        label: read_reading(reading, options["relevance"])
+        for label, (_, reading) in split.items()
+        if reading
+    }
+    if unread := [label for label in readings if not methods[label].needs_text]:
+        raise ValueError(f"{unread[0]!r} reads no question. Leave out what stands after {MARK}.")
     return Experiment(
-        methods=chosen,
+        methods=methods,
+        readings=readings,
         budgets=budgets,
         blank=arguments.data is None if arguments.blank is None else arguments.blank,
         instruction=check_characters("instruction", arguments.instruction.strip()),
-        **question_options(arguments),
+        **options,
     )
 
 

@@ -10,7 +10,7 @@ from spare_demo.comparison.request import read_budget
 Budget = int | str
 """A number of visual tokens, or a share of a picture's own such as "25%"."""
 
-_LIKE_64 = {False: 64.0, True: 100 * 64 / 576}  # of LLaVA-1.5's 576
+_WHOLE = 576
 
 
 def read_budgets(words: Iterable[str]) -> tuple[Budget, ...]:
@@ -54,13 +54,19 @@ def as_share(k: int, n: int) -> str:
 
 
 def middle(budgets: Iterable[Budget]) -> Budget:
-    """The one for tables of one budget: 64 tokens, or their share of 576, or the nearest to it.
+    """The one for tables of one budget: `nearest` to 64 tokens."""
+    return nearest(budgets, 64)
+
+
+def nearest(budgets: Iterable[Budget], tokens: int) -> Budget:
+    """The one that is nearest to so many tokens of LLaVA-1.5's 576, or to their share of them.
 
     0 where there is none.
     """
 
     def far(budget: Budget) -> tuple[float, float]:
-        return abs(value(budget) - _LIKE_64[isinstance(budget, str)]), value(budget)
+        aim = 100 * tokens / _WHOLE if isinstance(budget, str) else tokens
+        return abs(value(budget) - aim), value(budget)
 
     return min(budgets, key=far, default=0)
 

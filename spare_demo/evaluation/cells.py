@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.groups import by_group
+from spare_demo.evaluation.readings import split_reading, words_of
 from spare_demo.evaluation.resampling import FEW, Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
@@ -45,9 +46,11 @@ def title_of(label: str) -> str:
     """What to call a label: its method's title, or itself."""
     if label in (UNPRUNED, BLANK):
         return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
-    if label.partition(":")[0] not in PRUNERS:
+    name, reading = split_reading(label)
+    if name.partition(":")[0] not in PRUNERS:
         return label
-    return options.title_of(options.read_method(label, PRUNERS), PRUNERS)
+    title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
+    return f"{title}, {words_of(reading)}" if reading else title
 
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:

@@ -73,6 +73,11 @@ CLAIMS = (
         "anti-relevance",
         "normal-relevance",
     ),
+    Claim(
+        "The same (Figure 3), with the relevance of the last layer in place of the penultimate",
+        "anti-relevance@-1",
+        "normal-relevance@-1",
+    ),
 )
 
 

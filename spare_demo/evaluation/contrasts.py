@@ -15,6 +15,7 @@ GUIDANCE = (
     ("spare", "spare-reconstruction"),
     ("spare", "spare-normal-relevance"),
     ("anti-relevance", "normal-relevance"),
+    ("anti-relevance@-1", "normal-relevance@-1"),
 )
 """Favouring what is unlike the question, and not."""
 

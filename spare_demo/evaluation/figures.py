@@ -15,7 +15,11 @@ from spare_demo.evaluation.summary import Summary
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
 
 ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")
-TOP_K = ("normal-relevance", "anti-relevance", "random")
+TOP_K = (
+    *("normal-relevance", "anti-relevance"),
+    *("normal-relevance@-1", "anti-relevance@-1"),
+    "random",
+)
 DRAWN = (
     *ABLATION[:2], "cdpruner", "cdpruner-diversity", "divprune", "visionzip", "scope", "sparsevlm",
     "random", "uniform",

@@ -89,6 +89,9 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
     return [sentence for sentence in sentences if sentence]
 
 
+_NEAREST = 5  # methods that a sentence names
+
+
 def _best(summary: Summary, k: Budget) -> str:
     """The method that is right most often, and those that paired differences leave beside it."""
     best = summary.best[k]
@@ -101,10 +104,12 @@ def _best(summary: Summary, k: Budget) -> str:
         return sentence
     if not near:
         return f"{sentence} Each of the other {len(behind)} is behind it, paired."
-    parts = [f"{title_of(m)} {percent(found, signed=True)}" for m, found in near.items()]
+    nearest = sorted(near, key=lambda m: -near[m].value)[:_NEAREST]
+    parts = [f"{title_of(m)} {percent(near[m], signed=True)}" for m in nearest]
+    many = ", the nearest" if len(near) > len(nearest) else ""
     return (
-        f"{sentence} Paired, {len(near)} of the other {len(behind)} cannot be told from it, minus "
-        f"it in points: {'; '.join(parts)}."
+        f"{sentence} Paired, {len(near)} of the other {len(behind)} cannot be told from it{many}, "
+        f"minus it in points: {'; '.join(parts)}."
     )
 
 

@@ -28,6 +28,7 @@ from spare_demo.models import Model, Picture, View
 from spare_demo.pruners import LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
+from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 
@@ -43,6 +44,7 @@ class Experiment(QuestionOptions):
             below; `within` finds it.
         blank: whether every question is put to a blank picture too, nothing pruned.
         instruction: a line after the question, for the language model and for TRIM alone.
+        readings: where the text weight of a label comes from, if not from `relevance`.
 
     The rest is as of `QuestionOptions`.
     """
@@ -52,6 +54,7 @@ class Experiment(QuestionOptions):
     least: Mapping[str, Budget] = field(default_factory=dict)
     blank: bool = True
     instruction: str = ""
+    readings: Mapping[str, RelevanceOptions] = field(default_factory=dict)
     max_new_tokens: int = field(default=16, kw_only=True)
 
     def within(self, model: Model) -> Experiment:
@@ -75,8 +78,14 @@ class Experiment(QuestionOptions):
         each = 1 + self.blank + sum(len(self.budgets_of(label)) for label in self.methods)
         return each * len(sheet.questions)
 
+    def reading_of(self, label: str) -> RelevanceOptions:
+        """Where the text weight of a method comes from."""
+        return self.readings.get(label, self.relevance)
+
     def record(self) -> dict[str, Any]:
         """Everything that results depend on, for the settings file."""
+        labels = [label for label in self.readings if label in self.methods]
+        of_labels = {label: dataclasses.asdict(self.readings[label]) for label in labels}
         return {
             "methods": {label: _settings(method) for label, method in self.methods.items()},
             "budgets": list(self.budgets),
@@ -87,6 +96,7 @@ class Experiment(QuestionOptions):
             "relevance": dataclasses.asdict(self.relevance),
             "together": self.together,
             "positions": self.positions,
+            **({"readings": of_labels} if of_labels else {}),
         }
 
 
@@ -157,13 +167,15 @@ def _measure(
     trials: list[_Trial] = []
     places: list[Place] = []
     for number, asked in enumerate(sheet.questions):
-        view, relevance = _ask(model, picture, asked, experiment)
+        readings = dict.fromkeys([experiment.relevance, *map(experiment.reading_of, methods)])
+        views = {reading: _ask(model, picture, asked, experiment, reading) for reading in readings}
+        view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
         for label in experiment.methods:
-            for budget, selection, error in picks.of(label, relevance):
+            for budget, selection, error in picks.of(label, views[experiment.reading_of(label)][1]):
                 trials.append(_Trial(number, label, budget, view, selection, error))
         if blank is not None:
-            nothing = _ask(model, blank, asked, experiment)[0]
+            nothing = _ask(model, blank, asked, experiment, experiment.relevance)[0]
             n = nothing.tokens.n
             trials.append(_Trial(number, BLANK, n, nothing, None, float("nan")))
         if sheet.scene is not None and model.text_tower is not None:
@@ -209,7 +221,7 @@ class _Picks:
         self.experiment, self.methods = experiment, methods
         self.features, self.x = features, measures.compact(features)
         self.known: dict[str, list[_Pick]] = {}
-        self.greedy: tuple[View | None, dict[str, Selection]] = None, {}
+        self.greedy: dict[RelevanceOptions, tuple[View, dict[str, Selection]]] = {}
 
     def of(self, label: str, view: View) -> list[_Pick]:
         """Of each budget: the budget, the selection and its relative reconstruction error.
@@ -244,14 +256,19 @@ class _Picks:
         most = max(size(budget, view.tokens.n) for budget in self.experiment.budgets)
         if not isinstance(self.methods[label], Greedy):
             return self.methods[label].select(view.tokens, most)
-        if self.greedy[0] is not view:
+        reading = self.experiment.reading_of(label)
+        picked_for, picks = self.greedy.get(reading, (None, {}))
+        if picked_for is not view:
             greedy = {
                 other: method
                 for other, method in self.methods.items()
-                if isinstance(method, Greedy) and other not in self.known
+                if isinstance(method, Greedy)
+                and other not in self.known
+                and self.experiment.reading_of(other) == reading
             }
-            self.greedy = view, select_together(greedy, view.tokens, most)
-        return self.greedy[1][label]
+            picks = select_together(greedy, view.tokens, most)
+            self.greedy[reading] = view, picks
+        return picks[label]
 
     def _error(self, selection: Selection) -> float:
         if selection.features is not None:
@@ -286,13 +303,17 @@ def draw_anew(methods: Mapping[str, Method], which: str, picture: str) -> dict[s
 
 
 def _ask(
-    model: Model, picture: Picture, asked: SheetQuestion, experiment: Experiment
+    model: Model,
+    picture: Picture,
+    asked: SheetQuestion,
+    experiment: Experiment,
+    relevance: RelevanceOptions,
 ) -> tuple[View, View]:
     """The view for the language model, and the one for the methods.
 
     The methods' text has no instructions; `VisualTokens.clip_prompt` alone has them.
     """
-    view = model.ask(picture, asked.question, experiment.relevance, experiment.together)
+    view = model.ask(picture, asked.question, relevance, experiment.together)
     lines = [asked.question]
     if asked.choices:
         lines.append(LETTER_INSTRUCTION)
@@ -300,7 +321,7 @@ def _ask(
         lines.append(experiment.instruction)
     if len(lines) == 1:
         return view, view
-    full = model.ask(picture, "\n".join(lines), experiment.relevance, experiment.together)
+    full = model.ask(picture, "\n".join(lines), relevance, experiment.together)
     tokens = dataclasses.replace(view.tokens, clip_prompt=full.tokens.clip_sentence)
     return full, dataclasses.replace(view, tokens=tokens)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.budgets import Budget, words
+from spare_demo.evaluation.budgets import Budget, nearest, value, words
 from spare_demo.evaluation.cells import (
     SHARES_NOTE,
     Table,
@@ -16,6 +16,7 @@ from spare_demo.evaluation.cells import (
     title_of,
 )
 from spare_demo.evaluation.paired_tables import differences, reconstruction_diversity
+from spare_demo.evaluation.paper_tables import PAPER_BUDGET, aggregations, rebuilding
 from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import PLACE_FIELDS, Summary
@@ -112,14 +113,19 @@ def places(summary: Summary) -> Table | None:
 
 
 def all_tables(summary: Summary, budget: Budget) -> list[Table]:
-    """Every table that the results have something for."""
-    tables = [nothing_pruned(summary)]
+    """Every table that the results have something for.
+
+    budget: of the tables of one budget, beside that of the paper's.
+    """
+    tables, paper = [nothing_pruned(summary)], nearest(summary.budgets, PAPER_BUDGET)
     if summary.methods:
+        at = sorted({paper, budget}, key=value)
         optional = [
             differences(summary),
             reconstruction_diversity(summary),
-            by_number(summary, budget),
-            by_skill(summary, budget),
+            *(of(summary, k) for k in at for of in (by_number, by_skill)),
+            rebuilding(summary, paper),
+            *aggregations(summary, paper),
         ]
         tables += [accuracy(summary), *(table for table in optional if table)]
         tables += [errors(summary), divergences(summary)]

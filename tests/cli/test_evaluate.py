@@ -175,6 +175,8 @@ def test_nothing_pruned_is_a_run_as_well(measure, tmp_path: Path) -> None:
         (("--resamples", "0"), "1 or more"),
         (("--reference", "uniform"), "spare, random"),
         (("--methods", "sparse"), "no method 'sparse'"),
+        (("--methods", "spare@0"), "Write a layer counted from the end"),
+        (("--methods", "uniform@-1"), "'uniform@-1' reads no question"),
         (("--images", "x"), "needs --data"),
         (("--data", "hf:owner/name:train", "--images", "x"), "Leave --images away"),
         (("--data", "hf:owner/name"), "names no split. Give it as hf:OWNER/NAME:SPLIT"),
@@ -213,12 +215,16 @@ def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
 def test_all_methods_may_stand_beside_one_with_settings(
     measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert measure("--questions", "2", methods=("all", "spare", "spare:squash=minmax")) == 0
+    more = ("spare:squash=minmax", "spare@-1,tokens")
+    assert measure("--questions", "2", methods=("all", "spare", *more)) == 0
     settings, rows, _ = load(tmp_path / "out")
-    assert list(settings["methods"])[-1] == "spare:squash=minmax"
+    assert tuple(settings["methods"])[-2:] == more
+    assert settings["readings"] == {more[1]: {"layer": -1, "text": "tokens"}}
     assert {row.method for row in rows} == {"unpruned", "blank", *settings["methods"]}
-    left_out = set(re.findall(r"^(.+) is left out: ", capsys.readouterr().err, re.MULTILINE))
-    measured = set(settings["methods"]) - {"spare:squash=minmax"}
+    out, err = capsys.readouterr()
+    assert "SPARE, layer -1, each word apart" in out
+    left_out = set(re.findall(r"^(.+) is left out: ", err, re.MULTILINE))
+    measured = set(settings["methods"]) - set(more)
     assert {m.title for name, m in PRUNERS.items() if name not in measured} == left_out
 
 

@@ -10,6 +10,7 @@ from spare_demo.evaluation.budgets import (
     Budget,
     as_share,
     middle,
+    nearest,
     read_budgets,
     read_cell,
     size,
@@ -70,3 +71,5 @@ def test_the_middle_is_near_64_of_576() -> None:
     assert middle([16, 32, 128]) == 32
     assert middle(["5%", "10%", "50%"]) == "10%"
     assert middle([]) == 0
+    assert nearest([16, 40, 64], 32) == 40
+    assert nearest(["5%", "10%", "50%"], 32) == "5%"  # 5.6 %

@@ -68,7 +68,9 @@ def test_a_smaller_error_is_what_is_claimed_and_rounding_is_no_evidence() -> Non
 def test_only_what_was_measured_is_spoken_of() -> None:
     assert verdicts(summary_of({"spare": 0.5, "random": 0.2})) == []
     labels = dict.fromkeys([label for claim in CLAIMS for label in (claim.a, claim.b)], 0.5)
-    assert len(verdicts(summary_of(labels))) == len(CLAIMS)
+    found = verdicts(summary_of(labels))
+    assert len(found) == len(CLAIMS)
+    assert "Lowest relevance, layer -1 minus Highest relevance, layer -1" in found[-1]
 
 
 def places(above: float) -> list[Place]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -84,6 +85,35 @@ def test_every_result_is_that_of_the_single_steps(
         picks = torch.arange(16) if kept is None else kept.order
         error = measures.reconstruction_error(view.tokens.features, picks, relative=True)
         assert row.error == pytest.approx(error, abs=1e-6)
+
+
+def test_a_method_may_read_relevance_otherwise_than_the_run(
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+) -> None:
+    """Greedy and not, beside the same method as the run reads it, and after another question."""
+    other = {
+        "spare@tokens": RelevanceOptions(-2, "tokens"),
+        "normal-relevance@-1": RelevanceOptions(-1),
+    }
+    methods = {**experiment.methods, **{k: PRUNERS[k.partition("@")[0]] for k in other}}
+    both = dataclasses.replace(experiment, methods=methods, readings=other)
+    measured, alone = next(run(tiny_model, sheets, both)), next(run(tiny_model, sheets, experiment))
+    rest = [row for row in measured.rows if row.method not in other]
+    for row, expected in zip(rest, alone.rows, strict=True):
+        assert row.prediction == expected.prediction
+        assert row.error == pytest.approx(expected.error, nan_ok=True)
+    assert len(measured.sheet.questions) > 1
+    for row in measured.rows:
+        if row.method in other:
+            asked = measured.sheet.questions[row.number].text
+            picture = tiny_model.look(measured.sheet.open())
+            view = tiny_model.ask(picture, asked, other[row.method])
+            picks = methods[row.method].select(view.tokens, row.budget)
+            error = measures.reconstruction_error(view.tokens.features, picks.order, relative=True)
+            assert row.error == pytest.approx(error, abs=1e-6)
+            assert row.prediction == tiny_model.answer(view, picks, 4).text
+    assert both.record()["readings"]["spare@tokens"] == {"layer": -2, "text": "tokens"}
+    assert "readings" not in experiment.record()
 
 
 def test_the_vision_tower_sees_each_picture_once(

@@ -160,6 +160,10 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     sentence = next(line for line in report.findings(summary, 64) if "most often" in line)
     assert "1 of the other 2 cannot be told from it" in sentence
     assert "b +0.0" in sentence and "a -" not in sentence
+    alike = [dataclasses.replace(row, method=f"c{n}") for n in range(7) for row in best]
+    crowd = " ".join(report.findings(summarise([*best, *alike, rows[0]])["held-out"], 64))
+    assert "7 of the other 7 cannot be told from it, the nearest, minus it" in crowd
+    assert "c4 +0.0" in crowd and "c5" not in crowd
     alone = summarise([*best, *worse, rows[0]])["held-out"]
     assert "Each of the other 1 is behind it" in " ".join(report.findings(alone, 64))
 
@@ -304,7 +308,7 @@ def test_findings_leave_out_what_there_is_nothing_to_say_of() -> None:
 def test_every_table_has_its_numbers() -> None:
     summary = summarise(made(24), PLACES)["held-out"]
     found = {table.title: table for table in tables.all_tables(summary, 64)}
-    assert len(found) == 8
+    assert len(found) == 10
     for table in found.values():
         assert {len(row) for row in table.rows} == {len(table.head)}
         assert table.markdown().count("\n| ") == len(table.rows) + 1
@@ -317,6 +321,7 @@ def test_every_table_has_its_numbers() -> None:
     assert apart.rows[0][2].startswith(
         f"{100 * summary.difference['random', 64].value:+.1f}"
     ) and apart.rows[0][2].endswith("*†")
+    assert "Right answers by skill at 16 tokens, in percent" in found  # the nearest to 32
     numbers = found["Right answers by number of skills at 64 tokens, in percent"]
     assert [head.split(" (")[0] for head in numbers.head] == ["", "1 skill", "2 skills", "all"]
 
@@ -478,3 +483,30 @@ def test_methods_that_no_table_knows_are_drawn_and_stand_last() -> None:
     assert len(by_group(summary.methods)["Others"]) == 12
     none = [row for row in rows if row.method not in ("spare", "random")]
     assert len(figures.drawn(summarise(none, resamples=20)["held-out"])) == 10
+
+
+def test_the_papers_tables_have_their_rows_at_32_where_all_of_them_were_measured() -> None:
+    rows = made(24, budgets=(16, 32, 64))
+    spare = [row for row in rows if row.method == "spare"]
+    labels = [
+        *("spare-reconstruction", "cdpruner-diversity", "dart-diversity", "spare:squash=minmax"),
+        *("spare:aggregation=max", "spare:aggregation=max,squash=minmax", "spare@tokens"),
+    ]
+    for number, label in enumerate(labels):
+        rows += [dataclasses.replace(row, method=label, error=0.1 * number) for row in spare]
+    summary = summarise(rows)["held-out"]
+    found = {table.title: table for table in tables.all_tables(summary, 64)}
+    table_6 = found["Without text at 32 tokens, as in Table 6"]
+    assert [row[:2] for row in table_6.rows] == [
+        ("SPARE, reconstruction only", "0.000 (0.000 to 0.000)"),
+        ("CDPruner, diversity only", "0.100 (0.100 to 0.100)"),
+        ("DART, diversity only", "0.200 (0.200 to 0.200)"),
+    ]
+    (title,) = [title for title in found if "Table A3" in title]
+    assert title.startswith("SPARE at 32 tokens")  # not word by word, of which one was measured
+    cell = cells.percent(summary.accuracy["spare:aggregation=max,squash=minmax", 32])
+    assert [row[0] for row in found[title].rows] == ["mean", "max"]
+    assert found[title].rows[1][1] == cell
+    for budget in (32, 64):
+        assert f"Right answers by number of skills at {budget} tokens, in percent" in found
+    assert cells.title_of("spare@tokens") == "SPARE, each word apart"
