@@ -20,9 +20,10 @@ from spare_demo.models import Model, Picture, View
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
+from spare_demo.tokens import Positions
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint
+from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.pictures import photo_input
 from spare_demo.ui.gradio_compat.sessions import forget_caller
@@ -63,6 +64,7 @@ class Api:
         method_b: str = "cdpruner",
         budget: float | str = 64,
         seed: float = 0,
+        positions: str = "",
     ) -> dict[str, Any]:
         """Everything of one comparison: what both methods keep of a picture, and three answers.
 
@@ -75,6 +77,7 @@ class Api:
             method_b: another, or the same.
             budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
+            positions: of kept tokens, compact (without gaps) or original; empty for the usual ones.
 
         Returns:
             the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
@@ -89,6 +92,7 @@ class Api:
                 budget=budget,
                 max_new_tokens=self.settings.max_new_tokens,
                 seed=seed,  # type: ignore[arg-type]  # a number as it was sent
+                positions=self._positions(positions),
             )
             result = finish(self.model, request)
             line.update(fields_of_result(result, ALL_STAGES, result.answers))
@@ -183,13 +187,16 @@ class Api:
 
         return _refusing("relevance", self.model, run)
 
-    def answer(self, image: str, question: str, tokens: str = "") -> dict[str, Any]:
+    def answer(
+        self, image: str, question: str, tokens: str = "", positions: str = ""
+    ) -> dict[str, Any]:
         """The model's answer from chosen visual tokens, and how far it is from the unpruned one.
 
         Args:
             image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
             question: what to ask.
             tokens: patch indices to keep as a JSON list, such as "[3, 17, 240]"; empty for all.
+            positions: of kept tokens, compact (without gaps) or original; empty for the usual ones.
 
         Returns:
             text, visual_tokens, prompt_tokens, prefill_seconds, decode_seconds, kv_cache_bytes
@@ -198,13 +205,14 @@ class Api:
         """
 
         def run(line: Line) -> dict[str, Any]:
+            places = self._positions(positions)
             view, longest = self._view(image, question), self.settings.max_new_tokens
             line.update(fields_of_view(view))
             picks = None
             if (tokens or "").strip():
                 picks = read_pick_list(tokens, "mine")
                 picks.check(view.tokens.n)
-            answer = self.model.answer(view, picks, longest)
+            answer = self.model.answer(view, picks, longest, places)
             answers = {UNPRUNED if picks is None else "mine": answer}
             data = {
                 "text": answer.text,
@@ -215,8 +223,8 @@ class Api:
                 "kv_cache_bytes": answer.kv_cache_bytes,
             }
             if picks is not None:
-                whole = answers[UNPRUNED] = self.model.answer(view, None, longest)
-                change = measure_change(self.model, view, picks, whole)
+                whole = answers[UNPRUNED] = self.model.answer(view, None, longest, places)
+                change = measure_change(self.model, view, picks, whole, places)
                 data |= {
                     "unpruned": whole.text,
                     "kl": None if change is None else change.kl,
@@ -226,6 +234,11 @@ class Api:
             return data
 
         return _refusing("answer", self.model, run)
+
+    def _positions(self, positions: str) -> Positions:
+        """Those that a caller named; ValueError, with a sentence to show, for others."""
+        named: Any = (positions or "").strip() or None
+        return self.model.position_option(named)
 
     def _open(self, image: str) -> Any:
         if not image:
@@ -273,6 +286,7 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
             text("method_b", "cdpruner"),
             budget(),
             number("seed", 0),
+            make_optional(text("positions")),
         ],
         "select": [
             picture(),
@@ -286,7 +300,12 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
             text("question"),
             gr.Checkbox(False, label="words", visible=False),
         ],
-        "answer": [picture(), text("question"), text("tokens")],
+        "answer": [
+            picture(),
+            text("question"),
+            text("tokens"),
+            make_optional(text("positions")),
+        ],
     }
     for name, components in inputs.items():
         button = gr.Button(visible=False)

@@ -21,7 +21,7 @@ MOST_SCENES = 60
 
 CONTROLS = (
     *("method_a", "method_b", "seed", "aspect", "relevance_layer", "relevance_text"),
-    *("together", "budget"),
+    *("together", "positions", "budget"),
 )
 """The parts of the page that `find_disagreement` reads."""
 CHANGED = ("image", "question", "example")
@@ -58,6 +58,7 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
         aspect=controls["aspect"],
         relevance=RelevanceOptions(controls["relevance_layer"], controls["relevance_text"]),
         together=controls["together"],
+        positions=controls["positions"],
     )
     yield {"tried": tried_html("Drawing the first scene …")}
     for tried in range(1, MOST_SCENES + 1):

@@ -79,4 +79,5 @@ def case_controls(
         "relevance_layer": -2,
         "relevance_text": "stretches",
         "together": False,
+        "positions": "compact",
     }

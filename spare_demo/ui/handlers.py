@@ -25,6 +25,7 @@ from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
+from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import answers_html, asked_html, own_html
 from spare_demo.ui.chips import chips_html
@@ -109,6 +110,7 @@ class Handlers:
                 max_new_tokens=settings.max_new_tokens,
                 seed=settings.seed,
                 aspect=self.model.aspect(None),
+                positions=self.model.position_option(None),
             )
             requests[_key(example.key, request)] = request
         return requests
@@ -209,13 +211,14 @@ class Handlers:
         relevance_text: TextPieces,
         together: bool,
         budget: object,
+        positions: Positions | None = None,
         example: examples.Example | None = None,
         visit: Visit | None = None,
     ) -> Iterator[PageChanges]:
         """Look, show the pictures, answer word by word. Without a question nothing is run.
 
-        The first ten are what the controls say; example: the new scene on the page; visit: what was
-        looked at before.
+        Up to `positions`, of which None is the model's usual, they are what the controls say;
+        example: the new scene on the page; visit: what was looked at before.
         """
         if not question.strip():
             yield {"message": panels.message_html(NO_QUESTION)}
@@ -231,6 +234,7 @@ class Handlers:
             aspect=aspect,
             relevance=RelevanceOptions(relevance_layer, relevance_text),
             together=together,
+            positions=self.model.position_option(positions),
         )
         finished_visit = self._find_finished(request)
         now = finished_visit or self._look(request, example, visit)
@@ -356,8 +360,10 @@ class Handlers:
             yield {"own_answer": panels.message_html(str(error))}
             return
         whole, view = visit.result.answers.get(UNPRUNED), visit.exploration.view
-        kept, text = len(selection), ""
-        pieces = self.model.stream(view, selection, self.settings.max_new_tokens)
+        kept, text, positions = len(selection), "", visit.request.positions
+        pieces = self.model.stream(
+            view, selection, self.settings.max_new_tokens, positions=positions
+        )
         while True:
             yield {"own_answer": own_html(text, kept, None, whole, None, visit.truth)}
             try:
@@ -365,7 +371,9 @@ class Handlers:
             except StopIteration as end:
                 answer = end.value
                 break
-        moved = measure_change(self.model, view, selection, whole) if whole else None
+        moved = None
+        if whole:
+            moved = measure_change(self.model, view, selection, whole, positions)
         yield {
             "own_answer": own_html(answer.text, kept, answer, whole, moved, visit.truth),
             "visit": dataclasses.replace(visit, own=(selection, answer)),

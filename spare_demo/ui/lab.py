@@ -115,6 +115,7 @@ class Lab:
             tuple(sorted({int(k) for k in budgets})),
             blank=False,
             aspect=self.model.aspect(None),
+            positions=self.model.position_option(None),
         ).within(self.model)
         for label, least in experiment.least.items():
             if not experiment.budgets_of(label):

@@ -26,7 +26,7 @@ _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 OPENED = (
     *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "relevance_layer", "relevance_text", "together"),
+    *("seed", "aspect", "relevance_layer", "relevance_text", "together", "positions"),
 )
 """The parts of the comparison that a case sets, by their names there."""
 
@@ -233,6 +233,7 @@ def wire_lab(
             "relevance_layer": bench.experiment.relevance.layer,
             "relevance_text": bench.experiment.relevance.text,
             "together": bench.experiment.together,
+            "positions": bench.experiment.positions,
         }
         changes: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return changes | {tabs: gr.Tabs(selected="compare")}

@@ -56,6 +56,7 @@ class Components:
     relevance_layer: gr.Radio
     relevance_text: gr.Radio
     together: gr.Radio
+    positions: gr.Radio
     seed: gr.Number
     headline: gr.HTML
     stage: gr.HTML
@@ -227,6 +228,16 @@ def _asked(
             label="The budget goes",
             visible=model.several_views,
             elem_id="views",
+        )
+        places = [(words, option) for option, words in model.position_options.items()]
+        parts["positions"] = gr.Radio(
+            places,
+            value=places[0][1],
+            label="Kept tokens have the positions",
+            info=model.position_note or None,
+            interactive=len(places) > 1,
+            visible=model.has_language_model,
+            elem_id="positions",
         )
         parts["seed"] = NumberAsSent(settings.seed, label="Seed of random picks")
     return parts

@@ -37,6 +37,7 @@ def controls_of_link(
         examples=names,
         aspects=list(model.aspects),
         several_views=model.several_views,
+        positions=list(model.position_options),
         model=_named(model),
     )
     scene = values.get("example")

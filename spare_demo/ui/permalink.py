@@ -18,6 +18,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.relevance import RelevanceOptions, TextPieces
+from spare_demo.tokens import Positions
 
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
@@ -33,6 +34,7 @@ _KEYS = {
     "layer": "relevance_layer",
     "text": "relevance_text",
     "views": "together",
+    "positions": "positions",
     "depth": "depth",
     "model": "model",
 }
@@ -66,6 +68,7 @@ def encode(
         "layer": request.relevance.layer,
         "text": request.relevance.text,
         "views": views if several_views else None,
+        "positions": request.positions,
         "model": model,
     }
     return urlencode({key: value for key, value in values.items() if value is not None})
@@ -80,6 +83,7 @@ def decode(
     examples: Collection[str] = (),
     aspects: Collection[str] = get_args(Aspect),
     several_views: bool = True,
+    positions: Collection[str] = get_args(Positions),
     model: str | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """A query's keys and values -> what holds here, and what is stale, in sentences.
@@ -95,6 +99,7 @@ def decode(
             `Settings.check_question`.
         examples, aspects: the names there are here.
         several_views: whether a budget can be shared among views here.
+        positions: those that kept tokens can have here.
         model: "name@revision" of the model that runs; None to say nothing of another one.
     """
     arguments = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
@@ -133,6 +138,11 @@ def decode(
         "together",
         lambda text: views[_one_of(views)(text)],
         "A budget cannot be shared by {} among this model's views.",
+    )
+    take(
+        "positions",
+        _one_of(positions),
+        "Kept tokens cannot have {} positions in this model.",
     )
     take(
         "depth",

@@ -252,6 +252,7 @@ class Guide:
             raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
         self.check_size(path)
         model, relevance, together = self.model, request.relevance, request.together
+        positions = model.position_option(request.positions)
         key = (file_digest(path), model.aspect(request.aspect))
         if before is not None and before.key == key:
             known: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
@@ -268,7 +269,12 @@ class Guide:
             self._pictures.put(key, (view.picture, canvas))
         budget = min(request.budget_of(model.most_tokens), view.tokens.n)
         request = dataclasses.replace(
-            request, image=view.photo, question=question, aspect=key[1], budget=budget
+            request,
+            image=view.photo,
+            question=question,
+            aspect=key[1],
+            budget=budget,
+            positions=positions,
         )
         exploration = explore_on(self.model, view, request.labelled)
         result = start_result(exploration, request.options(), model.name, model.revision)

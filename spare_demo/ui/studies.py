@@ -62,7 +62,12 @@ class Studies:
                 continue
             picks = visit.exploration.full[slot]
             for result in find_sufficient(
-                self.model, visit.exploration.view, picks, whole, self.settings.max_new_tokens
+                self.model,
+                visit.exploration.view,
+                picks,
+                whole,
+                self.settings.max_new_tokens,
+                visit.request.positions,
             ):
                 results[slot] = result
                 yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
@@ -77,17 +82,20 @@ class Studies:
         if not visit.result.language_model:
             raise ValueError(NO_LANGUAGE_MODEL)
         view, longest = visit.exploration.view, self.settings.max_new_tokens
+        positions = visit.request.positions
         k = read_budget(budget, visit.exploration.n)
         selections = visit.exploration.selections(k)
         results: dict[str, LeaveOneOut] = {}
         refused = {slot: _NO_SET for slot in SLOTS if slot not in selections}
         for slot, selection in selections.items():
             answers = visit.result.answers if visit.result.budget == k else {}
-            answer = answers.get(slot) or self.model.answer(view, selection, longest)
+            answer = answers.get(slot) or self.model.answer(view, selection, longest, positions)
             time_words = time_html(visit, slot, answer, selection.size)
             yield {"carrier": carrier_html(visit, results, refused) + time_words}
             try:
-                for result in leave_one_out(self.model, view, selection, answer, longest):
+                for result in leave_one_out(
+                    self.model, view, selection, answer, longest, positions
+                ):
                     results[slot] = result
                     more = "" if result.done else time_words
                     yield {"carrier": carrier_html(visit, results, refused) + more}
@@ -100,7 +108,8 @@ class Studies:
     def measure(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """KL of the first token to the unpruned model against k, for A, B and random picks."""
         k = read_budget(budget, visit.exploration.n)
-        for curves in kl_curves(self.model, visit.exploration, _whole(visit)):
+        positions = visit.request.positions
+        for curves in kl_curves(self.model, visit.exploration, _whole(visit), positions):
             if curves.done < 1 and len(curves.budgets) < 2:
                 continue  # one point is no curve
             visit = dataclasses.replace(visit, result=dataclasses.replace(visit.result, kl=curves))
@@ -182,7 +191,13 @@ class Studies:
             asked = self.model if _answers_here(visit) else None
             frames = []
             for frame in film_frames(
-                asked, exploration, visit.canvas, visit.titles, budgets, settings.max_new_tokens
+                asked,
+                exploration,
+                visit.canvas,
+                visit.titles,
+                budgets,
+                settings.max_new_tokens,
+                visit.request.positions,
             ):
                 frames.append(frame.image)
                 yield {"reply": to_json("film", done=len(frames), of=len(budgets))}

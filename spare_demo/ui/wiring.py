@@ -184,7 +184,7 @@ def wire(
         return run
 
     controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
-    controls += ["relevance_text", "together", "budget"]
+    controls += ["relevance_text", "together", "positions", "budget"]
     asked = [*controls, "example", "visit"]
 
     load = handlers.load_example
@@ -202,7 +202,7 @@ def wire(
     answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
-        p.seed.submit,
+        *(p.positions.input, p.seed.submit),
     )
     for event in chosen_anew:
         answering(event, handlers.ask, asked, "always_last")

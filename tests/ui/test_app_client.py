@@ -114,10 +114,10 @@ def test_four_endpoints_are_public_with_their_inputs(client) -> None:
         for name, about in listed["named_endpoints"].items()
     }
     assert inputs == {
-        "/compare": ["image", "question", "method_a", "method_b", "budget", "seed"],
+        "/compare": ["image", "question", "method_a", "method_b", "budget", "seed", "positions"],
         "/select": ["image", "question", "method", "budget", "seed"],
         "/relevance": ["image", "question", "words"],
-        "/answer": ["image", "question", "tokens"],
+        "/answer": ["image", "question", "tokens", "positions"],
     }
     assert not listed["unnamed_endpoints"]
 
@@ -184,6 +184,44 @@ def test_only_picture_and_question_must_be_given(served, client, pictures) -> No
     result = client.predict(handle_file(pictures[0]), QUESTION, api_name="/compare")
     assert set(result["selections"]) == {"spare", "cdpruner"}
     assert len(result["selections"]["spare"]["order"]) == 64
+
+
+def test_kept_tokens_have_the_positions_asked_for(served, client, pictures) -> None:
+    image, pair = handle_file(pictures[0]), ("spare", "random", 8, 7)
+    named = client.predict(image, QUESTION, *pair, "original", api_name="/compare")
+    own = compare(
+        served.model,
+        pictures[0],
+        QUESTION,
+        pair[:2],
+        8,
+        served.settings.max_new_tokens,
+        7,
+        positions="original",
+    )
+    assert findings(named) == findings(json.loads(write_result(own)))
+    assert named["settings"]["positions"] == "original"
+    picks = json.dumps(named["selections"]["spare"]["order"])
+    answers = [
+        client.predict(image, QUESTION, picks, positions, api_name="/answer")
+        for positions in ("compact", "original", "")
+    ]
+    assert answers[0]["kl"] == answers[2]["kl"] != answers[1]["kl"]
+    assert answers[1]["text"] == named["answers"]["spare"]["text"]
+    with pytest.raises(AppError, match="Choose one of: compact, original"):
+        client.predict(image, QUESTION, picks, "packed", api_name="/answer")
+
+
+def test_a_list_of_inputs_may_end_before_the_positions(served, client, pictures) -> None:
+    with open(pictures[0], "rb") as file:
+        upload = httpx.post(f"{served.url}/gradio_api/upload", files={"files": file})
+    image = {"path": upload.json()[0], "meta": {"_type": "gradio.FileData"}}
+    event, told = raw(served, [image, QUESTION, "spare", "random", 48, 7])
+    assert event == "complete", told
+    expected = alone(served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7)
+    assert findings(json.loads(told)[0]) == expected
+    event, told = raw(served, [image, QUESTION, "spare", "random", 48])
+    assert event == "error" and "5 inputs were sent, and 7 are needed" in told
 
 
 def test_a_budget_may_be_a_share_of_the_pictures_tokens(client, pictures) -> None:

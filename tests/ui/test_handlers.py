@@ -453,6 +453,43 @@ def test_a_model_of_one_view_has_nothing_to_share(handlers, photo_file: str) -> 
     assert "together" not in opened and "cannot be shared" in opened["notice"]
 
 
+def test_positions_change_the_answers_alone_and_travel(handlers: Handlers, photo_file: str) -> None:
+    shown = {
+        positions: merged(ask(handlers, photo_file, positions=positions))
+        for positions in ("compact", "original")
+    }
+    compact, original = (shown[positions]["visit"] for positions in shown)
+    for slot in ("A", "B"):
+        one, two = (v.exploration.selections(5)[slot] for v in (compact, original))
+        assert one.order.tolist() == two.order.tolist()
+    view, kept = original.exploration.view, original.exploration.selections(5)["A"]
+    for visit, positions in ((compact, "compact"), (original, "original")):
+        alone = handlers.model.answer(view, kept, 3, positions)  # type: ignore[arg-type]
+        assert visit.result.answers["A"].log_probabilities == pytest.approx(
+            alone.log_probabilities, abs=1e-4
+        )
+        assert f"positions={positions}" in shown[positions]["stage"]["link"]
+        assert visit.result_to_cite().request.positions == positions
+    # Other methods, and a set made by hand, on the same picture: at the same positions.
+    moved = merged(list(handlers.change_methods("random", "uniform", 0, 5, original)))["visit"]
+    assert moved.result.settings.positions == "original"
+    own = merged(list(handlers.ask_own("[3, 0, 15, 7]", original)))["visit"].own
+    expected = handlers.model.answer(view, own[0], 3, "original")
+    assert torch.equal(own[1].first_logits, expected.first_logits)
+    opened = merged(list(handlers.reopen({"query": {"positions": "original"}}, compact)))
+    assert opened["positions"] == "original" and opened["notice"] == ""
+
+
+def test_a_model_with_one_kind_of_positions_says_so_of_a_link(
+    tiny_qwen: Any, small_settings: Settings, photo_file: str
+) -> None:
+    handlers = Handlers(tiny_qwen, small_settings)
+    shown = merged(ask(handlers, photo_file, aspect="native", positions="original"))
+    assert shown["visit"].result.settings.positions == "original"
+    opened = merged(list(handlers.reopen({"query": {"positions": "compact"}}, shown["visit"])))
+    assert "positions" not in opened and "cannot have" in opened["notice"]
+
+
 def test_a_percentage_is_of_the_pictures_own_tokens(
     tiny_qwen: Any, small_settings: Settings, photo_file: str, tmp_path: Path
 ) -> None:
@@ -476,6 +513,11 @@ def test_the_page_offers_what_means_something_on_its_model(
     demo = build(request.getfixturevalue(kind), small_settings)
     parts = [component["props"] for component in demo.config["components"]]
     assert [p["visible"] for p in parts if p.get("elem_id") == "views"] == [views]
+    (positions,) = (p for p in parts if p.get("elem_id") == "positions")
+    own_axes = kind == "tiny_qwen"
+    assert positions["interactive"] == (not own_axes)
+    assert positions["value"] == ("original" if own_axes else "compact")
+    assert ("say the row and the column" in (positions.get("info") or "")) == own_axes
     assert any(p.get("value") == "10 %" for p in parts) == percent
     assert any(p.get("value") == "8" for p in parts)  # one of the settings' own marks
 
@@ -537,10 +579,10 @@ def test_the_events_of_the_page_go_through_the_open_visits(
             and isgeneratorfunction(f.fn) == streams
         )
 
-    redraw, pressed, drawn = event("run", 2, False), event("run", 12, True), event("draw", 4, False)
+    redraw, pressed, drawn = event("run", 2, False), event("run", 13, True), event("draw", 4, False)
     assert "put away" in str(redraw(5, lost)) and "put away" not in str(redraw(5, kept))
-    steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", False, 5,
-                         None, lost))  # fmt: skip
+    steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", False,
+                         "compact", 5, None, lost))  # fmt: skip
     assert "There is no picture yet" in str(steps) and "put away" not in str(steps)
     assert "put away" in drawn(lost, 5, 0, None) and "put away" not in drawn(kept, 5, 0, None)
     # What the page opens on stays, however many came since. Of a dataclass in its place Gradio

@@ -18,7 +18,7 @@ from spare_demo.ui.session import methods_by_slot
 SCENES = ("scene-1001.png", "wide-1025.png")
 names = st.sampled_from([*PRUNERS, "spare:squash=minmax"])
 requests = st.builds(
-    lambda a, b, seed, question, aspect, layer, text, together: Request(
+    lambda a, b, seed, question, aspect, layer, text, together, positions: Request(
         "photo.png",
         question,
         methods_by_slot(a, b, seed),
@@ -26,6 +26,7 @@ requests = st.builds(
         aspect=aspect,
         relevance=RelevanceOptions(layer, text),
         together=together,
+        positions=positions,
     ),
     names,
     names,
@@ -35,6 +36,7 @@ requests = st.builds(
     st.sampled_from([-1, -2]),
     st.sampled_from(["tokens", "stretches"]),
     st.booleans(),
+    st.sampled_from(["compact", "original"]),
 )
 
 
@@ -57,6 +59,7 @@ def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
         "relevance_layer": request.relevance.layer,
         "relevance_text": request.relevance.text,
         "together": request.together,
+        "positions": request.positions,
         "model": "built-in@0123",
     }
     expected |= {"question": request.question} if request.question else {}
@@ -94,6 +97,7 @@ def test_foreign_keys_do_not_count() -> None:
         ("layer=two", "Relevance cannot be read from layer 'two'"),
         ("text=words", "Relevance cannot read the text by 'words'"),
         ("views=together", "A budget cannot be shared by 'together' among this model's views"),
+        ("positions=compact", "Kept tokens cannot have 'compact' positions in this model."),
         ("depth=6", "This language model has no layer '6'; its last one is shown"),
         ("depth=0", "no layer '0'"),
         ("depth=last", "no layer 'last'"),
@@ -110,6 +114,7 @@ def test_what_is_stale_is_named_and_the_rest_is_used(query: str, sentence: str) 
         examples=SCENES,
         aspects=("pad", "crop"),
         several_views=False,
+        positions=("original",),
         model="built-in@new",
     )
     if sentence:

@@ -143,7 +143,7 @@ def test_the_link_of_a_comparison_opens_it_again(handlers) -> None:
     sent = merged(handlers.ask(**asked))
     (shown,) = handlers.reopen({"query": dict(parse_qsl(sent["stage"]["link"]))}, sent["visit"])
     del asked["budget"], asked["together"]  # the page adds the one; here is one view only
-    assert shown == asked | {"notice": ""}
+    assert shown == asked | {"positions": "compact", "notice": ""}
 
 
 def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, photo_file) -> None:

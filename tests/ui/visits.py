@@ -41,6 +41,7 @@ def controls(path: str | None, question: str, **other: Any) -> dict[str, Any]:
         "relevance_layer": -2,
         "relevance_text": "stretches",
         "together": False,
+        "positions": None,
         "budget": 5,
     } | other
 

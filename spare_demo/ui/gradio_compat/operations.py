@@ -19,6 +19,15 @@ def operation_inputs(demo: gr.Blocks) -> dict[str, list[str]]:
     }
 
 
+def make_optional(component: Any) -> Any:
+    """The component as an input that calls of an operation may leave out at their end.
+
+    So that programs which were written before there was such an input go on working.
+    """
+    component.optional = True
+    return component
+
+
 def describe(component: Any, example: Any = None, **schema: Any) -> None:
     """Change what the API page and `view_api` say of a component, for which it has no parameter.
 

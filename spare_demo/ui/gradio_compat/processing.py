@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradio as gr
@@ -13,7 +13,8 @@ from gradio.blocks import Block
 def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -> None:
     """Let what goes wrong before and after a handler reach the caller as a sentence, too.
 
-    Gradio sends nothing of it and prints a traceback, also for each of its own refusals.
+    Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Inputs
+    marked as `optional` have their value where a list of inputs ends before them.
 
     sentence: what may be told about an error that Gradio has no words for; it logs the error.
     """
@@ -21,6 +22,9 @@ def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -
 
     async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         event = demo.fns[block_fn] if isinstance(block_fn, int) else block_fn
+        left_out: Sequence[Any] = event.inputs[len(inputs) :]
+        if left_out and all(getattr(part, "optional", False) for part in left_out):
+            inputs = [*inputs, *(part.value for part in left_out)]
         if len(inputs) < len(event.inputs):
             names = ", ".join(str(getattr(part, "label", None)) for part in event.inputs)
             raise gr.Error(
