@@ -6,6 +6,7 @@ else. No commit is given where the copy that was read had none, and `not_recorde
 whose code could not be had. `ordered` says whether the function keeps the order of picking.
 
 Of a run:
+    views     into how many views of equal size the tokens are split; one where it is not given.
     options   settings of the method here that make it the function.
     shared    how many picks are the same. Where it is not given, all are.
     lengths   of merging methods, the Euclidean length of each row after the projector.
@@ -85,6 +86,9 @@ def same_order(record: Any, run: Any, order: list[int]) -> list[int]:
 )
 def test_picks_are_those_of_the_released_function(record: Any, run: Any) -> None:
     tokens = released_inputs(run["seed"], run.get("kind", "clusters"))
+    if "views" in run:
+        view = torch.arange(N) * run["views"] // N
+        tokens = replace(tokens, view=view, class_states=None)
     if run.get("precision") == "float16":
         states = None if tokens.states is None else tokens.states.half()
         tokens = replace(tokens, features=tokens.features.half(), states=states)
