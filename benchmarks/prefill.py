@@ -5,7 +5,8 @@
 
 The language models of LLaVA-1.5 at their true widths with random weights, which are as fast as
 trained ones; `--model` measures one that is there instead. 120 tokens of text stand beside the
-visual ones: the prompt that SPARE's Table 7 implies, 696 positions unpruned and 184 with 64 kept.
+visual ones, inferred from the caches of SPARE's Table 7, which gives no prompt: 696 positions
+unpruned and 184 with 64 kept.
 The floor is the larger of weights read once over the measured copy bandwidth, and floating point
 operations over the measured rate of a square matrix product.
 """

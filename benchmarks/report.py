@@ -52,8 +52,9 @@ work that the task could be, measured in the same run; the ratio is the median, 
 time to floor. "Not measured" means that no such machine was at hand.
 
 SPARE's paper (arXiv 2606.18681, Table 7) reports for LLaVA-1.5-7B with 64 of 576 visual tokens a
-prefill 2.9 × faster and a key-value cache 3.8 × smaller, on an RTX A6000. The sections on prefill
-measure the same prompt lengths.
+prefill 2.9 × faster and a key-value cache 3.8 × smaller, on an RTX A6000. It does not state the
+lengths of its prompts. The lengths here are inferred from the sizes of its caches, 347.7 and 91.8
+MiB: at 0.5 MiB a position in half precision they hold 695 and 184 positions, 120 of them text.
 """
 
 

@@ -1,7 +1,7 @@
 """How similar each visual token is to the question in CLIP's space, and the weights made of it.
 
 This module returns the *raw* cosine, sign kept: high means similar. Which sign a method favours
-is the method's business (`pruners/`): SPARE, and CDPruner as released, favour the low ones.
+is the method's business (`pruners/`): SPARE favours the low ones, and so does CDPruner's code.
 
 Everything after the two towers is done in float64: it is a few hundred numbers, and a near tie
 between two tokens must not be decided by rounding here.

@@ -69,6 +69,7 @@ def test_the_page_is_made_of_the_files(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(report, "RESULTS", report.RESULTS.parent / "none")
     empty = report.page()
     assert empty.count("Not measured.") == len(report.WANTED)
+    assert "The lengths here are inferred" in empty
     monkeypatch.setattr(sys, "argv", ["selection.py", "--device", "cpu"])
     file = tmp_path / "x.json"
     measuring.finish("Choosing", [figure(note="60 of 60 picks")], file, more="this too")

@@ -103,13 +103,17 @@ class _Stopwatch:
 def markdown(seconds: Mapping[str, float] | None = None, where: str = "not measured") -> str:
     """The whole page; seconds: per method, as `measure_methods` gives them."""
     seconds = seconds or {}
-    head = ("name", "paper", "acts", "reads", "cost", "measured", "nested", "merges", "deviations")
+    head = (
+        *("name", "paper", "acts", "reads", "a budget counts", "cost", "measured", "nested"),
+        *("merges", "deviations"),
+    )
     methods = [
         (
             f"`{name}`",
             f"[{method.paper}]({method.link})" if method.link else method.paper or "control",
             method.acts,
             "; ".join(method.reads) or "nothing",
+            _counting(method),
             method.cost,
             f"{seconds[name] * 1000:.1f} ms" if name in seconds else "–",
             "yes" if method.nested else "no",
@@ -128,6 +132,16 @@ def markdown(seconds: Mapping[str, float] | None = None, where: str = "not measu
         "`--set METHOD.SETTING=VALUE`; the defaults are the papers'.\n\n"
         f"{markdown_table(('setting', 'default', 'values', 'what it does'), settings)}\n"
     )
+
+
+def _counting(method: Method) -> str:
+    """What a budget counts here, and what its paper counts where that is not the same."""
+    note = method.counting_note
+    if not method.inside:
+        return "rows that enter" if method.merges else "tokens that enter"
+    if not method.budget_is_average:
+        return f"as its paper: {note}"
+    return f"the average over layers; its paper: {note}" if note else "the average over layers"
 
 
 def _setting(name: str, item: dataclasses.Field[Any], default: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ TEMPLATES = {
     "map": "{label}: from {least} to {most}, mean {mean}. {meaning}",
     "range": " The colours run from {low} to {high}.",
     "relevance": "Raw cosine between each patch and the question, in CLIP's space",
-    "relevance meaning": "High means similar. SPARE, and CDPruner as released, favour low.",
+    "relevance meaning": "High means similar. SPARE favours low, and so does CDPruner's code.",
     "weight": "Text weight that {label} gave each patch",
     "weight meaning": "The higher, the sooner it is picked, other things equal.",
     "highest": " The highest is at {where}.",

@@ -58,6 +58,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
             "Operations and cache are those of every layer with the tokens it got; the operations "
             "leave out what a method computes between layers."
         )
+        notes.extend(_paper_counts(visit))
     notes.append(allocation_note)
     if any(floors):
         notes.append(
@@ -90,6 +91,16 @@ def _stages_before(visit: Visit, answers: int) -> Iterator[tuple[str | Wide, ...
             text = seconds_text(seconds)
             cells.append(Wide(f"{text} together" if together > 1 else text, together))
     yield "select", *cells
+
+
+def _paper_counts(visit: Visit) -> Iterator[str]:
+    """What the papers of methods inside the language model count, where it is not the average."""
+    for slot, plan in visit.result.plans.items():
+        if note := visit.result.methods[slot].counting_note:
+            yield (
+                f"The paper of {visit.titles[slot]} counts {plan.counted:.1f} visual tokens, where "
+                f"the average over layers is {plan.average:.1f}: {note}."
+            )
 
 
 def _about_selecting(visit: Visit) -> Iterator[str]:

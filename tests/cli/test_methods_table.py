@@ -29,11 +29,22 @@ def test_every_method_and_every_setting_has_its_row() -> None:
     lines = markdown().splitlines()
     for name, method in PRUNERS.items():
         (row,) = [line for line in lines if line.startswith(f"| `{name}` |")]
-        assert row.count("|") == 10
+        assert row.count("|") == 11
         assert method.cost in row and method.cost
         settings = [line for line in lines if line.startswith(f"| `{name}.")]
         assert len(settings) == len(vars(method))
     assert "| `divprune.metric` | cosine | cosine, euclidean |" in markdown()
+
+
+def test_the_table_says_both_counts_of_a_budget() -> None:
+    rows = {
+        line.split("`")[1]: line.split(" | ") for line in markdown().splitlines() if "`" in line
+    }
+    for name in ("fastv", "dart"):
+        assert rows[name][4] == "the average over layers; its paper: tokens after layer K only"
+    assert rows["pyramiddrop"][4] == "the average over layers"
+    assert rows["sparsevlm"][4].startswith("as its paper: a layer counts as pruned")
+    assert (rows["spare"][4], rows["visionzip"][4]) == ("tokens that enter", "rows that enter")
 
 
 def test_what_is_measured_is_every_method_that_can_run(tiny_model: LlavaModel, monkeypatch) -> None:

@@ -68,6 +68,9 @@ def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:
         f"{plan.average:.1f} visual tokens on average, the last one {plan.last}. Its paper counts "
         f"{plan.last:.1f}: tokens after layer K only."
     )
+    cost = cost_html(done, lambda answer: None)
+    assert f"The paper of B FastV counts {plan.last}.0 visual tokens, where the average" in cost
+    assert f"over layers is {plan.average:.1f}: tokens after layer K only." in cost
 
 
 def test_merged_rows_and_the_papers_way_of_counting_are_told(
