@@ -169,7 +169,8 @@ def _without_each(selection: Selection) -> list[tuple[int | None, Selection]]:
             token = largest if sources[row, largest] > 0 else None
         elif len(kept) == len(features):  # each row stands at its own pick's place
             token, picks = int(kept[row]), kept[stays]
-        sets.append((token, Selection(picks, features=features[stays], sources=shares)))
+        bias = None if selection.bias is None else selection.bias[stays]
+        sets.append((token, Selection(picks, features=features[stays], sources=shares, bias=bias)))
     return sets
 
 

@@ -24,6 +24,7 @@ from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
 from spare_demo.models.loading.text_side import text_side_of_model
 from spare_demo.models.stock import family_of_model, read_inputs
 from spare_demo.pruners import Method
+from spare_demo.pruners.merging import MergingPruner
 from spare_demo.tokens import Positions, Selection
 
 _log = logging.getLogger(__name__)
@@ -149,6 +150,12 @@ def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:
 def _method(method: str | Method | Selection, seed: int) -> Method:
     named = (method,) if isinstance(method, str) else {"method": method}
     (pruner,) = choose(named, seed).values()
+    with_bias = isinstance(pruner, MergingPruner) and pruner.size_bias != "none"
+    if with_bias or (isinstance(method, Selection) and method.bias is not None):
+        raise ValueError(
+            "generate has no input for a bias of the attention. Leave size_bias at none, or load "
+            "the model with spare_demo.load_model and pass the selection to model.answer."
+        )
     if pruner.inside:
         raise ValueError(
             f"{pruner.title} chooses inside the language model, layer by layer, and generate has "

@@ -2,16 +2,23 @@
 
 Mixing comes before the projector, so a merged row is the projector's output for a mixture, not a
 mixture of its outputs. A row that is one token unchanged is that token's own features.
+
+A row that stands for s tokens gets the attention of one; with `size_bias="log"` the log of s is
+added to its scores, as if its keys and values were there s times. RESTORE (ICML 2026) has a bias
+like it, and more that is not here: the share of tokens kept in layer 0, a term of the distance, and
+positions at the median of a group.
 """
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import Pruner, setting
 from spare_demo.tokens import Selection, VisualTokens
 
 Size = Literal["budget", "adaptive"]
@@ -22,6 +29,41 @@ SIZE = setting(
     "the budget, as released.",
     ("budget", "adaptive"),
 )
+
+
+@dataclass(frozen=True)
+class MergingPruner(Pruner):
+    """A method whose rows may be mixed from several tokens."""
+
+    size_bias: Literal["none", "log"] = field(
+        default="none",
+        kw_only=True,
+        metadata=setting(
+            "Attention to merged rows",
+            "none: as to one token, as released. log: as to as many as are in the row, by the log "
+            "of their number added to the scores in every layer; then answers are made one by one.",
+            ("none", "log"),
+        ),
+    )
+
+    nested = False
+    merges = True
+
+    def select(self, tokens: VisualTokens, budget: int) -> Selection:
+        """As `Pruner.select`, with the bias that is set."""
+        selection = super().select(tokens, budget)
+        if self.size_bias == "none":
+            return selection
+        assert selection.sources is not None  # of every method that merges
+        return dataclasses.replace(selection, bias=log_sizes(selection.sources))
+
+
+def log_sizes(sources: Tensor) -> Tensor:
+    """(r,) the log of how many tokens have a part in each row of (r, n) sources.
+
+    0 for a row that is one token, or none, such as the class token.
+    """
+    return (sources != 0).sum(dim=1).clamp_min(1).float().log()
 
 
 def merged_selection(

@@ -27,15 +27,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.merging import SIZE, Size, merged_selection, outliers
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
 
 
 @dataclass(frozen=True)
-class PruMerge(Pruner):
+class PruMerge(MergingPruner):
     """Gain: the class token's attention to the token."""
 
     form: Literal["plain", "plus"] = field(
@@ -56,8 +56,6 @@ class PruMerge(Pruner):
 
     paper = "LLaVA-PruMerge"
     link = "https://arxiv.org/abs/2403.15388"
-    nested = False
-    merges = True
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "project", "cls_attention", "vision_keys"})

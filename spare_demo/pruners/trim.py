@@ -24,15 +24,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.merging import SIZE, Size, merged_selection, outliers
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
 
 
 @dataclass(frozen=True)
-class Trim(Pruner):
+class Trim(MergingPruner):
     """Gain: s, the score before the softmax."""
 
     form: Literal["released", "paper"] = field(
@@ -56,8 +56,6 @@ class Trim(Pruner):
 
     paper = "TRIM"
     link = "https://arxiv.org/abs/2409.10994"
-    nested = False
-    merges = True
     acts = "before the projector"
     reads_features = False
     needs_text = True

@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.merging import merged_selection
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.merging import MergingPruner, merged_selection
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
@@ -37,7 +37,7 @@ _CLASS, _DOMINANT, _LATE_CLASS, _CONTEXTUAL = range(4)  # places of a row among 
 
 
 @dataclass(frozen=True)
-class VisionZip(Pruner):
+class VisionZip(MergingPruner):
     """Gain: the class token's attention, summed over heads; dominant tokens, then targets."""
 
     contextual: float = field(
@@ -52,8 +52,6 @@ class VisionZip(Pruner):
     summary = "Tokens the class token looks at, that token itself, and the rest merged into a few."
     paper = "VisionZip"
     link = "https://arxiv.org/abs/2412.04467"
-    nested = False
-    merges = True
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})

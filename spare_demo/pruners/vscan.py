@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from spare_demo.pruners.base import Pruner
+from spare_demo.pruners.merging import MergingPruner
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
@@ -32,7 +32,7 @@ _WINDOWS = 4  # along each side
 
 
 @dataclass(frozen=True)
-class VScan(Pruner):
+class VScan(MergingPruner):
     """Gain: the attention of the block that a token was picked by."""
 
     name = "vscan"
@@ -40,8 +40,6 @@ class VScan(Pruner):
     summary = "Tokens the class token looks at, early by windows and late; the rest averaged in."
     paper = "VScan, TMLR 2026"
     link = "https://arxiv.org/abs/2505.22654"
-    nested = False
-    merges = True
     needs = frozenset({"cls_attention"})
     cost = "O(n k d)"
     deviations = (

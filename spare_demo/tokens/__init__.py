@@ -173,6 +173,8 @@ class Selection:
         informed: how many of the picks the criterion made, those with a gain above 0: of one view
             the first ones. The others lie in the span of these, where it has nothing left to
             choose by. None of methods that always have something.
+        bias: (r,) or None, only beside merged features: what is added to every attention score of
+            each row, in all layers of the language model. Read back from a file it is gone, too.
 
     Raises ValueError for an empty, repeated, negative or non-integer order. Whether the
     indices fit a picture is known only with its n: see `check`.
@@ -184,6 +186,7 @@ class Selection:
     sources: ShareRows | None = None
     margin: FloatArray | None = None
     informed: int | None = None
+    bias: Annotated[Tensor | None, NOT_STORED] = None
 
     def __post_init__(self) -> None:
         order = as_indices(self.order)
@@ -217,6 +220,12 @@ class Selection:
                     f"sources has {len(self.sources)} rows but features has {len(self.features)}. "
                     "Pass one row of sources per merged row."
                 )
+        rows = 0 if self.features is None else len(self.features)
+        if self.bias is not None and self.bias.shape != (rows,):
+            raise ValueError(
+                f"bias has shape {tuple(self.bias.shape)}, but there are {rows} merged rows. Pass "
+                "one number per row of features."
+            )
 
     def __len__(self) -> int:
         """Number of picks k."""

@@ -348,6 +348,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"budget": "0%"}, "share above 0%"),
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
+        (good, {"method": "vscan:size_bias=log"}, r"no input for a bias.*model\.answer"),
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
     ):

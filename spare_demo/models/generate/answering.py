@@ -7,6 +7,7 @@ answer.
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from dataclasses import replace
@@ -142,7 +143,8 @@ class Answering(ABC):
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
         What can share its decoding does (together.py); plans of methods inside the language model,
-        rows with positions on several axes, and prompts longer than a sliding window never do.
+        rows with positions on several axes or with a bias, and prompts longer than a sliding window
+        never do.
 
         Args:
             view, max_new_tokens, positions: as of `stream`.
@@ -162,7 +164,7 @@ class Answering(ABC):
             if not isinstance(selection, LayerPlan):
                 rows = self._rows(view, selection)
                 own = self._positions(view, rows, positions)
-                if _one_axis(own) and self._within(view, rows, max(max_new_tokens, BUCKET)):
+                if _shared(rows, own) and self._within(view, rows, max(max_new_tokens, BUCKET)):
                     joinable[label], places[label] = rows, own
                     continue
             alone[label] = self.stream(view, selection, max_new_tokens, positions=positions)
@@ -287,7 +289,7 @@ class Answering(ABC):
             rows = self._rows(view, selection)
             own = self._positions(view, rows, positions)
             # Padding, in two parts, could push some rows out of sight.
-            if _one_axis(own) and self._within(view, rows, new, padded=2):
+            if _shared(rows, own) and self._within(view, rows, new, padded=2):
                 before = view.prompt.split(self.processor.image_token)[0]
                 shared = (before, id(view.picture), _identity(selection))
                 prompts[i] = Prompt(view.input_ids, rows.values, shared, own)
@@ -302,6 +304,11 @@ class Answering(ABC):
     def _rows(self, view: View, selection: Selection | None) -> Rows:
         """The rows on the model's device, so that no timed pass has to bring them there."""
         rows = kept_rows(view.picture, selection)
+        if rows.bias is not None and window(self.hf) < math.inf:
+            raise ValueError(
+                "This language model has sliding-window attention, which takes no bias for rows. "
+                "Leave size_bias at none, or choose another model."
+            )
         return replace(rows, values=rows.values.to(self.hf.device))
 
     def position_option(self, wanted: Positions | None) -> Positions:
@@ -340,9 +347,9 @@ class Answering(ABC):
         return padded * (text + len(rows.values) + new) <= window(self.hf)
 
 
-def _one_axis(positions: Tensor | None) -> bool:
-    """Whether prompts with these positions can share a pass."""
-    return positions is None or len(positions) == 1
+def _shared(rows: Rows, positions: Tensor | None) -> bool:
+    """Whether prompts with these rows and positions can share a pass."""
+    return rows.bias is None and (positions is None or len(positions) == 1)
 
 
 def _identity(selection: Selection | None) -> Hashable:

@@ -57,16 +57,16 @@ def decode(
     placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
     first = int(placeholders[0])
     ends, prompt_ids = end_ids(hf), input_ids[0].tolist()
-    if positions is not None or plan is not None:
+    if positions is not None or plan is not None or rows.bias is not None:
         captured_prefill = None
     static = 0  # bytes that a captured prefill keeps to itself
     layerwise: LayerwiseRun | None = None
     cache: Any = None
 
-    def forward(embeds: Tensor, **where: Tensor) -> tuple[Tensor, int]:
+    def forward(embeds: Tensor, **more: Tensor) -> tuple[Tensor, int]:
         """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
         if layerwise is None:
-            inputs: dict[str, Any] = {"inputs_embeds": embeds, "past_key_values": cache, **where}
+            inputs: dict[str, Any] = {"inputs_embeds": embeds, "past_key_values": cache, **more}
             return with_likeliest(
                 hf(**inputs, use_cache=True, logits_to_keep=1).logits[0, -1].float()
             )
@@ -91,7 +91,11 @@ def decode(
             decoder = hf.model.language_model
             layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
             cache = layerwise.cache
-        return forward(embeds, **position_inputs(0, embeds.shape[1]))
+        return forward(embeds, **where(0, embeds.shape[1]))
+
+    def where(start: int, end: int) -> dict[str, Tensor]:
+        """What tokens start..end-1 of prompt and answer need beside their embeddings."""
+        return position_inputs(start, end) | mask_inputs(start, end)
 
     def position_inputs(start: int, end: int) -> dict[str, Tensor]:
         """The positions of tokens start..end-1 of prompt and answer, if they are not compact."""
@@ -103,6 +107,16 @@ def decode(
         # Models with one axis want (1, L), the others (axes, 1, L).
         axes = position_ids[:, None] if len(position_ids) > 1 else position_ids
         return {"position_ids": axes.to(device)}
+
+    def mask_inputs(start: int, end: int) -> dict[str, Tensor]:
+        """The mask that holds the rows' bias, if they have one, and what comes later."""
+        if rows.bias is None:
+            return {}
+        columns = torch.zeros(end)
+        columns[first : first + len(rows.bias)] = rows.bias
+        later = torch.ones(end - start, end, dtype=torch.bool).triu(1 + start)
+        mask = columns.expand(end - start, end).masked_fill(later, -torch.inf)
+        return {"attention_mask": mask[None, None].to(device, embed.weight.dtype)}
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     decode_seconds = 0.0
@@ -131,7 +145,7 @@ def decode(
             ended = "end" if token in ends else "length"
             break
         step = torch.tensor([[token]], device=device)
-        at = position_inputs(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
+        at = where(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
         (logits, token), seconds = passes.run(
             lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
         )

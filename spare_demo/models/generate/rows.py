@@ -21,11 +21,13 @@ class Rows:
         places: (r,) LongTensor, CPU: the placeholder of the unpruned prompt that each row stood
             at; of a merged row, the one of the patch that gave most to it.
         newline: (r,) bool, CPU: newline tokens, which are no patches and never count as kept.
+        bias: (r,) float32, CPU, or None: what is added to every attention score of each row.
     """
 
     values: Tensor
     places: Tensor
     newline: Tensor
+    bias: Tensor | None = None
 
     @property
     def visual(self) -> int:
@@ -73,6 +75,7 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     """
     features = picture.features
     n, width = features.shape
+    bias = None if selection is None or selection.bias is None else selection.bias.cpu().float()
     if selection is None:
         tokens, values = torch.arange(n), features
     elif not selection.merged:
@@ -92,7 +95,7 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
             )
         tokens = _anchors(selection, len(values), n)
     if picture.newline is None:
-        return Rows(values, tokens, torch.zeros(len(values), dtype=torch.bool))
+        return Rows(values, tokens, torch.zeros(len(values), dtype=torch.bool), bias)
 
     # A newline token that comes after the first b tokens follows every row up to token b - 1.
     # Merged rows may stand out of order: what counts is how far the picture has been read by then.
@@ -107,7 +110,9 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     )
     lines = picture.newline.to(values).expand(len(breaks), -1)
     values = torch.cat([values, lines])[order.to(values.device)]
-    return Rows(values, places[order], order >= count)
+    if bias is not None:
+        bias = torch.cat([bias, torch.zeros(len(breaks))])[order]
+    return Rows(values, places[order], order >= count, bias)
 
 
 def _anchors(selection: Selection, rows: int, n: int) -> Tensor:
