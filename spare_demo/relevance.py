@@ -1,4 +1,8 @@
-"""How similar each visual token is to the question in CLIP's space, and the weights made of it.
+"""How similar each visual token is to the question, and the weights made of it.
+
+The papers compare the two in CLIP's space. `guidance_text="words"` compares what the language model
+is given of a token with its input embeddings of the question's words: no paper's relevance, but one
+that every model has.
 
 This module returns the *raw* cosine, sign kept: high means similar. Which sign a method favours
 is the method's business (`pruners/`): SPARE favours the low ones, and so does CDPruner's code.
@@ -21,6 +25,7 @@ from torch.nn.functional import softplus
 
 Aggregation = Literal["mean", "max"]
 TextPieces = Literal["stretches", "tokens"]
+GuidanceText = Literal["clip", "words"]
 
 # Cosines this close to each other (absolute) differ by rounding alone: they count as constant.
 CONSTANT = 1e-12
@@ -34,10 +39,14 @@ class RelevanceOptions:
         (the layer LLaVA reads); -1, the last, gives true CLIP patch embeddings.
     text: "stretches", one pooled embedding per 77-token stretch of the question (as released),
         or "tokens", one embedding per token of it.
+    guidance_text: "clip", as in the papers; or "words": the projected visual tokens against the
+        language model's input embeddings of the question's keywords, as MMTok takes them, one per
+        token of text. Layer and text are then of no account.
     """
 
     layer: int = -2
     text: TextPieces = "stretches"
+    guidance_text: GuidanceText = "clip"
 
     def __post_init__(self) -> None:
         if isinstance(self.layer, bool) or not isinstance(self.layer, int) or self.layer >= 0:
@@ -49,6 +58,11 @@ class RelevanceOptions:
             raise ValueError(
                 f"Unknown text reading {self.text!r}. Choose one of: "
                 f"{', '.join(get_args(TextPieces))}."
+            )
+        if self.guidance_text not in get_args(GuidanceText):
+            raise ValueError(
+                f"Unknown guidance_text {self.guidance_text!r}. Choose one of: "
+                f"{', '.join(get_args(GuidanceText))}."
             )
 
 
@@ -67,10 +81,10 @@ def patch_embeddings(hidden: Tensor, post_layernorm: nn.Module, projection: Tens
         return normed @ projection.to(normed.device, torch.float32)
 
 
-def raw_cosine(clip_image: Tensor, clip_text: Tensor) -> Tensor:
+def raw_cosine(image: Tensor, text: Tensor) -> Tensor:
     """(n, c), (m, c) -> (n, m) float64 cosines, sign kept; 0 where either vector is zero."""
-    image = _unit_rows(clip_image)
-    return image @ _unit_rows(clip_text.to(clip_image.device)).T
+    rows = _unit_rows(image)
+    return rows @ _unit_rows(text.to(rows.device)).T
 
 
 def aggregate(cosine: Tensor, how: Aggregation = "mean") -> Tensor:

@@ -163,7 +163,8 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
 def _leave_out(request: Request, model: Model, view: View) -> Request:
     """The request without the methods that cannot run here; prints a line for each."""
     n = view.tokens.n
-    _, reasons = able_methods(model, n, request.budget_of(n), bool(view.question.strip()))
+    budget, with_text = request.budget_of(n), bool(view.question.strip())
+    _, reasons = able_methods(model, n, budget, with_text, request.relevance.guidance_text)
     for name, reason in reasons.items():
         print(textwrap.fill(f"{PRUNERS[name].title} is left out: {reason}.", 96))
     methods = {label: method for label, method in request.labelled.items() if label not in reasons}

@@ -28,7 +28,7 @@ from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
-from spare_demo.evaluation.readings import MARK, read_reading, split_reading
+from spare_demo.evaluation.readings import BY_WORDS, MARK, read_reading, split_reading
 from spare_demo.evaluation.report import write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Experiment, PictureResults, expected_rows, run
@@ -37,7 +37,7 @@ from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.options import read_options, write_method
+from spare_demo.pruners.options import read_method, read_options, write_method
 from spare_demo.scenes.sets import SETS
 from spare_demo.settings import Settings, check_characters
 
@@ -235,6 +235,9 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     names = [labels.get(name, name) for name in names]
     arguments.reference = labels.get(arguments.reference, arguments.reference)
     options = question_options(arguments)
+    if options["relevance"].guidance_text == "words":  # no paper's, so the labels say so
+        names = [_by_words(name) for name in names]
+        arguments.reference = arguments.reference and _by_words(arguments.reference)
     split = {label: split_reading(label) for label in names}
     plain = list(dict.fromkeys(name for name, _ in split.values()))
     chosen = choose(plain, arguments.seed) if plain else {}
@@ -244,7 +247,7 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
         for label, (_, reading) in split.items()
         if reading
     }
-    if unread := [label for label in readings if not methods[label].needs_text]:
+    if unread := [label for label in readings if not methods[label].reads_relevance]:
         raise ValueError(f"{unread[0]!r} reads no question. Leave out what stands after {MARK}.")
     return Experiment(
         methods=methods,
@@ -254,6 +257,13 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
         instruction=check_characters("instruction", arguments.instruction.strip()),
         **options,
     )
+
+
+def _by_words(label: str) -> str:
+    """The label of a method that reads relevance by words of the language model."""
+    name, reading = split_reading(label)
+    reads = not reading and read_method(name, PRUNERS).reads_relevance
+    return f"{label}{MARK}{BY_WORDS}" if reads else label
 
 
 def _write(

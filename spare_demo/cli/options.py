@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from spare_demo.images.geometry import Aspect
-from spare_demo.relevance import RelevanceOptions
+from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.settings import Settings
 from spare_demo.table import text_table
 from spare_demo.tokens import Positions
@@ -82,6 +82,13 @@ def add_question_options(
         default="stretches",
         help="one text embedding per 77-token stretch, or per token (default: %(default)s)",
     )
+    add(
+        "--guidance-text",
+        choices=get_args(GuidanceText),
+        default="clip",
+        help="what the question is compared by: CLIP's two sides, as in the papers, or words of "
+        "the language model, which models without CLIP have too (default: %(default)s)",
+    )
 
 
 def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -89,7 +96,9 @@ def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "max_new_tokens": arguments.max_new_tokens,
         "aspect": arguments.aspect,
-        "relevance": RelevanceOptions(arguments.relevance_layer, arguments.relevance_text),
+        "relevance": RelevanceOptions(
+            arguments.relevance_layer, arguments.relevance_text, arguments.guidance_text
+        ),
         "together": arguments.together,
         "positions": arguments.positions,
     }

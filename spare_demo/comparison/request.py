@@ -15,7 +15,7 @@ from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
 from spare_demo.pruners.options import Changes, changes_of, configure, read_method, write_method
-from spare_demo.relevance import RelevanceOptions
+from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.tokens import Positions, Selection
 
 UNPRUNED = "unpruned"
@@ -143,19 +143,20 @@ def choose(
 
 
 def able_methods(
-    model: Model, n: int, budget: int, with_text: bool
+    model: Model, n: int, budget: int, with_text: bool, guidance_text: GuidanceText = "clip"
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """All methods of the table that a model can run at a budget, and why it cannot run the others.
 
     Without a question a method that needs one would run as another of the table, so it is left out.
 
     n: visual tokens of the picture. budget: from 1 to n. with_text: whether there is a question.
+    guidance_text: as of `RelevanceOptions`.
 
     Returns the names in the table's order, and a reason in words that follow "…: " by name.
     """
     names, reasons = [], {}
     for name, method in PRUNERS.items():
-        reason = model.reason_against(method)
+        reason = model.reason_against(method, guidance_text)
         if reason is None and method.needs_text and not with_text:
             reason = "it needs a question"
         if reason is None and budget < (least := method.lowest(n, model.layers)):

@@ -374,7 +374,7 @@ def _record(exploration: Exploration, label: str) -> MethodRecord:
         method = method.ready.method
     return MethodRecord(
         method.name,
-        title_of(method, PRUNERS),
+        title_of(method, PRUNERS, exploration.view.tokens.by_words),
         dataclasses.asdict(method),
         method.inside,
         method.lowest(exploration.n, exploration.view.layers),

@@ -24,6 +24,11 @@ from spare_demo.pruners.greedy import Greedy, select_together
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import FloatArray
 
+BY_WORDS = (
+    "Text guidance is by words of the language model, not CLIP: methods that read the question are "
+    "then not as in their papers."
+)
+
 Curve = Sequence[float | None]
 """One value for each budget, None where there is none."""
 
@@ -189,16 +194,19 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
     so. Raises ValueError where there is no such form, a model has too few layers for a schedule, or
     a hand-made set or plan does not fit.
     """
-    tokens = view.tokens
+    tokens, asks = view.tokens, bool(view.question.strip())
     methods: LabelledMethods = {}
     notes: list[str] = []
     for label, asked in requested.items():
         method = text_free_form(asked, tokens)
         if method is not asked:
+            without = "a CLIP text side or guidance_text=words" if asks else "a question"
             notes.append(
-                f"Without a question the text part of {asked.title} is off: "
+                f"Without {without} the text part of {asked.title} is off: "
                 f"{method.title} ran in its place."
             )
+        if asks and method.reads_relevance and not tokens.has_text:
+            raise ValueError(f"{method.title} cannot run here: {method.reason_against({'words'})}.")
         method.check(tokens)
         if method.inside and not view.layers:
             raise ValueError(
@@ -209,6 +217,8 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
         if method.merging_note:
             notes.append(method.merging_note)
         methods[label] = method
+    if tokens.by_words and any(method.reads_relevance for method in methods.values()):
+        notes.append(BY_WORDS)
     nested = {label: method for label, method in methods.items() if method.nested}
     picks, seconds = _select(nested, tokens, tokens.n if budget is None else budget)
     return Exploration(view, methods, picks, seconds, tuple(notes))

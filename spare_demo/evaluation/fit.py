@@ -39,7 +39,7 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
     )
     methods, notes = {}, []
     for label, method in experiment.methods.items():
-        reason = model.reason_against(method)
+        reason = model.reason_against(method, experiment.reading_of(label).guidance_text)
         if method.inside and not reason:
             reason = _schedule_against(label, experiment, model)
         if not reason:

@@ -20,6 +20,7 @@ from spare_demo.models import Model, View
 from spare_demo.models.generate.repetition import changed_settings
 from spare_demo.pruners import LayerPlan, Method
 from spare_demo.pruners.base import check_budget
+from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.tokens import Positions, Selection
 
 
@@ -36,6 +37,7 @@ class HarnessOptions:
         max_new_tokens: for tasks that set none; 128 as in LLaVA's own evaluation.
         seed, aspect, together, positions: as of `compare`; on every document other tokens are
             drawn.
+        guidance_text: as of `RelevanceOptions`.
         batch_size: how many documents are answered together.
 
     Raises:
@@ -51,6 +53,7 @@ class HarnessOptions:
     aspect: Aspect | None = None
     together: bool = False
     positions: Positions | None = None
+    guidance_text: GuidanceText = "clip"
     system: str = "auto"
     bits: int = 16
     device: str = "auto"
@@ -70,7 +73,12 @@ class HarnessOptions:
                 f"positions={self.positions} is not possible. Choose one of: "
                 f"{', '.join(get_args(Positions))}."
             )
-        _ = self.methods
+        _ = self.methods, self.relevance
+
+    @property
+    def relevance(self) -> RelevanceOptions:
+        """What relevance compares."""
+        return RelevanceOptions(guidance_text=self.guidance_text)
 
     @property
     def methods(self) -> dict[str, Method]:
@@ -128,7 +136,7 @@ class PrunedModel:
             "revision": model.revision,
         }
         for method in self.methods.values():
-            if reason := model.reason_against(method):
+            if reason := model.reason_against(method, options.guidance_text):
                 form = method.text_free
                 instead = f"method={form}" if form else "another method"
                 raise ValueError(f"{method.title} cannot run: {reason}. Choose {instead}.")
@@ -166,7 +174,7 @@ class PrunedModel:
         kept: Selection | LayerPlan | None = None
         for method in draw_anew(self.methods, task, str(number)).values():
             bare = str(document.get(field or "question") or prompt)
-            asked = self.model.ask(picture, bare, together=self.options.together)
+            asked = self.model.ask(picture, bare, self.options.relevance, self.options.together)
             kept = keep(method, asked, self.options.budget)
         return Question(prompt, (view, kept))
 

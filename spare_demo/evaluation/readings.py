@@ -1,7 +1,8 @@
 """Methods that read relevance otherwise than the run does: "spare@tokens", "anti-relevance@-1".
 
 After the mark stand a layer of the vision tower, how the question's text is read, or both with a
-comma between them; what is not named is as of the run.
+comma between them; or "words", those of the language model in the place of CLIP. What is not named
+is as of the run.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from spare_demo.relevance import RelevanceOptions, TextPieces
 
 MARK = "@"
 
-_WORDS = {"stretches": "the question as a whole", "tokens": "each word apart"}
+BY_WORDS = "words"
+
+_WORDS = {
+    "stretches": "the question as a whole",
+    "tokens": "each word apart",
+    BY_WORDS: "words of the language model, not CLIP",
+}
 
 
 def split_reading(label: str) -> tuple[str, str]:
@@ -31,6 +38,9 @@ def read_reading(text: str, usual: RelevanceOptions) -> RelevanceOptions:
     options = usual
     for part in text.split(","):
         word = part.strip()
+        if word == BY_WORDS:
+            options = dataclasses.replace(options, guidance_text="words")
+            continue
         if word in get_args(TextPieces):
             options = dataclasses.replace(options, text=word)  # type: ignore[arg-type]
             continue

@@ -13,6 +13,9 @@ from spare_demo.scenes.world import Scene
 
 LAYERS = (-2, -1)
 """Layers of the vision tower whose patches are compared with the question."""
+WORDS = 0
+"""In a layer's place: no layer of the tower, but the projected patches and the language model's
+words (`guidance_text="words"`)."""
 
 Floats = NDArray[np.float64]
 
@@ -20,15 +23,21 @@ Floats = NDArray[np.float64]
 def places(
     model: Model, picture: Picture, scene: Scene, asked: SheetQuestion, text: TextPieces
 ) -> list[tuple[int, float, float, float, float, float]]:
-    """Of each layer: the layer, mean cosines on things asked about, on others and on none, and the
-    chances that one asked about exceeds the background, and other things.
+    """Of each layer, and of `WORDS`, as the model has them: the layer, mean cosines on things asked
+    about, on others and on none, and the chances that one asked about exceeds the background, and
+    other things.
     """
     owner = owners(scene, picture.grid.boxes.numpy())
     on_asked = np.isin(owner, asked.things)
     on_others, on_none = (owner >= 0) & ~on_asked, owner < 0
+    options = {layer: RelevanceOptions(layer, text) for layer in LAYERS}
+    if "clip_text" not in model.supplies:
+        options = {}
+    if "words" in model.supplies:
+        options[WORDS] = RelevanceOptions(guidance_text="words")
     rows = []
-    for layer in LAYERS:
-        tokens = model.ask(picture, asked.question, RelevanceOptions(layer, text)).tokens
+    for layer, relevance in options.items():
+        tokens = model.ask(picture, asked.question, relevance).tokens
         cosine = aggregate(raw_cosine(*tokens.clip_pair())).cpu().numpy()
         parts = cosine[on_asked], cosine[on_others], cosine[on_none]
         means = [float(part.mean()) if len(part) else float("nan") for part in parts]

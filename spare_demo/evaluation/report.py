@@ -12,6 +12,7 @@ from spare_demo.evaluation import claims, figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.built_in import BuiltIn
 from spare_demo.evaluation.cells import percent, plain, share, title_of
+from spare_demo.evaluation.relevance_places import WORDS
 from spare_demo.evaluation.resampling import Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
@@ -138,6 +139,9 @@ def _text_guidance(summary: Summary, budget: Budget) -> list[str]:
 
 def _where(layer: int, values: Mapping[str, Estimate]) -> str:
     name = {-2: "penultimate", -1: "last"}.get(layer, str(layer))
+    source = f"from the {name} layer"
+    if layer == WORDS:
+        source = "by words of the language model, not CLIP"
     over = values.get("asked_over_background")
     if over is None:
         return ""
@@ -152,7 +156,7 @@ def _where(layer: int, values: Mapping[str, Estimate]) -> str:
     others = values.get("asked_over_others")
     versus_others = f" and of {plain(others)} over other things" if others else ""
     return (
-        f"Relevance from the {name} layer: high raw cosine falls {verdict}: mean "
+        f"Relevance {source}: high raw cosine falls {verdict}: mean "
         f"{plain(values['asked'])} there, {plain(values.get('background'))} on the background; "
         f"AUC of {plain(over)} over the background{versus_others}."
     )

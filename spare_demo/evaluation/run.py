@@ -178,7 +178,7 @@ def _measure(
             nothing = _ask(model, blank, asked, experiment, experiment.relevance)[0]
             n = nothing.tokens.n
             trials.append(_Trial(number, BLANK, n, nothing, None, float("nan")))
-        if sheet.scene is not None and model.text_tower is not None:
+        if sheet.scene is not None:
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
     replies = model.answer_many(

@@ -17,6 +17,7 @@ from spare_demo.evaluation.cells import (
 )
 from spare_demo.evaluation.paired_tables import differences, reconstruction_diversity
 from spare_demo.evaluation.paper_tables import PAPER_BUDGET, aggregations, rebuilding
+from spare_demo.evaluation.relevance_places import WORDS
 from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import PLACE_FIELDS, Summary
@@ -96,7 +97,7 @@ def places(summary: Summary) -> Table | None:
     """Where raw cosine falls, layer by layer; None where it was not measured."""
     if not summary.places:
         return None
-    names = {-2: "penultimate (-2)", -1: "last (-1)"}
+    names = {-2: "penultimate (-2)", -1: "last (-1)", WORDS: "words, not CLIP"}
     return Table(
         "Where the raw cosine between question and patch falls",
         (

@@ -25,6 +25,7 @@ from spare_demo.models.loading.text_side import text_side_of_model
 from spare_demo.models.stock import family_of_model, read_inputs
 from spare_demo.pruners import Method
 from spare_demo.pruners.merging import MergingPruner
+from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.tokens import Positions, Selection
 
 _log = logging.getLogger(__name__)
@@ -41,13 +42,19 @@ class PrunedInputs(dict[str, Any]):
         selections: of each prompt what was kept; `order` counts the visual tokens of its picture.
         methods: of each prompt the name of the method that ran: where there is nothing to compare
             a picture with, that of the text-free form of the one asked for.
+        guidance_text: what methods that read a question compared it by; with "words" they are not
+            as in their papers.
     """
 
     def __init__(
-        self, tensors: Mapping[str, Any], selections: list[Selection], methods: list[str]
+        self,
+        tensors: Mapping[str, Any],
+        selections: list[Selection],
+        methods: list[str],
+        guidance_text: GuidanceText,
     ) -> None:
         super().__init__(tensors)
-        self.selections, self.methods = selections, methods
+        self.selections, self.methods, self.guidance_text = selections, methods, guidance_text
 
 
 def prune(
@@ -61,6 +68,7 @@ def prune(
     text: TextTower | None = None,
     seed: int = 0,
     positions: Positions | None = None,
+    guidance_text: GuidanceText = "clip",
 ) -> PrunedInputs:
     """The inputs of `model.generate` with the visual tokens that a method keeps.
 
@@ -77,12 +85,15 @@ def prune(
             needs it, once for all calls.
         seed: of methods that draw at random.
         positions: "compact" or "original", as of `model.answer`; None for the family's usual.
+        guidance_text: what the question is compared by: "clip", or "words" of the language model,
+            which every model has; no text side is read then.
 
     Raises:
         ValueError: with a sentence to show, before any pass where that is possible.
         ModelError: the text side cannot be read or downloaded, or the checkpoint is of a kind that
             cannot be looked into.
     """
+    relevance = RelevanceOptions(guidance_text=guidance_text)
     family = family_of_model(model)
     pruner = _method(method, seed)
     prompts, pictures = read_inputs(model, processor, inputs)
@@ -91,14 +102,15 @@ def prune(
     sizes = [picture.grid.n for picture in pictures]
     budgets = sizes if pruner.by_hand else [read_budget(budget, n) for n in sizes]
 
-    if text is None and family.clip_tower and pruner.needs_text and any(questions):
+    by_clip = guidance_text == "clip" and family.clip_tower and pruner.needs_text
+    if text is None and by_clip and any(questions):
         text = text_side_of_model(model)
     encoder = family(model, processor, text, name=name)
     option = encoder.position_option(positions)
-    if pruner.text_free is None and (reason := encoder.reason_against(pruner)):
+    if pruner.text_free is None and (reason := encoder.reason_against(pruner, guidance_text)):
         raise ValueError(f"{pruner.title} cannot run here: {reason}. Choose another method.")
     pruned = [
-        _prune_one(encoder, ids, picture, asked, pruner, k, option)
+        _prune_one(encoder, ids, picture, asked, pruner, k, relevance, option)
         for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
     ]
     for ran in sorted({ran for *_, ran in pruned} - {pruner.name}):
@@ -115,7 +127,8 @@ def prune(
         axes = _stack(places, dim=1).to(embeds[0].device)  # (axes, b, L)
         tensors["position_ids"] = axes if len(axes) > 1 else axes[0]
     tensors |= prompt_penalty(model, prompts)
-    return PrunedInputs(tensors, [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned])
+    selections, methods = [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned]
+    return PrunedInputs(tensors, selections, methods, guidance_text)
 
 
 def _prune_one(
@@ -125,12 +138,13 @@ def _prune_one(
     question: str,
     method: Method,
     budget: int,
+    relevance: RelevanceOptions,
     option: Positions,
 ) -> tuple[Tensor, Tensor | None, Selection, str]:
     """(L, d) embeddings of one (1, T) prompt, its positions (axes, L), what was kept, by what."""
-    text_pass = encoder.read(question)
+    text_pass = encoder.read(question, relevance)
     encoding = encoder.see(picture, None if text_pass is None else text_pass.run)
-    tokens, _ = encoder.relate(encoding, question, text_pass=text_pass)
+    tokens, _ = encoder.relate(encoding, question, relevance, text_pass=text_pass)
     method = text_free_form(method, tokens)
     selection = method.select(tokens, budget)
     rows = kept_rows(encoding, selection)

@@ -158,7 +158,8 @@ class View:
         relevance_seconds: wall time of the text pass and of projecting the patches.
         text_stretches: how many 77-token stretches the question filled; above 1 only the last is
             pooled at the text's end (see text_tower.py). 0 without a question or text tower.
-        text_words: with `RelevanceOptions(text="tokens")` the m token strings, else empty.
+        text_words: with `RelevanceOptions(text="tokens")`, or by words, the m token strings; else
+            empty.
         layers: how many the language model has that will answer.
         system: the system sentence of the prompt, by name.
     """

@@ -36,8 +36,8 @@ from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.keywords import keywords, word_ids
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.text_pass import TextEmbedding, TextPass
-from spare_demo.pruners.base import Method
-from spare_demo.relevance import RelevanceOptions, patch_embeddings
+from spare_demo.pruners.base import MISSING_REASONS, Method
+from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
 from spare_demo.tokens import Selection, VisualTokens
 
 AS_RELEASED = RelevanceOptions()
@@ -140,13 +140,21 @@ class Model(Answering):
             return 0
         return int(self._config.text_config.num_hidden_layers)
 
-    def reason_against(self, method: Method) -> str | None:
-        """Why a method cannot run on this model, in words that follow "…: "; None if it can."""
+    def reason_against(self, method: Method, guidance_text: GuidanceText = "clip") -> str | None:
+        """Why a method cannot run on this model, in words that follow "…: "; None if it can.
+
+        guidance_text: what relevance compares, as of `RelevanceOptions`.
+        """
         if method.inside and not self.has_language_model:
             return "this model was loaded without its language model"
         decoder = getattr(self.hf.model, "language_model", self.hf.model)
         layers = 0 if layerwise.reason_against(decoder) else self.layers
-        return method.reason_against(self.supplies, layers)
+        supplies = self.supplies
+        if guidance_text == "words" and method.reads_relevance:
+            if "words" not in supplies:
+                return MISSING_REASONS["words"]
+            supplies |= {"clip_text"}  # in its place
+        return method.reason_against(supplies, layers)
 
     @property
     def most_tokens(self) -> int:
@@ -223,13 +231,14 @@ class Model(Answering):
             picture: from this model's `look`; the view's `tokens` lie on the model's GPU also where
                 the picture waited on the CPU.
             question: of any length the language model has room for; blank means no relevance.
-            relevance: which tower layer and which text embeddings relevance comes from.
+            relevance: what is compared with the question, and where both sides are read.
             together: methods spend a budget over all views of the picture at once; else each view
                 gets an equal share, as CDPruner released it.
             text_pass: the question's, where `encode` has begun it.
 
         Raises:
-            ValueError: a question longer than the language model's memory, or another layer.
+            ValueError: a question longer than the language model's memory, or another layer, or
+                guidance by words without the language model.
         """
         prompt, input_ids = build_prompt(self.processor, question, picture.slots, self.system)
         room = self._config.text_config.max_position_embeddings
@@ -241,6 +250,10 @@ class Model(Answering):
         text_pass = text_pass or self.read(question, relevance)
         tokens, seconds = self.relate(picture, question, relevance, together, text_pass)
         embedding = TextEmbedding(None) if text_pass is None else text_pass.embedding()
+        if tokens.by_words:
+            ids = word_ids(self.tokenizer, keywords(question))
+            names = tuple(self.tokenizer.decode([token]).strip() for token in ids)
+            embedding = TextEmbedding(None, words=names)
         return View(
             picture,
             question,
@@ -255,8 +268,8 @@ class Model(Answering):
         )
 
     def read(self, question: str, relevance: RelevanceOptions = AS_RELEASED) -> TextPass | None:
-        """The text pass of a question, not run yet; None without a text tower."""
-        tower = self.text_tower
+        """The text pass of a question, not run yet; None without a text tower, or by words."""
+        tower = None if relevance.guidance_text == "words" else self.text_tower
         return None if tower is None else TextPass(tower, question, relevance.text)
 
     def relate(
@@ -272,11 +285,18 @@ class Model(Answering):
         Args:
             encoding: from this model's `see` or `look`.
             question, relevance, together: as of `ask`.
-            text_pass: the question's; None without a text tower.
+            text_pass: the question's; None where `read` gives none.
 
         Raises:
-            ValueError: another layer than -2 and -1 to read relevance from.
+            ValueError: another layer than -2 and -1 to read relevance from, or guidance by words
+                without the language model.
         """
+        by_words = relevance.guidance_text == "words"
+        if by_words and not self.has_language_model:
+            raise ValueError(
+                "guidance_text=words reads words of the language model, which was not loaded. "
+                "Choose guidance_text=clip, or start again without --without-language-model."
+            )
         if self.clip_tower and relevance.layer not in encoding.hidden:
             raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")
         # The picture of a comparison that stayed open lies on the CPU.
@@ -286,7 +306,11 @@ class Model(Answering):
         tower = self.text_tower
         if tower is None or text_pass is None:
             tokens = VisualTokens(
-                features=near.features, words=words, together=together, **near.reads
+                features=near.features,
+                words=words,
+                by_words=by_words,
+                together=together,
+                **near.reads,
             )
             return tokens, 0.0
 

@@ -33,6 +33,9 @@ MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give i
     "project": "this model's projector does not take one visual token at a time",
 }
 
+BY_WORDS = ", unless by its language model's words (guidance_text=words)"
+"""After the reason for a missing `clip_text`, where there is another way to compare a question."""
+
 FIELD_LABELS = {  # the same: what it is
     "states": "states before the projector",
     "class_states": "the class token",
@@ -110,6 +113,11 @@ class Method(ABC):
         return False
 
     @property
+    def reads_relevance(self) -> bool:
+        """Whether the question enters by `VisualTokens.clip_pair`: in CLIP's space, or by words."""
+        return self.needs_text and self.text_field == "clip_text"
+
+    @property
     def text_free(self) -> str | None:
         """Name of the method to offer when there is no question; None if there is no such form."""
         return None
@@ -159,7 +167,8 @@ class Method(ABC):
         wanted = [self.text_field] if self.needs_text else []
         for field in (*wanted, *sorted(self.needs)):
             if field not in supplies:
-                return MISSING_REASONS[field]
+                other = BY_WORDS if field == "clip_text" and "words" in supplies else ""
+                return MISSING_REASONS[field] + other
         return None
 
     def check(self, tokens: VisualTokens) -> None:
@@ -168,7 +177,11 @@ class Method(ABC):
         if missing:
             reason = self.reason_against({self.text_field, *(self.needs - missing)})
             raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")
-        if self.needs_text and getattr(tokens, self.text_field) is None:
+        if self.reads_relevance:
+            has_text = tokens.has_text
+        else:
+            has_text = getattr(tokens, self.text_field) is not None
+        if self.needs_text and not has_text:
             instead = f" or use the method {self.text_free!r}" if self.text_free else ""
             raise ValueError(f"The method {self.name!r} needs text. Ask a question{instead}.")
 

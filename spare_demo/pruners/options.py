@@ -102,7 +102,14 @@ def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value != getattr(usual, name)}
 
 
-def title_of(method: Method, methods: Mapping[str, Any]) -> str:
-    """The method's title and its settings where not the defaults: "DivPrune (metric=euclidean)"."""
-    changes = ", ".join(f"{name}={value}" for name, value in changes_of(method, methods).items())
+def title_of(method: Method, methods: Mapping[str, Any], by_words: bool = False) -> str:
+    """The method's title and its settings where not the defaults: "DivPrune (metric=euclidean)".
+
+    by_words: as of `VisualTokens`; then a method that reads relevance is not as in its paper, and
+    its title says so: "SPARE (guidance_text=words)".
+    """
+    settings = changes_of(method, methods)
+    if by_words and method.reads_relevance:
+        settings = {**settings, "guidance_text": "words"}
+    changes = ", ".join(f"{name}={value}" for name, value in settings.items())
     return f"{method.title} ({changes})" if changes else method.title

@@ -17,12 +17,13 @@ QUESTION_COLOURS: tuple[Colour, Colour] = (PALETTE[3], PALETTE[4])
 """Of two questions; the first two colours of the palette are those of two methods."""
 
 
-def relevance_map(canvas: Canvas, values: Values) -> Display:
+def relevance_map(canvas: Canvas, values: Values, by: str = "clip") -> Display:
     """The raw cosine between each patch and the question, as page and files show it.
 
-    values: (n,) raw cosines.
+    values: (n,) raw cosines. by: "clip" or "words", what the two are compared by.
     """
-    return heatmap(canvas, values, say("relevance"), say("relevance meaning"))
+    sentence = say("relevance", what="the question", space=say(by))
+    return heatmap(canvas, values, sentence, say("relevance meaning"))
 
 
 def leftover_map(

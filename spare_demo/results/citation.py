@@ -74,6 +74,7 @@ def command_line(result: Result) -> str:
         "--positions": settings.positions,
         "--relevance-layer": settings.relevance.layer,
         "--relevance-text": settings.relevance.text,
+        "--guidance-text": settings.relevance.guidance_text,
         "--out": "again",
     }
     # Files of earlier versions say no positions.

@@ -97,7 +97,8 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
         if "consensus" in panels and (agreement := many.consensus(comparison, canvas)):
             yield Drawing("consensus", agreement)
     if "relevance" in panels and comparison.relevance is not None:
-        yield Drawing("relevance", relevance_map(canvas, comparison.relevance))
+        by = comparison.settings.relevance.guidance_text
+        yield Drawing("relevance", relevance_map(canvas, comparison.relevance, by))
     if "difference" in panels and len(comparison.selections) >= 2:
         yield Drawing("difference", _difference(comparison, canvas))
     if "comparison" in panels and comparison.answers:

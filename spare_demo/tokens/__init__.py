@@ -76,6 +76,8 @@ class VisualTokens:
             short answer, where the language model is given one.
         words: None or () -> (m, d), the language model's input embeddings of the question's
             keywords, one row per token of text.
+        by_words: relevance compares the features with `words`, not CLIP's two sides, which are then
+            None.
         together: spend a budget over all views at once, instead of giving each its share.
 
     Matrices on an Apple GPU are taken to the CPU (`where_float64_is`).
@@ -98,6 +100,7 @@ class VisualTokens:
     clip_sentence: Callable[[], Tensor] | None = None
     clip_prompt: Callable[[], Tensor] | None = None
     words: Callable[[], Tensor] | None = None
+    by_words: bool = False
     together: bool = False
 
     def __post_init__(self) -> None:
@@ -146,11 +149,18 @@ class VisualTokens:
 
     @property
     def has_text(self) -> bool:
-        """Whether the tokens can be compared with a question in CLIP's space."""
+        """Whether the tokens can be compared with a question."""
+        if self.by_words:
+            return self.words is not None
         return self.clip_image is not None and self.clip_text is not None
 
     def clip_pair(self) -> tuple[Tensor, Tensor]:
-        """(n, c) clip_image and (m, c) clip_text; ValueError where there is no text."""
+        """(n, c) and (m, c), the two sides of relevance; ValueError where there is no text.
+
+        clip_image and clip_text; with `by_words` features and words.
+        """
+        if self.by_words and self.words is not None:
+            return self.features, self.words()
         if self.clip_image is None or self.clip_text is None:
             raise ValueError("This needs text, and the tokens carry none. Ask a question.")
         return self.clip_image, self.clip_text

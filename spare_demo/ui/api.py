@@ -17,7 +17,7 @@ from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import Model, Picture, View
-from spare_demo.relevance import RelevanceOptions
+from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
@@ -65,6 +65,7 @@ class Api:
         budget: float | str = 64,
         seed: float = 0,
         positions: str = "",
+        guidance_text: GuidanceText = "clip",
     ) -> dict[str, Any]:
         """Everything of one comparison: what both methods keep of a picture, and three answers.
 
@@ -78,6 +79,7 @@ class Api:
             budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
             positions: of kept tokens, compact (without gaps) or original; empty for the usual ones.
+            guidance_text: clip, as in the papers, or words of the language model (no paper's).
 
         Returns:
             the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
@@ -93,6 +95,7 @@ class Api:
                 max_new_tokens=self.settings.max_new_tokens,
                 seed=seed,  # type: ignore[arg-type]  # a number as it was sent
                 positions=self._positions(positions),
+                relevance=RelevanceOptions(guidance_text=guidance_text),
             )
             result = finish(self.model, request)
             line.update(fields_of_result(result, ALL_STAGES, result.answers))
@@ -107,6 +110,7 @@ class Api:
         method: str = "spare",
         budget: float | str = 64,
         seed: float = 0,
+        guidance_text: GuidanceText = "clip",
     ) -> dict[str, Any]:
         """Which visual tokens a pruning method keeps. The language model does not run.
 
@@ -116,6 +120,7 @@ class Api:
             method: a pruning method, as `python -m spare_demo methods` lists them.
             budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
+            guidance_text: clip, as in the papers, or words of the language model (no paper's).
 
         Returns:
             method, visual_tokens, rows and columns of the grid, order (patch indices as picked)
@@ -124,7 +129,7 @@ class Api:
         """
 
         def run(line: Line) -> dict[str, Any]:
-            view = self._view(image, question)
+            view = self._view(image, question, RelevanceOptions(guidance_text=guidance_text))
             line.update(fields_of_view(view))
             k = read_budget(budget, view.tokens.n)
             exploration = explore(view, choose((method,), read_seed(seed)), k)
@@ -149,13 +154,16 @@ class Api:
 
         return _refusing("select", self.model, run)
 
-    def relevance(self, image: str, question: str, words: bool = False) -> dict[str, Any]:
-        """How like the question each patch is: raw cosine in CLIP's space, high means similar.
+    def relevance(
+        self, image: str, question: str, words: bool = False, guidance_text: GuidanceText = "clip"
+    ) -> dict[str, Any]:
+        """How like the question each patch is: raw cosine, high means similar.
 
         Args:
             image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
             question: the text to compare with.
             words: whether to give a map for every word of the question as well.
+            guidance_text: clip for CLIP's space, or words for those of the language model.
 
         Returns:
             visual_tokens, rows and columns of the grid, cosine (one per patch, row by row)
@@ -165,11 +173,14 @@ class Api:
         def run(line: Line) -> dict[str, Any]:
             if not (question or "").strip():
                 raise ValueError("There is no question to compare the patches with. Send one.")
-            view = self._view(image, question)
+            view = self._view(image, question, RelevanceOptions(guidance_text=guidance_text))
             line.update(fields_of_view(view))
             cosine = view.relevance
             if cosine is None:
-                raise ValueError("This model has no CLIP text side, so there is no relevance.")
+                raise ValueError(
+                    "This model has no CLIP text side, so there is no relevance. Ask for it with "
+                    "guidance_text=words."
+                )
             data = {
                 "visual_tokens": view.tokens.n,
                 "rows": view.grid.rows,
@@ -177,7 +188,7 @@ class Api:
                 "cosine": cosine.tolist(),
             }
             if words:
-                options = RelevanceOptions(text="tokens")
+                options = RelevanceOptions(text="tokens", guidance_text=guidance_text)
                 names, maps = word_maps(self.model.ask(view.picture, view.question, options))
                 data["words"] = [
                     {"word": name, "cosine": column.tolist()}
@@ -246,10 +257,12 @@ class Api:
         self.guide.check_size(image)
         return open_picture(image, max_pixels=self.settings.max_pixels)
 
-    def _view(self, image: str, question: str) -> View:
+    def _view(
+        self, image: str, question: str, relevance: RelevanceOptions = RelevanceOptions()
+    ) -> View:
         text = self.settings.check_question(question)
         picture: Picture = self.model.look(self._open(image))
-        return self.model.ask(picture, text)
+        return self.model.ask(picture, text, relevance)
 
 
 def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> None:
@@ -287,6 +300,7 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
             budget(),
             number("seed", 0),
             make_optional(text("positions")),
+            text("guidance_text", "clip"),
         ],
         "select": [
             picture(),
@@ -294,11 +308,13 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
             text("method", "spare"),
             budget(),
             number("seed", 0),
+            text("guidance_text", "clip"),
         ],
         "relevance": [
             picture(),
             text("question"),
             gr.Checkbox(False, label="words", visible=False),
+            text("guidance_text", "clip"),
         ],
         "answer": [
             picture(),

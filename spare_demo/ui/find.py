@@ -21,7 +21,7 @@ MOST_SCENES = 60
 
 CONTROLS = (
     *("method_a", "method_b", "seed", "aspect", "relevance_layer", "relevance_text"),
-    *("together", "positions", "budget"),
+    *("guidance_text", "together", "positions", "budget"),
 )
 """The parts of the page that `find_disagreement` reads."""
 CHANGED = ("image", "question", "example")
@@ -56,7 +56,9 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     options = QuestionOptions(
         max_new_tokens=settings.max_new_tokens,
         aspect=controls["aspect"],
-        relevance=RelevanceOptions(controls["relevance_layer"], controls["relevance_text"]),
+        relevance=RelevanceOptions(
+            controls["relevance_layer"], controls["relevance_text"], controls["guidance_text"]
+        ),
         together=controls["together"],
         positions=controls["positions"],
     )

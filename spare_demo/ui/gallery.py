@@ -78,6 +78,7 @@ def case_controls(
         "aspect": aspect,
         "relevance_layer": -2,
         "relevance_text": "stretches",
+        "guidance_text": "clip",
         "together": False,
         "positions": "compact",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from spare_demo.comparison.result import add_gaps, inside_note
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
-from spare_demo.relevance import RelevanceOptions, TextPieces
+from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
 from spare_demo.results.io import read_pick_list
@@ -211,6 +211,7 @@ class Handlers:
         relevance_text: TextPieces,
         together: bool,
         budget: object,
+        guidance_text: GuidanceText = "clip",
         positions: Positions | None = None,
         example: examples.Example | None = None,
         visit: Visit | None = None,
@@ -232,7 +233,7 @@ class Handlers:
             max_new_tokens=self.settings.max_new_tokens,
             seed=start,
             aspect=aspect,
-            relevance=RelevanceOptions(relevance_layer, relevance_text),
+            relevance=RelevanceOptions(relevance_layer, relevance_text, guidance_text),
             together=together,
             positions=self.model.position_option(positions),
         )
@@ -415,6 +416,15 @@ class Handlers:
         query_sent = asked.get("query")
         query = query_sent if isinstance(query_sent, dict) else {}
         yield controls_of_link(query, self.model, self.settings, self.offered)
+
+    def menus(self, guidance_text: GuidanceText, *current: str) -> list[Any]:
+        """The menus of A and B where text guidance is by this: other methods can run then.
+
+        current: what they say; a method that can no longer run gives way to its text-free form.
+        """
+        against = partial(self.model.reason_against, guidance_text=guidance_text)
+        values = [tuning.able(value, against) for value in current]
+        return [gr.update(choices=tuning.menu(against, v), value=v) for v in values]
 
     def load_example(self, index: int, question: str) -> tuple[str, str]:
         """An example's picture, and its question that follows the one on the page."""

@@ -26,7 +26,8 @@ _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
 OPENED = (
     *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "relevance_layer", "relevance_text", "together", "positions"),
+    *("seed", "aspect", "relevance_layer", "relevance_text", "guidance_text", "together"),
+    "positions",
 )
 """The parts of the comparison that a case sets, by their names there."""
 
@@ -232,6 +233,7 @@ def wire_lab(
             "aspect": bench.experiment.aspect,
             "relevance_layer": bench.experiment.relevance.layer,
             "relevance_text": bench.experiment.relevance.text,
+            "guidance_text": bench.experiment.relevance.guidance_text,
             "together": bench.experiment.together,
             "positions": bench.experiment.positions,
         }

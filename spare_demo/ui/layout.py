@@ -27,6 +27,10 @@ _VIEWS = [("in equal shares to each view", False), ("over all views together", T
 PERCENTS = (5, 10, 20, 50)
 _TWO_QUESTIONS = "Examples: choose one again for its other question"
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
+_GUIDANCE = [
+    ("CLIP, as in the papers", "clip"),
+    ("words of the language model, not CLIP", "words"),
+]
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Components:
     aspect: gr.Radio
     relevance_layer: gr.Radio
     relevance_text: gr.Radio
+    guidance_text: gr.Radio
     together: gr.Radio
     positions: gr.Radio
     seed: gr.Number
@@ -203,6 +208,15 @@ def _asked(
         label="Examples" if len(first.answers) == 1 else _TWO_QUESTIONS,
         elem_id="examples",
     )
+    # The panels of A and B read it; it stands below them.
+    parts["guidance_text"] = gr.Radio(
+        _GUIDANCE,
+        value="clip",
+        label="Text guidance by",
+        visible=model.has_language_model,
+        render=False,
+        elem_id="guidance-text",
+    )
     for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
         parts[f"method_{slot}"] = gr.Dropdown(
             tuning.menu(model.reason_against, name),
@@ -214,10 +228,15 @@ def _asked(
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         for slot in "ab":
             parts[f"tuned_{slot}"] = tuning.settings_panel(
-                parts[f"method_{slot}"], model.reason_against, slot.upper(), demo
+                parts[f"method_{slot}"],
+                model.reason_against,
+                parts["guidance_text"],
+                slot.upper(),
+                demo,
             )
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
         parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
+        parts["guidance_text"].render()
         parts["relevance_layer"] = gr.Radio(
             _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
         )

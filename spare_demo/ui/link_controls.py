@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,12 @@ def controls_of_link(
     )
     scene = values.get("example")
     controls = {n: v for n, v in values.items() if n not in ("example", "depth", "model")}
-    for part in ("method_a", "method_b"):
-        if ":" in controls.get(part, ""):  # with settings, which the menu does not list
-            method = controls[part]
-            menu = tuning.menu(model.reason_against, method)
+    by = values.get("guidance_text", "clip")
+    for part in {"method_a", "method_b"} & controls.keys():
+        method = controls[part]
+        # With settings, which the menu does not list, or on a model that lacks it by CLIP.
+        if ":" in method or by != "clip":
+            menu = tuning.menu(partial(model.reason_against, guidance_text=by), method)
             controls[part] = gr.update(choices=menu, value=method)
     if scene:
         example = examples[names.index(scene)]

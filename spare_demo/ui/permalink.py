@@ -17,7 +17,7 @@ from spare_demo.comparison.request import Request, name_of
 from spare_demo.images.geometry import Aspect
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
-from spare_demo.relevance import RelevanceOptions, TextPieces
+from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.tokens import Positions
 
 MOST_CHARACTERS = 8_000
@@ -33,6 +33,7 @@ _KEYS = {
     "fit": "aspect",
     "layer": "relevance_layer",
     "text": "relevance_text",
+    "by": "guidance_text",
     "views": "together",
     "positions": "positions",
     "depth": "depth",
@@ -57,6 +58,7 @@ def encode(
         several_views: whether pictures are seen in several views here.
     """
     a, b = map(name_of, request.labelled.values())
+    by = request.relevance.guidance_text
     views = next(word for word, value in _TOGETHER.items() if value == request.together)
     values = {
         "a": a,
@@ -67,6 +69,7 @@ def encode(
         "fit": request.aspect,
         "layer": request.relevance.layer,
         "text": request.relevance.text,
+        "by": None if by == "clip" else by,
         "views": views if several_views else None,
         "positions": request.positions,
         "model": model,
@@ -133,6 +136,7 @@ def decode(
     take("aspect", _one_of(aspects), "This model cannot fit a picture by {}.")
     take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
     take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")
+    take("guidance_text", _one_of(get_args(GuidanceText)), "There is no text guidance by {}.")
     views = _TOGETHER if several_views else {}
     take(
         "together",

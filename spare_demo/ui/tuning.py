@@ -8,6 +8,7 @@ the settings with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -16,6 +17,7 @@ import gradio as gr
 from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.base import GROUPS
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
+from spare_demo.relevance import GuidanceText
 
 NOT_HERE = " – not on this model: "
 """Between the title and the reason of a method that cannot run; js/menus.js disables it."""
@@ -27,7 +29,7 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 
 
 Reasons = Callable[[Method], str | None]
-"""`model.reason_against`."""
+"""`model.reason_against`, perhaps with its guidance_text given."""
 
 
 def menu(against: Reasons, current: str = "") -> list[tuple[str, str]]:
@@ -59,8 +61,16 @@ def able(name: str, against: Reasons) -> str:
     return name if against(method) is None else method.text_free or name
 
 
-def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.Blocks) -> gr.State:
+def settings_panel(
+    dropdown: gr.Dropdown,
+    against: Callable[..., str | None],
+    guidance_text: gr.Radio,
+    slot: str,
+    demo: gr.Blocks,
+) -> gr.State:
     """A folded panel with the settings of what the dropdown says, "" where there are none.
+
+    against: `model.reason_against`. guidance_text: the control of that setting.
 
     Returns a state that changes whenever a setting did; by then the dropdown has it.
     """
@@ -93,7 +103,7 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
             message = gr.HTML("", elem_classes="message-place")
             parts = [_control(field, getattr(method, field.name)) for field in fields]
 
-            def apply(current: str, count: int, *values: Any) -> list[Any]:
+            def apply(current: str, count: int, by: GuidanceText, *values: Any) -> list[Any]:
                 try:
                     value = choose(name, [field.name for field in fields], values)
                 except ValueError as error:
@@ -101,13 +111,14 @@ def settings_panel(dropdown: gr.Dropdown, against: Reasons, slot: str, demo: gr.
                     return [gr.skip(), gr.skip(), words]
                 if value == current:
                     return [gr.skip(), gr.skip(), ""]
-                return [gr.update(choices=menu(against, value), value=value), count + 1, ""]
+                choices = menu(partial(against, guidance_text=by), value)
+                return [gr.update(choices=choices, value=value), count + 1, ""]
 
             for part in parts:
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
                 for event in events:
                     outputs = [dropdown, change_count, message]
-                    event(apply, [dropdown, change_count, *parts], outputs, **_QUIET)
+                    event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **_QUIET)
 
     return change_count
 

@@ -8,6 +8,7 @@
                       null for one view, where token and cell are the same
     view            u1 (n,) which view (crop) a token belongs to; null for one view
     cosine          f4 (n,) raw cosine with the question; null without one
+    by              "clip" or "words", what the cosine compares
     squared_norms   f4 (n,) ||x||^2
     methods         {label: method}, in the order compared
       name, title     name: null for a set made by hand
@@ -89,6 +90,7 @@ def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> d
         "cells": None if tokens.view is None else array(view.grid.cells, "u2"),
         "view": None if tokens.view is None else array(tokens.view, "u1"),
         "cosine": _floats(exploration.view.relevance),
+        "by": "words" if tokens.by_words else "clip",
         "squared_norms": array(tokens.features.detach().double().square().sum(dim=1), "f4"),
         "methods": {label: _method(exploration, label) for label in exploration.methods},
         "coordinates": None,

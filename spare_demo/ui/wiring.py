@@ -184,7 +184,7 @@ def wire(
         return run
 
     controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
-    controls += ["relevance_text", "together", "positions", "budget"]
+    controls += ["relevance_text", "guidance_text", "together", "positions", "budget"]
     asked = [*controls, "example", "visit"]
 
     load = handlers.load_example
@@ -200,11 +200,17 @@ def wire(
         answering(event, handlers.ask, asked, "always_last")
     find = functools.partial(find_disagreement, handlers)
     answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)
-    chosen_anew = (
+    chosen_anew: tuple[Any, ...] = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
         *(p.positions.input, p.seed.submit),
     )
-    for event in chosen_anew:
+    by = p.guidance_text.input(
+        handlers.menus,
+        [p.guidance_text, p.method_a, p.method_b],
+        [p.method_a, p.method_b],
+        **_QUIET,
+    )
+    for event in (*chosen_anew, by.then):
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]

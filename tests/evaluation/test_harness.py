@@ -18,6 +18,7 @@ from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.random import Random
+from spare_demo.relevance import RelevanceOptions
 
 DOCUMENT = {"question": "How many stars are there?", "hint": "Count the triangles."}
 PROMPT = "How many stars are there?\nAnswer in one word."
@@ -151,6 +152,15 @@ def test_a_continuation_has_its_likelihood(tiny_model: LlavaModel, photo: Image.
     score = tiny_model.score_continuation(*question, " blue")
     assert likelihood == pytest.approx(sum(score.log_probabilities), abs=1e-5)
     assert not greedy and record["visual_tokens"] == 5
+
+
+def test_words_guide_where_the_option_says_so(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    by = RelevanceOptions(guidance_text="words")
+    view = tiny_model.encode(photo, DOCUMENT["question"], relevance=by)
+    _, kept = asked(tiny_model, photo, guidance_text="words")
+    assert kept.order.tolist() == PRUNERS["spare"].select(view.tokens, 5).order.tolist()
+    with pytest.raises(ValueError, match="Choose one of: clip, words"):
+        read_options({"guidance_text": "bert"})
 
 
 def test_without_a_method_all_tokens_stay(tiny_model: LlavaModel, photo: Image.Image) -> None:

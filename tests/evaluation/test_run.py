@@ -341,10 +341,11 @@ def test_places_are_means_of_raw_cosine(tiny_model: LlavaModel, sheets: list[She
     asked = sheet.questions[0]
     assert sheet.scene is not None
     found = where.places(tiny_model, picture, sheet.scene, asked, "stretches")
-    assert [layer for layer, *_ in found] == [-2, -1]
+    assert [layer for layer, *_ in found] == [-2, -1, where.WORDS]
     owner = where.owners(sheet.scene, picture.grid.boxes.numpy())
     for layer, mean_asked, _, mean_none, *_ in found:
-        tokens = tiny_model.ask(picture, asked.text, RelevanceOptions(layer)).tokens
+        options = RelevanceOptions(layer) if layer else RelevanceOptions(guidance_text="words")
+        tokens = tiny_model.ask(picture, asked.text, options).tokens
         cosine = aggregate(raw_cosine(*tokens.clip_pair())).numpy()
         about = np.isin(owner, asked.things)
         for mean, part in ((mean_asked, cosine[about]), (mean_none, cosine[owner < 0])):

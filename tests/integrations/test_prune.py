@@ -23,6 +23,7 @@ from spare_demo import PRUNERS, Selection, compare, load_model, prune
 from spare_demo.models import Model, TextTower
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.loading.text_side import read_text_side
+from spare_demo.relevance import RelevanceOptions
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = ("tiny", "tiny_next", "tiny_qwen")
@@ -259,6 +260,21 @@ def test_the_text_side_is_read_when_a_method_needs_it_and_once(
         )
         assert found.methods == [method]
     assert [folder.name for folder in read] == ["clip"]
+
+
+def test_by_words_every_model_compares_and_no_text_side_is_read(
+    stock: Stock, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spare_demo.integrations.prune._text_side", None)
+    by, question = RelevanceOptions(guidance_text="words"), QUESTIONS[0]
+    view = stock.ours.encode(photo, question, OWN[stock.name], by)
+    inputs = stock.processor(images=photo, text=view.prompt, return_tensors="pt")
+    given: dict[str, Any] = {"question": question, "budget": 4, "guidance_text": "words"}
+    for name in ("spare", "normal-relevance"):
+        pruned = prune(stock.model, stock.processor, inputs, method=name, **given)
+        assert (pruned.methods, pruned.guidance_text) == ([name], "words")
+        expected = PRUNERS[name].select(view.tokens, 4)
+        assert pruned.selections[0].order.tolist() == expected.order.tolist(), name
 
 
 def test_a_text_side_that_is_given_is_used(llava: Stock, tiny_folder: Path) -> None:

@@ -114,9 +114,12 @@ def test_four_endpoints_are_public_with_their_inputs(client) -> None:
         for name, about in listed["named_endpoints"].items()
     }
     assert inputs == {
-        "/compare": ["image", "question", "method_a", "method_b", "budget", "seed", "positions"],
-        "/select": ["image", "question", "method", "budget", "seed"],
-        "/relevance": ["image", "question", "words"],
+        "/compare": [
+            *("image", "question", "method_a", "method_b", "budget", "seed"),
+            *("positions", "guidance_text"),
+        ],
+        "/select": ["image", "question", "method", "budget", "seed", "guidance_text"],
+        "/relevance": ["image", "question", "words", "guidance_text"],
         "/answer": ["image", "question", "tokens", "positions"],
     }
     assert not listed["unnamed_endpoints"]
@@ -364,7 +367,7 @@ def test_a_file_over_the_limit_is_not_taken_in(client, served, tmp_path: Path) -
 def test_no_file_of_the_server_can_be_named(served, image: object) -> None:
     if isinstance(image, dict):
         image = image | {"meta": {"_type": "gradio.FileData"}}
-    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0, "clip"])
     assert event in ("error", "refused")
     assert_tells_nothing(told)
     assert "root:" not in told
@@ -372,7 +375,7 @@ def test_no_file_of_the_server_can_be_named(served, image: object) -> None:
 
 def test_addresses_are_not_fetched(served) -> None:
     image = {"path": "http://192.0.2.1/x.png", "meta": {"_type": "gradio.FileData"}}
-    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0, "clip"])
     assert event == "error"
     assert "fetches nothing from addresses" in told
 

@@ -425,6 +425,39 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
         )
 
 
+def test_words_of_the_language_model_let_text_methods_run_without_clip(
+    tiny_qwen: Any, small_settings: Settings, photo_file: str
+) -> None:
+    handlers = Handlers(tiny_qwen, small_settings)
+
+    def choices(menus: list[Any]) -> dict[str, str]:
+        return {value: label for label, value in menus[0]["choices"]}
+
+    menus = handlers.menus("words", "spare", "random")
+    assert [menu["value"] for menu in menus] == ["spare", "random"]
+    assert choices(menus)["spare"] == "SPARE"
+    back = handlers.menus("clip", "spare", "random")
+    assert [menu["value"] for menu in back] == ["spare-reconstruction", "random"]
+    assert "guidance_text=words" in choices(back)["spare"]
+
+    shown = merged(ask(handlers, photo_file, aspect="native", guidance_text="words"))
+    visit = shown["visit"]
+    assert visit.titles["A"] == "A SPARE (guidance_text=words)"
+    assert "not CLIP" in shown["notes"] and "by=words" in shown["stage"]["link"]
+    link = {"query": {"a": "spare", "b": "random", "by": "words"}}
+    opened = merged(list(handlers.reopen(link, visit)))
+    assert opened["guidance_text"] == "words" and opened["method_a"]["value"] == "spare"
+    assert choices([opened["method_a"]])["spare"] == "SPARE"
+    api = Api(tiny_qwen, small_settings)
+    told = api.compare(photo_file, QUESTION, guidance_text="words", budget=3)
+    assert told["methods"]["spare"]["title"] == "SPARE (guidance_text=words)"
+    assert told["relevance"] == api.relevance(photo_file, QUESTION, False, "words")["cosine"]
+    with pytest.raises(gr.Error, match="guidance_text=words"):
+        api.relevance(photo_file, QUESTION)
+    with pytest.raises(gr.Error, match="Choose one of: clip, words"):
+        api.select(photo_file, QUESTION, guidance_text="bert")  # type: ignore[arg-type]
+
+
 def test_one_budget_for_all_views_picks_otherwise_and_travels(
     tiny_next: Any, small_settings: Settings, photo_file: str
 ) -> None:
@@ -581,8 +614,8 @@ def test_the_events_of_the_page_go_through_the_open_visits(
 
     redraw, pressed, drawn = event("run", 2, False), event("run", 13, True), event("draw", 4, False)
     assert "put away" in str(redraw(5, lost)) and "put away" not in str(redraw(5, kept))
-    steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", False,
-                         "compact", 5, None, lost))  # fmt: skip
+    steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", "clip",
+                         False, "compact", 5, None, lost))  # fmt: skip
     assert "There is no picture yet" in str(steps) and "put away" not in str(steps)
     assert "put away" in drawn(lost, 5, 0, None) and "put away" not in drawn(kept, 5, 0, None)
     # What the page opens on stays, however many came since. Of a dataclass in its place Gradio

@@ -18,13 +18,13 @@ from spare_demo.ui.session import methods_by_slot
 SCENES = ("scene-1001.png", "wide-1025.png")
 names = st.sampled_from([*PRUNERS, "spare:squash=minmax"])
 requests = st.builds(
-    lambda a, b, seed, question, aspect, layer, text, together, positions: Request(
+    lambda a, b, seed, question, aspect, layer, text, by, together, positions: Request(
         "photo.png",
         question,
         methods_by_slot(a, b, seed),
         seed=seed,
         aspect=aspect,
-        relevance=RelevanceOptions(layer, text),
+        relevance=RelevanceOptions(layer, text, by),
         together=together,
         positions=positions,
     ),
@@ -35,6 +35,7 @@ requests = st.builds(
     st.sampled_from(["pad", "crop"]),
     st.sampled_from([-1, -2]),
     st.sampled_from(["tokens", "stretches"]),
+    st.sampled_from(["clip", "words"]),
     st.booleans(),
     st.sampled_from(["compact", "original"]),
 )
@@ -63,6 +64,8 @@ def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
         "model": "built-in@0123",
     }
     expected |= {"question": request.question} if request.question else {}
+    by = request.relevance.guidance_text
+    expected |= {} if by == "clip" else {"guidance_text": by}  # as the page opens
     assert found == expected | ({"example": example} if example else {})
     assert stale == []
 

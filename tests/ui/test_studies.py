@@ -142,7 +142,8 @@ def test_the_link_of_a_comparison_opens_it_again(handlers) -> None:
     )  # fmt: skip
     sent = merged(handlers.ask(**asked))
     (shown,) = handlers.reopen({"query": dict(parse_qsl(sent["stage"]["link"]))}, sent["visit"])
-    del asked["budget"], asked["together"]  # the page adds the one; here is one view only
+    # The page adds the one, here is one view only, and CLIP goes without saying.
+    del asked["budget"], asked["together"], asked["guidance_text"]
     assert shown == asked | {"positions": "compact", "notice": ""}
 
 

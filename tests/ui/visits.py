@@ -40,6 +40,7 @@ def controls(path: str | None, question: str, **other: Any) -> dict[str, Any]:
         "aspect": "pad",
         "relevance_layer": -2,
         "relevance_text": "stretches",
+        "guidance_text": "clip",
         "together": False,
         "positions": None,
         "budget": 5,

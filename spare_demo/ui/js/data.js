@@ -20,6 +20,7 @@ SPARE.Comparison = class {
     this.hasPadding = this.padding.includes(1);
     this.cropped = canvas.cropped;
     this.relevance = unpack(sent.cosine);
+    this.space = SPARE.say(sent.by ?? 'clip', {});  // what the cosine compares, in words
     this.maps = new Map();  // layers that no budget changes, by name
     this.squares = unpack(sent.squared_norms);
     this.slots = {};

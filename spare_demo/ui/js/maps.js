@@ -63,18 +63,19 @@
 
   function relevance(data) {
     if (!data.relevance) {
-      return nothing('No relevance: there is no question, or this model has no CLIP text side.');
+      return nothing('No relevance: there is no question, or this model has no CLIP text side. “Text ' +
+        'guidance” in the settings compares by the words of its language model instead.');
     }
     const word = data.words?.chosen ?? -1;
     if (word >= 0) {
       const {names, values, range} = data.words, name = `relevance ${word}`;
       return once(data, name, () => map(data, name,
         values.subarray(word * data.n, (word + 1) * data.n),
-        () => `Raw cosine between each patch and “${names[word]}”, in CLIP's space`,
+        () => say('relevance', {what: `“${names[word]}”`, space: data.space}),
         'High means similar.', range, () => ` All ${names.length} words share this scale.`));
     }
     return once(data, 'relevance', () => map(data, 'relevance', data.relevance,
-      () => say('relevance', {}), say('relevance meaning', {})));
+      () => say('relevance', {what: 'the question', space: data.space}), say('relevance meaning', {})));
   }
 
   function weight(data, k, slot) {

@@ -222,7 +222,7 @@ SPARE.stories = (() => {
         words(data) {
           const {order, highest} = extremes(data), plain = plainPatches(data);
           const top = order.slice(0, Math.min(FEW, data.n));
-          return `Relevance is the cosine of a patch with the question, in CLIP's space. Its mean over ` +
+          return `Relevance is the cosine of a patch with the question, ${data.space}. Its mean over ` +
             `${tokensWord(data.n)} is ${number(mean([...data.relevance]))}; the highest is ` +
             `${number(data.relevance[highest])}, at ${data.where(highest)}. Of the ${top.length} most ` +
             `relevant patches, ${top.filter((token) => plain[token]).length} are ${plainWord(data)}: their ` +
