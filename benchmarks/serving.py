@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +99,24 @@ def held(process: int, folder: Path) -> dict[str, int]:
     Returns `memory_bytes` (resident), `threads`, `descriptors`, `temporary_files` and
     `temporary_bytes`.
     """
-    files = [path for path in folder.rglob("*") if path.is_file()]
+    sizes = _file_sizes(folder)
     return {
         "memory_bytes": 1024 * _status(process, "VmRSS"),
         "threads": _status(process, "Threads"),
         "descriptors": len(list(Path(f"/proc/{process}/fd").iterdir())),
-        "temporary_files": len(files),
-        "temporary_bytes": sum(path.stat().st_size for path in files),
+        "temporary_files": len(sizes),
+        "temporary_bytes": sum(sizes),
     }
+
+
+def _file_sizes(folder: Path) -> list[int]:
+    """The bytes of each file in a folder; one that the server deletes meanwhile is left out."""
+    sizes = []
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                sizes.append(os.stat(os.path.join(parent, name)).st_size)
+    return sizes
 
 
 def _status(process: int, name: str) -> int:
