@@ -24,7 +24,7 @@ class Scripted:
         self.ask, self.texts = model.ask, texts
         self.requests: list[Any] = []
 
-    def answer_many(self, requests: list[Any], longest: int) -> list[Any]:
+    def answer_many(self, requests: list[Any], longest: int, positions: Any) -> list[Any]:
         assert longest == OPTIONS.max_new_tokens
         self.requests = requests
         return [SimpleNamespace(text=text) for text in self.texts]

@@ -23,7 +23,7 @@ class Oracle:
     def __init__(self, same: list[bool]) -> None:
         self.same, self.asked = same, []
 
-    def answer(self, view: Any, picks: Selection, longest: int) -> Any:
+    def answer(self, view: Any, picks: Selection, longest: int, positions: Any) -> Any:
         k = len(picks)
         assert picks.order.tolist() == list(range(k))
         self.asked.append(k)

@@ -78,6 +78,7 @@ def test_a_title_says_what_was_set_otherwise() -> None:
     assert changes_of(PRUNERS["cdpruner-paper"], PRUNERS) == {}
 
 
+RELEASED = {"size_bias": "none"}
 DEFAULTS = {  # what the papers, or the code their authors released, run with
     "spare": {
         "aggregation": "mean",
@@ -88,10 +89,10 @@ DEFAULTS = {  # what the papers, or the code their authors released, run with
     "cdpruner": {"form": "released"},
     "divprune": {"metric": "cosine"},
     "dart-diversity": {"pivots": 8, "norm": "l1"},
-    "prumerge": {"form": "plain", "neighbours": 32, "size": "budget"},
-    "prumerge-plus": {"form": "plus", "neighbours": 32, "size": "budget"},
-    "visionzip": {"contextual": 10 / 64},
-    "trim": {"form": "released", "size": "budget", "text": "prompt"},
+    "prumerge": {"form": "plain", "neighbours": 32, "size": "budget"} | RELEASED,
+    "prumerge-plus": {"form": "plus", "neighbours": 32, "size": "budget"} | RELEASED,
+    "visionzip": {"contextual": 10 / 64} | RELEASED,
+    "trim": {"form": "released", "size": "budget", "text": "prompt"} | RELEASED,
     "zoo-prune": {"directions": 64, "step": 0.01, "seed": 0},
     "fastv": {"layer": 2, "counting": "average"},
     "pyramiddrop": {"schedule": "released"},
