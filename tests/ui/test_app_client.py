@@ -86,13 +86,21 @@ def test_a_path_on_the_servers_disk_is_refused_at_every_door(served, pictures, n
     """`pictures` were never uploaded: a stranger who knows where they lie must not see them."""
     refused = set()
     for path in (pictures[0], "/no/such/picture.png"):
-        data: Any = [{"path": path}, QUESTION, "spare", "cdpruner", 20, 0]
+        data: Any = [{"path": path}, QUESTION, "spare", "cdpruner", 20, 0, "clip"]
         if name == "compare":
             refused.add(raw(served, data))
             continue
         body = {"data": data}
         if name == "call/v2/compare":
-            inputs = ("image", "question", "method_a", "method_b", "budget", "seed")
+            inputs = (
+                "image",
+                "question",
+                "method_a",
+                "method_b",
+                "budget",
+                "seed",
+                "guidance_text",
+            )
             body = dict(zip(inputs, data, strict=True))
         answer = httpx.post(f"{served.url}/gradio_api/{name}", json=body, timeout=60)
         if "event_id" in answer.text:
