@@ -134,6 +134,11 @@ class Model(Answering):
         return frozenset(self.reads | text | words)
 
     @property
+    def tower_blocks(self) -> int | None:
+        """How many blocks the vision tower has; None where methods read none of them."""
+        return None
+
+    @property
     def layers(self) -> int:
         """How many layers the language model has; 0 where it was not loaded."""
         if not self.has_language_model:
@@ -154,7 +159,7 @@ class Model(Answering):
             if "words" not in supplies:
                 return MISSING_REASONS["words"]
             supplies |= {"clip_text"}  # in its place
-        return method.reason_against(supplies, layers)
+        return method.reason_against(supplies, layers, self.tower_blocks)
 
     @property
     def most_tokens(self) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from spare_demo.pruners.blocks import too_few_blocks
 from spare_demo.tokens import Selection, VisualTokens
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ class Method(ABC):
     `TEXT_LABELS`."""
     needs: frozenset[str] = frozenset()
     """The optional fields of VisualTokens, beyond the text, that `select` cannot do without."""
+    blocks: tuple[int, ...] = ()
+    """The blocks of the vision tower that `select` reads, as `blocks.block_place` counts them."""
 
     @property
     @abstractmethod
@@ -157,25 +160,30 @@ class Method(ABC):
         """What a visitor should know of its merged rows: a sentence, empty where none are made."""
         return ""
 
-    def reason_against(self, supplies: Collection[str], layers: int | None = None) -> str | None:
+    def reason_against(
+        self, supplies: Collection[str], layers: int | None = None, tower: int | None = None
+    ) -> str | None:
         """Why the method cannot run on a model, in words that follow "…: "; None if it can.
 
         supplies: the optional fields of VisualTokens that the model can fill (`model.supplies`).
         layers: how many its language model has, 0 where it cannot be run one after the other, None
-            to leave that open. `model.reason_against` gives both.
+            to leave that open. `model.reason_against` gives all.
+        tower: how many blocks its vision tower has, None to leave that open.
         """
         wanted = [self.text_field] if self.needs_text else []
         for field in (*wanted, *sorted(self.needs)):
             if field not in supplies:
                 other = BY_WORDS if field == "clip_text" and "words" in supplies else ""
                 return MISSING_REASONS[field] + other
-        return None
+        return None if tower is None else too_few_blocks(self.blocks, tower)
 
     def check(self, tokens: VisualTokens) -> None:
-        """Raise ValueError if the method needs text, or another field, that the tokens lack."""
+        """Raise ValueError if the method needs text, another field, or more blocks of the tower
+        than the tokens come with.
+        """
         missing = {field for field in self.needs if getattr(tokens, field) is None}
-        if missing:
-            reason = self.reason_against({self.text_field, *(self.needs - missing)})
+        there = {self.text_field, *(self.needs - missing)}
+        if reason := self.reason_against(there, tower=tokens.tower_blocks):
             raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")
         if self.reads_relevance:
             has_text = tokens.has_text

@@ -51,6 +51,7 @@ class HiPrune(Pruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"attention_received"})
+    blocks = (_EARLY, _LATE)
     cost = "O(n² w)"
     deviations = (
         "Attention in float32 instead of half precision. A tower of another depth is read at the "

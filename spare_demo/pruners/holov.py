@@ -46,6 +46,7 @@ class HoloV(Pruner):
     link = "https://arxiv.org/abs/2510.02912"
     nested = False
     needs = frozenset({"cls_attention"})
+    blocks = (_BLOCK,)
     cost = "O(n² d / m), m runs"
     deviations = (
         "As released, runs are not squares, and similarity hardly counts: its term is rescaled to "

@@ -42,6 +42,7 @@ class LiteLVLM(Pruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"vision_keys", "vision_values", "class_queries"})
+    blocks = (_BLOCK,)
     cost = "O(n c m + n w), m texts"
     deviations = (
         "A question is one text, cut off where CLIP cuts it, as released. Several texts are the "

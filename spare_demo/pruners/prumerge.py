@@ -33,6 +33,8 @@ from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import shares, view_members
 from spare_demo.tokens import Selection, VisualTokens
 
+_BLOCK = -1
+
 
 @dataclass(frozen=True)
 class PruMerge(MergingPruner):
@@ -59,6 +61,7 @@ class PruMerge(MergingPruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "project", "cls_attention", "vision_keys"})
+    blocks = (_BLOCK,)
     cost = "O(k n w)"
 
     @property
@@ -90,8 +93,8 @@ class PruMerge(MergingPruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
-        attention = tokens.cls_attention(-1, joined=True)[0].cpu().double()  # (n,)
-        keys = tokens.vision_keys(-1).cpu().double().transpose(0, 1).flatten(1)  # (n, w)
+        attention = tokens.cls_attention(_BLOCK, joined=True)[0].cpu().double()  # (n,)
+        keys = tokens.vision_keys(_BLOCK).cpu().double().transpose(0, 1).flatten(1)  # (n, w)
         members = view_members(tokens)
         standing_out = max(1, outliers(attention))
         order, sources = [], []

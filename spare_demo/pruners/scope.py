@@ -47,6 +47,7 @@ class Scope(Pruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "cls_attention"})
+    blocks = (_BLOCK,)
     cost = "O(n² w + n² k)"
     deviations = (
         "float64 instead of half precision. Several views share the whole budget; the code leaves "

@@ -55,6 +55,7 @@ class VisionZip(MergingPruner):
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"states", "class_states", "project", "cls_attention", "vision_keys"})
+    blocks = (_BLOCK,)
     cost = "O(m n w / h), m contextual rows"
     deviations = "Other budgets than the released 64 are split in the same shares."
 

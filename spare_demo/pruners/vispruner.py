@@ -44,6 +44,7 @@ class VisPruner(Pruner):
     )
 
     link = "https://arxiv.org/abs/2412.01818"
+    blocks = (_BLOCK,)
     acts = "before the projector"
     reads_features = False
 

@@ -41,6 +41,7 @@ class VScan(MergingPruner):
     paper = "VScan, TMLR 2026"
     link = "https://arxiv.org/abs/2505.22654"
     needs = frozenset({"cls_attention"})
+    blocks = (_EARLY, _LATE)
     cost = "O(n k d)"
     deviations = (
         "The stage inside the language model is left out. Read from a description of the released "

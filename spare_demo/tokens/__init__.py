@@ -74,6 +74,7 @@ class VisualTokens:
             its end.
         clip_prompt: None or () -> (c,), the same of the question with the line that asks for a
             short answer, where the language model is given one.
+        tower_blocks: None or how many blocks the vision tower has.
         words: None or () -> (m, d), the language model's input embeddings of the question's
             keywords, one row per token of text.
         by_words: relevance compares the features with `words`, not CLIP's two sides, which are then
@@ -99,6 +100,7 @@ class VisualTokens:
     class_queries: Callable[[int], Tensor] | None = None
     clip_sentence: Callable[[], Tensor] | None = None
     clip_prompt: Callable[[], Tensor] | None = None
+    tower_blocks: int | None = None
     words: Callable[[], Tensor] | None = None
     by_words: bool = False
     together: bool = False

@@ -182,7 +182,7 @@ class ModelSwitch:
 def _runs(name: str, model: Model) -> bool:
     """Whether a method, or its text-free form, can run on the model."""
     method = read_method(name, PRUNERS)
-    return method.reason_against(model.supplies) is None or bool(method.text_free)
+    return model.reason_against(method) is None or bool(method.text_free)
 
 
 def _words(name: str) -> str:

@@ -17,37 +17,26 @@ import torch
 from torch import Tensor, nn
 
 from spare_demo.models.generate.passes import Passes, plain_tensor
+from spare_demo.pruners.blocks import block_place
 
 T = TypeVar("T")
 
 BLOCKS = (-1, -2, 6, 9)
 """The blocks that methods read: below 0 from the end, above 0 from the start of one of 24."""
 
-PAPER_DEPTH = 24
-"""Blocks of the tower that papers count in: CLIP's ViT-L/14."""
-
 CLIP_READS = frozenset(
     {
         *("states", "class_states", "project", "cls_attention", "attention_received"),
-        *("vision_keys", "vision_values", "class_queries"),
+        *("vision_keys", "vision_values", "class_queries", "tower_blocks"),
     }
 )
 """The names of the fields that `clip_reads` fills."""
 
 
-def block_place(block: int, depth: int) -> int:
-    """The place of one of `BLOCKS` from the end, -1 the last, in a tower of so many blocks.
-
-    One counted from the start lies at the same share of the way as in a tower of 24.
-    """
-    if block < 0:
-        return block
-    return max(1, round(block * depth / PAPER_DEPTH)) - 1 - depth
-
-
 def block_inputs(depth: int) -> set[int]:
     """The hidden states, from the end, that `clip_reads` wants of a tower of so many blocks."""
-    return {block_place(block, depth) - 1 for block in BLOCKS}
+    places = {block_place(block, depth) for block in BLOCKS}
+    return {place - 1 for place in places if place >= -depth}
 
 
 def clip_reads(
@@ -154,6 +143,7 @@ def clip_reads(
         "vision_keys": remember(of_patches("k_proj")),
         "vision_values": remember(of_patches("v_proj")),
         "class_queries": remember(class_queries),
+        "tower_blocks": len(tower.encoder.layers),
     }
 
 

@@ -218,7 +218,9 @@ class LayerPruner(Method):
         """
         return False
 
-    def reason_against(self, supplies: Collection[str], layers: int | None = None) -> str | None:
+    def reason_against(
+        self, supplies: Collection[str], layers: int | None = None, tower: int | None = None
+    ) -> str | None:
         """As every method's; and that the language model has too few layers, or none to act at."""
         if layers == 0:
             return "tokens cannot be dropped layer by layer in this model's language model"
@@ -228,7 +230,7 @@ class LayerPruner(Method):
                 f"this model's language model has {layers_word(layers)}, and its {self.steps} "
                 f"{word} more"
             )
-        return super().reason_against(supplies, layers)
+        return super().reason_against(supplies, layers, tower)
 
     def select(self, tokens: VisualTokens, budget: int) -> Selection:
         """Raises ValueError: there is nothing to select before the language model runs."""

@@ -11,7 +11,6 @@ from spare_demo.models import LlavaModel, Picture
 from spare_demo.models.families.clip_tower import (
     CLIP_READS,
     block_inputs,
-    block_place,
     clip_reads,
     memoize,
 )
@@ -86,11 +85,9 @@ def test_what_patches_receive_is_the_mean_of_the_stock_towers_columns(
 
 
 def test_a_block_of_24_lies_at_the_same_share_of_another_tower() -> None:
-    assert block_place(9, 24) == 8 - 24
-    assert block_place(9, 5) == 1 - 5
-    assert block_place(9, 1) == -1
-    assert block_place(-2, 5) == -2
     assert block_inputs(24) == {-2, -3, -17, -20}
+    assert block_inputs(3) == {-2, -3, -4}
+    assert block_inputs(1) == {-2}  # it has no last but one
 
 
 def test_another_block_is_refused(picture: Picture) -> None:
