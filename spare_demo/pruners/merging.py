@@ -5,8 +5,8 @@ mixture of its outputs. A row that is one token unchanged is that token's own fe
 
 A row that stands for s tokens gets the attention of one; with `size_bias="log"` the log of s is
 added to its scores, as if its keys and values were there s times. RESTORE (ICML 2026) has a bias
-like it, and more that is not here: the share of tokens kept in layer 0, a term of the distance, and
-positions at the median of a group.
+like it, and more that is not here: log(N / n) for each of n rows of N tokens in layer 0, a term
+log(2 - mean cos(d w)) over the rotary frequencies w, and positions at the median of a group.
 """
 
 from __future__ import annotations
