@@ -40,7 +40,10 @@ class ColumnSubset(Pruner):
     paper = "Greedy column subset selection"
     link = "https://arxiv.org/abs/1312.6838"
     group = "controls"
-    cost = "O(n² d + n² k)"
+    cost = (
+        "O(n² d + n² k): all products of two rows, where SPARE makes those of the rows it is about "
+        "to pick"
+    )
     deviations = "Exact products in place of random ones; tokens within the span follow by length."
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:

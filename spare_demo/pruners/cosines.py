@@ -66,10 +66,12 @@ def gram_matrix(features: Tensor) -> Tensor:
     """(n, d) -> (n, n) float64 on the CPU: all inner products, in units of the largest entry's
     square, so that powers of them stay finite.
     """
-    rows = features.detach().double()
-    scale = rows.abs().max()
-    scaled = rows / scale if scale > 0 else rows
-    return torch.from_numpy(_gram(scaled if scaled.is_cuda else scaled.cpu()))
+    low, high = features.detach().aminmax()
+    scale = torch.maximum(-low, high).double()
+    rows = features.detach().to(torch.float64, copy=True)
+    if scale > 0:
+        rows /= scale
+    return torch.from_numpy(_gram(rows if rows.is_cuda else rows.cpu()))
 
 
 def _gram(rows: Tensor) -> Numbers:

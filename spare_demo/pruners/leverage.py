@@ -41,7 +41,10 @@ class Leverage(Pruner):
     link = "https://arxiv.org/abs/1404.1530"
     group = "controls"
     nested = False
-    cost = "O(n² d + n³), the singular vectors of n rows"
+    cost = (
+        "O(n² d + n³): all products of two rows and all n singular vectors, so several times what "
+        "SPARE takes, which makes the products of the rows it is about to pick and no vectors"
+    )
     deviations = (
         "The rank is the budget (of each view, its share), and at most that of the features."
     )

@@ -13,6 +13,7 @@ from references import as_array
 from spare_demo import PRUNERS, VisualTokens
 from spare_demo.measures import reconstruction_curve, reconstruction_error
 from spare_demo.pruners.column_subset import ColumnSubset
+from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.leverage import Leverage, leverage_scores
 
 few = settings(deadline=None, derandomize=True, max_examples=15)
@@ -83,6 +84,16 @@ def test_its_gains_add_up_to_what_is_reconstructed(n: int, d: int, seed: int) ->
     error = reconstruction_curve(tokens.features, selection.order, budgets, relative=True)
     explained = torch.cat([torch.zeros(1, dtype=torch.float64), selection.gain.cumsum(0)])
     torch.testing.assert_close(explained, 1 - error.square(), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, -3e4, 0.0])
+def test_products_are_in_units_of_the_largest_entry(dtype: torch.dtype, scale: float) -> None:
+    x = (scale * tokens_of(9, 5, 1).features / 40).to(dtype)
+    before, largest = x.clone(), float(x.double().abs().max()) or 1.0
+    expected = (as_array(x) / largest) @ (as_array(x) / largest).T
+    np.testing.assert_allclose(gram_matrix(x).numpy(), expected, rtol=0, atol=1e-14)
+    assert torch.equal(x, before)
 
 
 @pytest.mark.parametrize("seed", range(5))
