@@ -249,8 +249,8 @@ def test_an_earlier_result_makes_a_page_only_when_asked_again(
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
     status, out = run(
         *("--methods", "random", "random", "--seed", "4", "--aspect", "crop"),
-        *("--relevance-layer", "-1", "--relevance-text", "tokens", "--budget", "2"),
-        *("--positions", "original"),
+        *("--relevance-layer", "-1", "--relevance-text", "tokens", "--guidance-text", "words"),
+        *("--budget", "2", "--positions", "original"),
     )
     assert status == 0
     data = json.loads((out / "result.json").read_text())
@@ -261,7 +261,7 @@ def test_the_flags_arrive_in_the_record(run: Run) -> None:
         "aspect": "crop",
         "together": False,
         "positions": "original",
-        "relevance": {"layer": -1, "text": "tokens"},
+        "relevance": {"layer": -1, "text": "tokens", "guidance_text": "words"},
     }
     assert list(data["selections"]) == ["random", "random (2)"]
     assert data["methods"]["random (2)"]["settings"] == {"seed": 4}

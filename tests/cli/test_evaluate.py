@@ -46,7 +46,7 @@ def test_scenes_from_start_to_report(
     assert "14/14" in err
     settings, rows, places = load(tmp_path / "out")
     assert len(rows) == 14 * (2 + 2 * 2)
-    assert len(places) == 14 * 2
+    assert len(places) == 14 * 3  # two layers of the tower, and words of the language model
     assert settings["budgets"] == [3, 8]
     figures = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert figures["sets"]["held-out"]["questions"] == 7
@@ -61,6 +61,19 @@ def test_scenes_from_start_to_report(
     assert "python -m spare_demo evaluate --out 'my results'" in text
     right = figures["sets"]["held-out"]["accuracy"][0]["value"]
     assert f"With all 16 tokens {100 * right:.1f} %" in text
+
+
+def test_by_words_the_labels_say_so_in_every_file(measure, tmp_path: Path) -> None:
+    report, label = tmp_path / "REPORT.md", "spare (guidance_text=words)"
+    by = ("--guidance-text", "words", "--reference", "spare", "--questions", "2")
+    assert measure(*by, "--report", str(report), methods=("random", "spare")) == 0
+    settings, rows, _ = load(tmp_path / "out")
+    assert settings["relevance"]["guidance_text"] == "words"
+    assert list(settings["methods"]) == ["random", label]
+    assert {row.method for row in rows} == {"unpruned", "blank", "random", label}
+    text = report.read_text()
+    assert f"| {label} |" in text and "| SPARE |" not in text
+    assert "| words, not CLIP |" in text
 
 
 def test_the_same_command_measures_nothing_twice(
