@@ -7,7 +7,7 @@ The example questions of the page, every method before the language model. Each 
 over the questions, in nats. The row "search" is the elimination of `spare_demo/analysis/oracle.py`,
 which knows the model's own answer; methods do not. The row "oracle" is the best of all rows at each
 question and budget, further improved by exchanging tokens: none of them can come below it, though a
-set that nobody tried may. A few minutes a question on one core.
+set that nobody tried may. About ten minutes a question on one busy core.
 """
 
 from __future__ import annotations

@@ -77,3 +77,23 @@ def test_what_was_merged_is_shown_when_asked(browser, served) -> None:
     expect(drawn).to_have_count(1, **wait)
     expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 as they are")
     page.close()
+
+
+def test_without_clip_text_methods_run_once_words_are_chosen(browser, lacking: str) -> None:
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    wait = {"timeout": 60_000}
+    Visitor(page).open(lacking)
+    menu, stage = page.locator("#method-a input"), page.locator("#stage")
+    heading = page.locator("#answers h3").nth(1)
+    page.evaluate("() => { SPARE.emit('layer', 'relevance') }")
+    expect(stage).to_contain_text("this model has no CLIP text side", **wait)
+    page.locator("#settings > .label-wrap").click()
+    page.get_by_label("words of the language model, not CLIP").click()
+    expect(stage).to_contain_text("by words of the language model, not CLIP", **wait)
+    menu.click()
+    page.get_by_role("option", name="SPARE", exact=True).click()
+    expect(heading).to_contain_text("A SPARE (guidance_text=words)", **wait)
+    page.get_by_label("CLIP, as in the papers").click()
+    expect(heading).to_contain_text("A SPARE, reconstruction only", **wait)
+    page.close()
