@@ -206,7 +206,8 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
                 f"{method.title} ran in its place."
             )
         if asks and method.reads_relevance and not tokens.has_text:
-            raise ValueError(f"{method.title} cannot run here: {method.reason_against({'words'})}.")
+            supplies = () if tokens.words is None else ("words",)
+            raise ValueError(f"{method.title} cannot run here: {method.reason_against(supplies)}.")
         method.check(tokens)
         if method.inside and not view.layers:
             raise ValueError(

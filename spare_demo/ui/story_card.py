@@ -5,9 +5,11 @@ What a story says and sets is in `js/stories.js`, its card in `js/story_card.js`
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 
 from spare_demo.models import Model
+from spare_demo.relevance import GuidanceText
 from spare_demo.ui.tuning import able
 
 STORIES = {  # name in js/stories.js: title
@@ -30,7 +32,8 @@ def stories_menu_html() -> str:
     )
 
 
-def story_methods(model: Model) -> tuple[str, str]:
+def story_methods(model: Model, guidance_text: GuidanceText) -> tuple[str, str]:
     """The methods in A and B that two of the stories compare, in a form that the model can run."""
-    a, b = (able(name, model.reason_against) for name in _METHODS)
+    against = partial(model.reason_against, guidance_text=guidance_text)
+    a, b = (able(name, against) for name in _METHODS)
     return a, b

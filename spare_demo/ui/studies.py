@@ -210,7 +210,13 @@ class Studies:
         """Every method that can run at the budget: first what it keeps, then its answer."""
         view, model = visit.exploration.view, self.model
         k = read_budget(budget, view.tokens.n)
-        names, reasons = able_methods(model, view.tokens.n, k, bool(view.question.strip()))
+        names, reasons = able_methods(
+            model,
+            view.tokens.n,
+            k,
+            bool(view.question.strip()),
+            visit.request.relevance.guidance_text,
+        )
         exploration = explore_on(model, view, choose(names, visit.request.seed), k)
         settings = visit.request.options(budget=k)
         result = start_result(exploration, settings, model.name, model.revision)

@@ -215,7 +215,10 @@ def wire(
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
     told = p.story_card.choose_methods(
-        functools.partial(story_methods, handlers.model), None, [p.method_a, p.method_b], **_QUIET
+        functools.partial(story_methods, handlers.model),
+        p.guidance_text,
+        [p.method_a, p.method_b],
+        **_QUIET,
     )
     for event in (p.method_a.input, p.method_b.input, told.then):
         answering(event, handlers.change_methods, others, "always_last")

@@ -444,6 +444,8 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
     visit = shown["visit"]
     assert visit.titles["A"] == "A SPARE (guidance_text=words)"
     assert "not CLIP" in shown["notes"] and "by=words" in shown["stage"]["link"]
+    many = merged(list(handlers.studies.all_methods(3, visit)))["many"]
+    assert "SPARE (guidance_text=words)" in many and "TRIM (guidance_text=words)" not in many
     link = {"query": {"a": "spare", "b": "random", "by": "words"}}
     opened = merged(list(handlers.reopen(link, visit)))
     assert opened["guidance_text"] == "words" and opened["method_a"]["value"] == "spare"
