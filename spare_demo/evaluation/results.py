@@ -24,8 +24,7 @@ SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
 
 FORMAT = 1
 """Of the folder, as docs/EVALUATION_FOLDER.md describes it."""
-ABSENT = {"format": 1, "positions": "compact"}
-"""What settings.json means where it has no such field, as those of earlier versions."""
+_ABSENT = {"format": 1, "positions": "compact"}
 
 BLANK = "blank"
 """The method of rows that were answered with all visual tokens of a blank picture."""
@@ -174,7 +173,7 @@ class Results:
             there = None
         if not isinstance(there, dict):
             raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
-        there, here = ABSENT | there, ABSENT | settings
+        there, here = _complete(there), _complete(settings)
         different = [k for k in {**there, **here} if there.get(k) != here.get(k)]
         if different:
             raise ValueError(
@@ -207,7 +206,7 @@ def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
         settings = None
     if not isinstance(settings, dict):
         raise ValueError(f"{folder} holds no results. Run evaluate into it first.")
-    settings = ABSENT | settings
+    settings = _complete(settings)
     if settings["format"] != FORMAT:
         raise ValueError(
             f"{folder} has format {settings['format']}; this version reads format {FORMAT}. Use "
@@ -301,3 +300,11 @@ def _lock(folder: Path) -> Any:
             stream.close()
             raise ValueError(f"Another run is writing to {folder}. Choose another.") from None
     return stream
+
+
+def _complete(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with what the files of earlier versions mean, which lack some fields."""
+    relevance = settings.get("relevance")
+    if isinstance(relevance, dict):
+        settings = settings | {"relevance": {"guidance_text": "clip"} | relevance}
+    return _ABSENT | settings

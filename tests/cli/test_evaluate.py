@@ -64,7 +64,7 @@ def test_scenes_from_start_to_report(
 
 
 def test_by_words_the_labels_say_so_in_every_file(measure, tmp_path: Path) -> None:
-    report, label = tmp_path / "REPORT.md", "spare (guidance_text=words)"
+    report, label = tmp_path / "REPORT.md", "spare@words"
     by = ("--guidance-text", "words", "--reference", "spare", "--questions", "2")
     assert measure(*by, "--report", str(report), methods=("random", "spare")) == 0
     settings, rows, _ = load(tmp_path / "out")
@@ -72,7 +72,8 @@ def test_by_words_the_labels_say_so_in_every_file(measure, tmp_path: Path) -> No
     assert list(settings["methods"]) == ["random", label]
     assert {row.method for row in rows} == {"unpruned", "blank", "random", label}
     text = report.read_text()
-    assert f"| {label} |" in text and "| SPARE |" not in text
+    assert "| SPARE, words of the language model, not CLIP |" in text
+    assert "| SPARE |" not in text
     assert "| words, not CLIP |" in text
 
 
@@ -232,7 +233,9 @@ def test_all_methods_may_stand_beside_one_with_settings(
     assert measure("--questions", "2", methods=("all", "spare", *more)) == 0
     settings, rows, _ = load(tmp_path / "out")
     assert tuple(settings["methods"])[-2:] == more
-    assert settings["readings"] == {more[1]: {"layer": -1, "text": "tokens"}}
+    assert settings["readings"] == {
+        more[1]: {"layer": -1, "text": "tokens", "guidance_text": "clip"}
+    }
     assert {row.method for row in rows} == {"unpruned", "blank", *settings["methods"]}
     out, err = capsys.readouterr()
     assert "SPARE, layer -1, each word apart" in out

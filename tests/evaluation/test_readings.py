@@ -16,6 +16,11 @@ USUAL = RelevanceOptions(-2, "stretches")
         ("-1", RelevanceOptions(-1, "stretches"), "layer -1"),
         ("tokens", RelevanceOptions(-2, "tokens"), "each word apart"),
         ("-1, tokens", RelevanceOptions(-1, "tokens"), "layer -1, each word apart"),
+        (
+            "words",
+            RelevanceOptions(guidance_text="words"),
+            "words of the language model, not CLIP",
+        ),
         ("stretches,-3", RelevanceOptions(-3, "stretches"), "the question as a whole, layer -3"),
     ],
 )
@@ -27,7 +32,7 @@ def test_a_reading_is_read_over_the_usual_one(
     assert read_reading("-1", RelevanceOptions(-2, "tokens")) == RelevanceOptions(-1, "tokens")
 
 
-@pytest.mark.parametrize("text", ["", "1", "0", "words", "-1,,tokens", "minus one"])
+@pytest.mark.parametrize("text", ["", "1", "0", "word", "-1,,tokens", "minus one"])
 def test_what_is_no_reading_is_a_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="Write a layer counted from the end"):
         read_reading(text, USUAL)

@@ -117,6 +117,16 @@ def test_a_folder_says_its_format_and_one_without_is_the_first(tmp_path: Path) -
         load(tmp_path)
 
 
+def test_a_folder_of_before_guidance_by_words_was_guided_by_clip(tmp_path: Path) -> None:
+    before = {**SETTINGS, "relevance": {"layer": -2, "text": "tokens"}}
+    with Results(tmp_path, before, EXPECTED) as results:
+        results.add(rows_of("p1"))
+    assert load(tmp_path)[0]["relevance"] == {"guidance_text": "clip", **before["relevance"]}
+    now = {**before, "relevance": {**before["relevance"], "guidance_text": "clip"}}
+    with Results(tmp_path, now, EXPECTED) as results:
+        assert results.done == {("s", "p1")}
+
+
 def test_a_folder_without_positions_has_compact_ones(tmp_path: Path) -> None:
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
         results.add(rows_of("p1"))

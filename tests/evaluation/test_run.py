@@ -112,7 +112,8 @@ def test_a_method_may_read_relevance_otherwise_than_the_run(
             error = measures.reconstruction_error(view.tokens.features, picks.order, relative=True)
             assert row.error == pytest.approx(error, abs=1e-6)
             assert row.prediction == tiny_model.answer(view, picks, 4).text
-    assert both.record()["readings"]["spare@tokens"] == {"layer": -2, "text": "tokens"}
+    recorded = both.record()["readings"]["spare@tokens"]
+    assert recorded == {"layer": -2, "text": "tokens", "guidance_text": "clip"}
     assert "readings" not in experiment.record()
 
 
