@@ -18,6 +18,7 @@ from spare_demo.comparison.result import add_gaps, inside_note
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
+from spare_demo.pruners.views import view_members
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
@@ -187,7 +188,9 @@ class Handlers:
         )
         figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
         note = inside_note({visit.titles[slot]: methods[slot] for slot in SLOTS}, error=True)
-        rank, n = visit.exploration.view.picture.rank, visit.exploration.n
+        view, n = visit.exploration.view, visit.exploration.n
+        # Each of several views is picked from by itself, and their own ranks are not at hand.
+        rank = view.picture.rank if len(view_members(view.tokens)) == 1 else n
         words = [figure.sentence, note, panels.rank_sentence(rank) if rank < n else ""]
         return {
             "curve": figure.image,

@@ -197,6 +197,16 @@ def test_past_the_rank_of_the_features_nothing_is_left_to_choose_by(handlers, ph
         assert ("hidden" in shown["rank"]) == hidden
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_the_rank_of_all_views_says_nothing_of_picks_view_by_view(
+    tiny_next: Any, small_settings: Settings, photo_file: str, together: bool
+) -> None:
+    handlers = Handlers(tiny_next, small_settings)
+    visit = merged(ask(handlers, photo_file, aspect="any", together=together))["visit"]
+    visit.exploration.view.picture.__dict__["rank"] = 6  # as if some tokens were alike
+    assert bool(merged(list(handlers.redraw(8, visit)))["rank"]) == together
+
+
 @pytest.mark.parametrize("field", ["question", "method_b"])
 def test_what_a_visitor_typed_stays_text(handlers, photo_file, field: str) -> None:
     shown = merged(ask(handlers, photo_file, **{field: "<script>alert(1)</script>"}))
@@ -614,7 +624,7 @@ def test_the_events_of_the_page_go_through_the_open_visits(
             and isgeneratorfunction(f.fn) == streams
         )
 
-    redraw, pressed, drawn = event("run", 2, False), event("run", 13, True), event("draw", 4, False)
+    redraw, pressed, drawn = event("run", 2, False), event("run", 14, True), event("draw", 4, False)
     assert "put away" in str(redraw(5, lost)) and "put away" not in str(redraw(5, kept))
     steps = list(pressed(None, QUESTION, "spare", "cdpruner", 0, "pad", -2, "stretches", "clip",
                          False, "compact", 5, None, lost))  # fmt: skip
