@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 import logging
 import zipfile
 from collections.abc import Iterator
@@ -454,6 +455,8 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
     visit = shown["visit"]
     assert visit.titles["A"] == "A SPARE (guidance_text=words)"
     assert "not CLIP" in shown["notes"] and "by=words" in shown["stage"]["link"]
+    reply = merged(list(handlers.studies.words({}, visit)))["reply"]
+    assert "".join(visit.exploration.view.text_words) == "".join(json.loads(reply)["words"])
     many = merged(list(handlers.studies.all_methods(3, visit)))["many"]
     assert "SPARE (guidance_text=words)" in many and "TRIM (guidance_text=words)" not in many
     link = {"query": {"a": "spare", "b": "random", "by": "words"}}
