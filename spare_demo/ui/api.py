@@ -300,7 +300,7 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
             budget(),
             number("seed", 0),
             make_optional(text("positions")),
-            text("guidance_text", "clip"),
+            make_optional(text("guidance_text", "clip")),
         ],
         "select": [
             picture(),
@@ -308,13 +308,13 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
             text("method", "spare"),
             budget(),
             number("seed", 0),
-            text("guidance_text", "clip"),
+            make_optional(text("guidance_text", "clip")),
         ],
         "relevance": [
             picture(),
             text("question"),
             gr.Checkbox(False, label="words", visible=False),
-            text("guidance_text", "clip"),
+            make_optional(text("guidance_text", "clip")),
         ],
         "answer": [
             picture(),

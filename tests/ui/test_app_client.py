@@ -86,21 +86,13 @@ def test_a_path_on_the_servers_disk_is_refused_at_every_door(served, pictures, n
     """`pictures` were never uploaded: a stranger who knows where they lie must not see them."""
     refused = set()
     for path in (pictures[0], "/no/such/picture.png"):
-        data: Any = [{"path": path}, QUESTION, "spare", "cdpruner", 20, 0, "clip"]
+        data: Any = [{"path": path}, QUESTION, "spare", "cdpruner", 20, 0]
         if name == "compare":
             refused.add(raw(served, data))
             continue
         body = {"data": data}
         if name == "call/v2/compare":
-            inputs = (
-                "image",
-                "question",
-                "method_a",
-                "method_b",
-                "budget",
-                "seed",
-                "guidance_text",
-            )
+            inputs = ("image", "question", "method_a", "method_b", "budget", "seed")
             body = dict(zip(inputs, data, strict=True))
         answer = httpx.post(f"{served.url}/gradio_api/{name}", json=body, timeout=60)
         if "event_id" in answer.text:
@@ -223,7 +215,7 @@ def test_kept_tokens_have_the_positions_asked_for(served, client, pictures) -> N
         client.predict(image, QUESTION, picks, "packed", api_name="/answer")
 
 
-def test_a_list_of_inputs_may_end_before_the_positions(served, client, pictures) -> None:
+def test_a_list_of_inputs_may_end_before_what_came_later(served, client, pictures) -> None:
     with open(pictures[0], "rb") as file:
         upload = httpx.post(f"{served.url}/gradio_api/upload", files={"files": file})
     image = {"path": upload.json()[0], "meta": {"_type": "gradio.FileData"}}
@@ -232,7 +224,7 @@ def test_a_list_of_inputs_may_end_before_the_positions(served, client, pictures)
     expected = alone(served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7)
     assert findings(json.loads(told)[0]) == expected
     event, told = raw(served, [image, QUESTION, "spare", "random", 48])
-    assert event == "error" and "5 inputs were sent, and 7 are needed" in told
+    assert event == "error" and "5 inputs were sent, and 8 are needed" in told
 
 
 def test_a_budget_may_be_a_share_of_the_pictures_tokens(client, pictures) -> None:
@@ -375,7 +367,7 @@ def test_a_file_over_the_limit_is_not_taken_in(client, served, tmp_path: Path) -
 def test_no_file_of_the_server_can_be_named(served, image: object) -> None:
     if isinstance(image, dict):
         image = image | {"meta": {"_type": "gradio.FileData"}}
-    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0, "clip"])
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
     assert event in ("error", "refused")
     assert_tells_nothing(told)
     assert "root:" not in told
@@ -383,7 +375,7 @@ def test_no_file_of_the_server_can_be_named(served, image: object) -> None:
 
 def test_addresses_are_not_fetched(served) -> None:
     image = {"path": "http://192.0.2.1/x.png", "meta": {"_type": "gradio.FileData"}}
-    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0, "clip"])
+    event, told = raw(served, [image, QUESTION, "spare", "cdpruner", 64, 0])
     assert event == "error"
     assert "fetches nothing from addresses" in told
 
