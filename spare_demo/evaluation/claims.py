@@ -74,7 +74,7 @@ CLAIMS = (
         "normal-relevance",
     ),
     Claim(
-        "The same (Figure 3), with the relevance of the last layer in place of the penultimate",
+        "By the last layer too, those of lowest relevance are better than the highest (Figure 3)",
         "anti-relevance@-1",
         "normal-relevance@-1",
     ),
