@@ -46,7 +46,7 @@ _MOST_PIXELS = 40_000_000
 # What is no plain number, and is not written.
 _NOT_WRITTEN: Any = {
     **dict.fromkeys(("photo", "view", "partial_text"), True),
-    "selections": {"__all__": {"features"}},
+    "selections": {"__all__": {"features", "bias"}},
     "answers": {"__all__": {"first_logits"}},
 }
 

@@ -265,7 +265,7 @@ def test_the_text_side_is_read_when_a_method_needs_it_and_once(
 def test_by_words_every_model_compares_and_no_text_side_is_read(
     stock: Stock, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spare_demo.integrations.prune._text_side", None)
+    monkeypatch.setattr("spare_demo.integrations.prune.text_side_of_model", None)
     by, question = RelevanceOptions(guidance_text="words"), QUESTIONS[0]
     view = stock.ours.encode(photo, question, OWN[stock.name], by)
     inputs = stock.processor(images=photo, text=view.prompt, return_tensors="pt")

@@ -26,8 +26,16 @@ def post(public, path: str, body: Any) -> httpx.Response:
     [
         ("call/nonsense", {"data": []}, "There are: answer, compare, relevance, select."),
         ("call/v2/nonsense", {}, "There are: answer, compare, relevance, select."),
-        ("call/v2/select", {}, "are image, question, method, budget, seed. Send the picture"),
-        ("call/v2/answer", {"image": None, "<b>": 1}, "are image, question, tokens. Send"),
+        (
+            "call/v2/select",
+            {},
+            "are image, question, method, budget, seed, guidance_text. Send the picture",
+        ),
+        (
+            "call/v2/answer",
+            {"image": None, "<b>": 1},
+            "are image, question, tokens, positions. Send",
+        ),
         ("queue/join", {"fn_index": 99_999, "data": [], "session_hash": "a"}, "Load the page"),
     ],
 )
