@@ -185,6 +185,11 @@ def main() -> None:
             "refused": ", ".join(f"{n} × {words}" for words, n in tally.refused.items()) or "none",
             "memory": f"{memory[0]:.0f} MB at first, {memory[quarter]:.0f} MB after a quarter of "
             f"the time, {memory[-1]:.0f} MB at the end",
+            # It goes up and down with the sweep of each minute; what stays shows at the bottom.
+            "lowest memory of each quarter of the time": " / ".join(
+                f"{min(part):.0f}" for part in np.array_split(memory, 4)
+            )
+            + " MB",
             "memory after the first quarter": f"{1000 * slope(samples, 'memory_bytes') / 1e6:.1f} "
             "MB for 1,000 things done",
             **{name: growth(name) for name in ("threads", "descriptors", "temporary_files")},
