@@ -36,7 +36,7 @@ _PHOTO = 3_000_000  # of a megapixel
 _PRUNED = 2  # answers beside the unpruned one, each with a cache, of a quarter of the tokens
 _WORDS = 600  # a long question and a long answer, in tokens
 _CLIP_LARGE = 250_000_000  # parameters; of CLIP ViT-L alone 303 million
-_LARGE = 1_000_000_000  # parameters; below that, single precision is no burden on a CPU
+_LARGE = 100_000_000  # parameters; below that, single precision is no burden on a CPU
 _TOO_SLOW = 4  # times as long as in float32: nobody waits for that
 
 

@@ -63,7 +63,8 @@ def test_the_number_format_suits_size_and_device(monkeypatch: pytest.MonkeyPatch
     assert suited_dtype(half, 1000, CPU) == single and suited_dtype(None, 1000, CPU) == single
     for slowness, dtype in ((0.3, torch.bfloat16), (150, single)):
         monkeypatch.setattr(module, "bfloat16_slowness", lambda slowness=slowness: slowness)
-        assert suited_dtype(half, large, CPU) == dtype
+        for count in (330 * 10**6, large):  # a vision tower alone, and a whole model
+            assert suited_dtype(half, count, CPU) == dtype
     assert suited_dtype(single, large, CUDA) == half
     assert suited_dtype(torch.bfloat16, large, CUDA) == torch.bfloat16
     assert suited_dtype(single, 1000, torch.device("mps")) == single
