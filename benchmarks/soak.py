@@ -48,12 +48,14 @@ class Tally:
         done: how many of each kind of thing.
         right: asks that showed the expected answers and picks.
         refused: the sentences of what was refused.
+        refused_asks: how many of these were asks.
         seconds: of each ask.
     """
 
     done: Counter[str] = field(default_factory=Counter)
     right: int = 0
     refused: Counter[str] = field(default_factory=Counter)
+    refused_asks: int = 0
     seconds: list[float] = field(default_factory=list)
 
 
@@ -85,6 +87,7 @@ async def ask(visitor: Visitor, question: Question, tally: Tally) -> None:
     tally.done["ask"] += 1
     tally.right += read_comparison(run) == question.expected
     tally.refused.update([run.refused] if run.refused else [])
+    tally.refused_asks += bool(run.refused)
     tally.seconds.append(run.seconds)
 
 
@@ -181,7 +184,8 @@ def main() -> None:
         args.json,
         **{
             "done": ", ".join(f"{name} {count}" for name, count in tally.done.items()),
-            "right and their own": f"{tally.right} of {tally.done['ask']} asks",
+            "right and their own": f"{tally.right} of {tally.done['ask']} asks, of which "
+            f"{tally.refused_asks} were refused",
             "refused": ", ".join(f"{n} × {words}" for words, n in tally.refused.items()) or "none",
             "memory": f"{memory[0]:.0f} MB at first, {memory[quarter]:.0f} MB after a quarter of "
             f"the time, {memory[-1]:.0f} MB at the end",

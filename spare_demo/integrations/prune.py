@@ -96,7 +96,7 @@ def prune(
     relevance = RelevanceOptions(guidance_text=guidance_text)
     family = family_of_model(model)
     pruner = _method(method, seed)
-    prompts, pictures = read_inputs(model, processor, inputs)
+    prompts, pictures = read_inputs(family, model, processor, inputs)
     questions = _questions(question, len(prompts))
     name = type(model).__name__
     sizes = [picture.grid.n for picture in pictures]

@@ -36,12 +36,13 @@ def family_of_model(model: Any) -> type[Model]:
 
 
 def read_inputs(
-    model: Any, processor: Any, inputs: Mapping[str, Any]
+    family: type[Model], model: Any, processor: Any, inputs: Mapping[str, Any]
 ) -> tuple[list[Tensor], list[PictureInputs]]:
     """The prompts and pictures that a processor made inputs of, as many of the one as of the other.
 
     Args:
-        model: of a class of `supported_classes`.
+        family: of the model, as of `family_of_model`.
+        model: the stock model.
         processor: of its checkpoint.
         inputs: of b prompts with one picture each; a batch is padded.
 
@@ -52,7 +53,6 @@ def read_inputs(
         ValueError: with a sentence to show: no picture or prompt, not one picture for each prompt,
             or a processor of another model.
     """
-    family = family_of_model(model)
     if not knows_image_token(processor, model.config):
         raise ValueError(_OTHER_PROCESSOR)
     missing = family.picture_inputs - {key for key, value in inputs.items() if value is not None}
