@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
+from spare_demo.scenes.training.references import Rng
 from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {"held-out": "seen", "unseen-pairs": "unseen"}
@@ -26,6 +27,16 @@ class Sample:
     questions: tuple[Question, ...]
 
 
+def _offers_two_places(text: str) -> bool:
+    """Whether a question is "left or right?" and the like: half right by guessing."""
+    return " or " in text
+
+
+def ask_to_measure(scene: Scene, rng: Rng, count: int) -> list[Question]:
+    """Up to ``count`` different questions about a scene of a set, none that offers two places."""
+    return ask(scene, rng, count, unasked=_offers_two_places)
+
+
 def samples(which: str, count: int) -> Iterator[Sample]:
     """The first ``count`` questions of a set, scene by scene; always the same ones.
 
@@ -40,7 +51,7 @@ def samples(which: str, count: int) -> Iterator[Sample]:
     while count:
         rng = rng_of(which, seed)
         scene = sample_scene(world, rng)
-        questions = tuple(ask(scene, rng, min(_PER_SCENE, count)))
+        questions = tuple(ask_to_measure(scene, rng, min(_PER_SCENE, count)))
         if questions:
             yield Sample(seed, scene, questions)
         count -= len(questions)

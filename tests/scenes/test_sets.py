@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from spare_demo.scenes.sets import samples
+from spare_demo.scenes.sets import SETS, samples
+from spare_demo.scenes.signature import questions_of
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
@@ -27,3 +29,18 @@ def test_samples_are_the_first_of_their_set_and_always_the_same(which: str, pair
 def test_what_cannot_be_sampled_is_refused(which: str, count: int) -> None:
     with pytest.raises(ValueError, match=r"held-out|at least one"):
         list(samples(which, count))
+
+
+@pytest.mark.parametrize("which", list(SETS))
+def test_no_question_names_two_places_so_that_guessing_is_half_right(which: str) -> None:
+    asked = [(q.text, q.answer) for s in samples(which, 600) for q in s.questions]
+    assert not [text for text, _ in asked if " or " in text]
+    spatial = [answer for text, answer in asked if text.startswith("Where is")]
+    assert max(Counter(spatial).values()) <= 0.3 * len(spatial)
+
+
+@pytest.mark.parametrize("which", list(SETS))
+def test_what_a_set_asks_of_a_scene_is_known_of_its_file(which: str) -> None:
+    for sample in samples(which, 30):
+        known = questions_of(which, sample.seed)
+        assert known[: len(sample.questions)] == list(sample.questions)
