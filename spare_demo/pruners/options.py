@@ -106,10 +106,9 @@ def title_of(method: Method, methods: Mapping[str, Any], by_words: bool = False)
     """The method's title and its settings where not the defaults: "DivPrune (metric=euclidean)".
 
     by_words: as of `VisualTokens`; then a method that reads relevance is not as in its paper, and
-    its title says so: "SPARE (guidance_text=words)".
+    its title says so: "SPARE by words".
     """
+    title = f"{method.title} by words" if by_words and method.reads_relevance else method.title
     settings = changes_of(method, methods)
-    if by_words and method.reads_relevance:
-        settings = {**settings, "guidance_text": "words"}
     changes = ", ".join(f"{name}={value}" for name, value in settings.items())
-    return f"{method.title} ({changes})" if changes else method.title
+    return f"{title} ({changes})" if changes else title

@@ -74,9 +74,7 @@ def test_what_ran_says_that_it_was_by_words(tiny_qwen: QwenModel, photo: Image.I
     assert {"spare", "cdpruner", "normal-relevance"} <= set(names)
     result = compare(tiny_qwen, photo, QUESTION, [*names, "uniform"], 5, 1, relevance=BY_WORDS)
     assert result.titles["uniform"] == PRUNERS["uniform"].title
-    assert {result.titles[n] for n in names} == {
-        f"{PRUNERS[n].title} (guidance_text=words)" for n in names
-    }
+    assert {result.titles[n] for n in names} == {f"{PRUNERS[n].title} by words" for n in names}
     assert any("not CLIP" in note for note in result.notes)
     assert "--guidance-text=words" in command_line(result)
     again = read_result(write_result(result)).result

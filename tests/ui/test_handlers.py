@@ -453,19 +453,19 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
 
     shown = merged(ask(handlers, photo_file, aspect="native", guidance_text="words"))
     visit = shown["visit"]
-    assert visit.titles["A"] == "A SPARE (guidance_text=words)"
+    assert visit.titles["A"] == "A SPARE by words"
     assert "not CLIP" in shown["notes"] and "by=words" in shown["stage"]["link"]
     reply = merged(list(handlers.studies.words({}, visit)))["reply"]
     assert "".join(visit.exploration.view.text_words) == "".join(json.loads(reply)["words"])
     many = merged(list(handlers.studies.all_methods(3, visit)))["many"]
-    assert "SPARE (guidance_text=words)" in many and "TRIM (guidance_text=words)" not in many
+    assert "SPARE by words" in many and "TRIM by words" not in many
     link = {"query": {"a": "spare", "b": "random", "by": "words"}}
     opened = merged(list(handlers.reopen(link, visit)))
     assert opened["guidance_text"] == "words" and opened["method_a"]["value"] == "spare"
     assert choices([opened["method_a"]])["spare"] == "SPARE"
     api = Api(tiny_qwen, small_settings)
     told = api.compare(photo_file, QUESTION, guidance_text="words", budget=3)
-    assert told["methods"]["spare"]["title"] == "SPARE (guidance_text=words)"
+    assert told["methods"]["spare"]["title"] == "SPARE by words"
     assert told["relevance"] == api.relevance(photo_file, QUESTION, False, "words")["cosine"]
     with pytest.raises(gr.Error, match="guidance_text=words"):
         api.relevance(photo_file, QUESTION)

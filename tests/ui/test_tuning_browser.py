@@ -93,7 +93,7 @@ def test_without_clip_text_methods_run_once_words_are_chosen(browser, lacking: s
     expect(stage).to_contain_text("by words of the language model, not CLIP", **wait)
     menu.click()
     page.get_by_role("option", name="SPARE", exact=True).click()
-    expect(heading).to_contain_text("A SPARE (guidance_text=words)", **wait)
+    expect(heading).to_contain_text("A SPARE by words", **wait)
     page.get_by_label("CLIP, as in the papers").click()
     expect(heading).to_contain_text("A SPARE, reconstruction only", **wait)
     page.close()
