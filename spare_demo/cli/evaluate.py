@@ -28,12 +28,12 @@ from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
-from spare_demo.evaluation.readings import BY_WORDS, MARK, read_reading, split_reading
 from spare_demo.evaluation.report import write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import Experiment, PictureResults, expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
+from spare_demo.evaluation.variants import BY_WORDS, MARK, Variant, read_variant, split_label
 from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
@@ -238,20 +238,20 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     if options["relevance"].guidance_text == "words":  # no paper's, so the labels say so
         names = [_by_words(name) for name in names]
         arguments.reference = arguments.reference and _by_words(arguments.reference)
-    split = {label: split_reading(label) for label in names}
+    split = {label: split_label(label) for label in names}
     plain = list(dict.fromkeys(name for name, _ in split.values()))
     chosen = choose(plain, arguments.seed) if plain else {}
     methods = {label: chosen[name] for label, (name, _) in split.items()}
-    readings = {
-        label: read_reading(reading, options["relevance"])
-        for label, (_, reading) in split.items()
-        if reading
-    }
-    if unread := [label for label in readings if not methods[label].reads_relevance]:
-        raise ValueError(f"{unread[0]!r} reads no question. Leave out what stands after {MARK}.")
+    usual = Variant(options["relevance"], options["positions"])
+    variants = {label: read_variant(text, usual) for label, (_, text) in split.items() if text}
+    for label, variant in variants.items():
+        if variant.relevance != usual.relevance and not methods[label].reads_relevance:
+            raise ValueError(
+                f"{label!r} reads no question. Leave out what stands after {MARK} about that."
+            )
     return Experiment(
         methods=methods,
-        readings=readings,
+        variants=variants,
         budgets=budgets,
         blank=arguments.data is None if arguments.blank is None else arguments.blank,
         instruction=check_characters("instruction", arguments.instruction.strip()),
@@ -261,9 +261,10 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
 
 def _by_words(label: str) -> str:
     """The label of a method that reads relevance by words of the language model."""
-    name, reading = split_reading(label)
-    reads = not reading and read_method(name, PRUNERS).reads_relevance
-    return f"{label}{MARK}{BY_WORDS}" if reads else label
+    name, variant = split_label(label)
+    if BY_WORDS in variant.split(",") or not read_method(name, PRUNERS).reads_relevance:
+        return label
+    return f"{label},{BY_WORDS}" if variant else f"{label}{MARK}{BY_WORDS}"
 
 
 def _write(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.groups import by_group
-from spare_demo.evaluation.readings import split_reading, words_of
 from spare_demo.evaluation.resampling import FEW, Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
+from spare_demo.evaluation.variants import split_label, words_of
 from spare_demo.pruners import PRUNERS, options
 from spare_demo.table import markdown_table, text_table
 
@@ -46,11 +46,11 @@ def title_of(label: str) -> str:
     """What to call a label: its method's title, or itself."""
     if label in (UNPRUNED, BLANK):
         return {UNPRUNED: "All tokens", BLANK: "Blank picture, all tokens"}[label]
-    name, reading = split_reading(label)
+    name, variant = split_label(label)
     if name.partition(":")[0] not in PRUNERS:
         return label
     title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
-    return f"{title}, {words_of(reading)}" if reading else title
+    return f"{title}, {words_of(variant)}" if variant else title
 
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:

@@ -36,10 +36,14 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
         experiment,
         aspect=model.aspect(experiment.aspect),
         positions=model.position_option(experiment.positions),
+        variants={
+            label: dataclasses.replace(each, positions=model.position_option(each.positions))
+            for label, each in experiment.variants.items()
+        },
     )
     methods, notes = {}, []
     for label, method in experiment.methods.items():
-        reason = model.reason_against(method, experiment.reading_of(label).guidance_text)
+        reason = model.reason_against(method, experiment.relevance_of(label).guidance_text)
         if method.inside and not reason:
             reason = _schedule_against(label, experiment, model)
         if not reason:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spare_demo.evaluation.readings import split_reading
+from spare_demo.evaluation.variants import split_label
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.base import GROUPS
 
@@ -22,7 +22,7 @@ def by_group(labels: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """
     if len(labels) <= FEW:
         return {"": tuple(labels)}
-    methods = {label: PRUNERS.get(split_reading(label)[0].partition(":")[0]) for label in labels}
+    methods = {label: PRUNERS.get(split_label(label)[0].partition(":")[0]) for label in labels}
     headings = {
         label: GROUPS[method.group] if method else _OTHERS for label, method in methods.items()
     }

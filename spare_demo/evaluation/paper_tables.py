@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spare_demo.evaluation.budgets import Budget, words
 from spare_demo.evaluation.cells import SHARES_NOTE, Table, percent, plain, title_of
-from spare_demo.evaluation.readings import MARK, words_of
 from spare_demo.evaluation.summary import Summary
+from spare_demo.evaluation.variants import MARK, words_of
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import write_method
 

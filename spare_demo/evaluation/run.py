@@ -23,8 +23,10 @@ from spare_demo.evaluation.budgets import Budget, as_share, size, value
 from spare_demo.evaluation.grading import is_right
 from spare_demo.evaluation.results import BLANK, Key, Place, Row
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
+from spare_demo.evaluation.variants import Variant
 from spare_demo.images.load import PictureError
 from spare_demo.models import Model, Picture, View
+from spare_demo.models.generate.batch import ShortAnswer
 from spare_demo.pruners import LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.greedy import Greedy, select_together
@@ -44,7 +46,7 @@ class Experiment(QuestionOptions):
             below; `within` finds it.
         blank: whether every question is put to a blank picture too, nothing pruned.
         instruction: a line after the question, for the language model and for TRIM alone.
-        readings: where the text weight of a label comes from, if not from `relevance`.
+        variants: the labels that are measured otherwise than by `relevance` and `positions`.
 
     The rest is as of `QuestionOptions`.
     """
@@ -54,7 +56,7 @@ class Experiment(QuestionOptions):
     least: Mapping[str, Budget] = field(default_factory=dict)
     blank: bool = True
     instruction: str = ""
-    readings: Mapping[str, RelevanceOptions] = field(default_factory=dict)
+    variants: Mapping[str, Variant] = field(default_factory=dict)
     max_new_tokens: int = field(default=16, kw_only=True)
 
     def within(self, model: Model) -> Experiment:
@@ -78,14 +80,18 @@ class Experiment(QuestionOptions):
         each = 1 + self.blank + sum(len(self.budgets_of(label)) for label in self.methods)
         return each * len(sheet.questions)
 
-    def reading_of(self, label: str) -> RelevanceOptions:
-        """Where the text weight of a method comes from."""
-        return self.readings.get(label, self.relevance)
+    def variant_of(self, label: str) -> Variant:
+        """How a label is measured."""
+        return self.variants.get(label, Variant(self.relevance, self.positions))
+
+    def relevance_of(self, label: str) -> RelevanceOptions:
+        """How a label reads relevance."""
+        return self.variant_of(label).relevance
 
     def record(self) -> dict[str, Any]:
         """Everything that results depend on, for the settings file."""
-        labels = [label for label in self.readings if label in self.methods]
-        of_labels = {label: dataclasses.asdict(self.readings[label]) for label in labels}
+        labels = [label for label in self.variants if label in self.methods]
+        of_labels = {label: dataclasses.asdict(self.variants[label]) for label in labels}
         return {
             "methods": {label: _settings(method) for label, method in self.methods.items()},
             "budgets": list(self.budgets),
@@ -96,7 +102,7 @@ class Experiment(QuestionOptions):
             "relevance": dataclasses.asdict(self.relevance),
             "together": self.together,
             "positions": self.positions,
-            **({"readings": of_labels} if of_labels else {}),
+            **({"variants": of_labels} if of_labels else {}),
         }
 
 
@@ -167,12 +173,13 @@ def _measure(
     trials: list[_Trial] = []
     places: list[Place] = []
     for number, asked in enumerate(sheet.questions):
-        readings = dict.fromkeys([experiment.relevance, *map(experiment.reading_of, methods)])
-        views = {reading: _ask(model, picture, asked, experiment, reading) for reading in readings}
+        options = dict.fromkeys([experiment.relevance, *map(experiment.relevance_of, methods)])
+        views = {each: _ask(model, picture, asked, experiment, each) for each in options}
         view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
         for label in experiment.methods:
-            for budget, selection, error in picks.of(label, views[experiment.reading_of(label)][1]):
+            own = views[experiment.relevance_of(label)][1]
+            for budget, selection, error in picks.of(label, own):
                 trials.append(_Trial(number, label, budget, view, selection, error))
         if blank is not None:
             nothing = _ask(model, blank, asked, experiment, experiment.relevance)[0]
@@ -181,9 +188,7 @@ def _measure(
         if sheet.scene is not None:
             where_of = where.places(model, picture, sheet.scene, asked, experiment.relevance.text)
             places += [Place(sheet.set, sheet.picture, number, *values) for values in where_of]
-    replies = model.answer_many(
-        [(t.view, t.selection) for t in trials], experiment.max_new_tokens, experiment.positions
-    )
+    replies = _answers(model, trials, experiment)
     unpruned = {t.number: s for t, s in zip(trials, replies, strict=True) if t.method == UNPRUNED}
     full = torch.stack([unpruned[t.number].first_logits for t in trials])
     kl = measures.kl_divergence(full, torch.stack([s.first_logits for s in replies])).tolist()
@@ -207,6 +212,18 @@ def _measure(
             )
         )
     return PictureResults(sheet, rows, places)
+
+
+def _answers(model: Model, trials: Sequence[_Trial], experiment: Experiment) -> list[ShortAnswer]:
+    """One for each trial, in their order; those with the same positions are made together."""
+    positions = [experiment.variant_of(trial.method).positions for trial in trials]
+    answers: dict[int, ShortAnswer] = {}
+    for each in dict.fromkeys(positions):
+        places = [i for i, own in enumerate(positions) if own == each]
+        requests = [(trials[i].view, trials[i].selection) for i in places]
+        together = model.answer_many(requests, experiment.max_new_tokens, each)
+        answers.update(zip(places, together, strict=True))
+    return [answers[i] for i in range(len(trials))]
 
 
 _Pick = tuple[Budget, Selection | LayerPlan, float]
@@ -256,18 +273,18 @@ class _Picks:
         most = max(size(budget, view.tokens.n) for budget in self.experiment.budgets)
         if not isinstance(self.methods[label], Greedy):
             return self.methods[label].select(view.tokens, most)
-        reading = self.experiment.reading_of(label)
-        picked_for, picks = self.greedy.get(reading, (None, {}))
+        relevance = self.experiment.relevance_of(label)
+        picked_for, picks = self.greedy.get(relevance, (None, {}))
         if picked_for is not view:
             greedy = {
                 other: method
                 for other, method in self.methods.items()
                 if isinstance(method, Greedy)
                 and other not in self.known
-                and self.experiment.reading_of(other) == reading
+                and self.experiment.relevance_of(other) == relevance
             }
             picks = select_together(greedy, view.tokens, most)
-            self.greedy[reading] = view, picks
+            self.greedy[relevance] = view, picks
         return picks[label]
 
     def _error(self, selection: Selection) -> float:

@@ -229,16 +229,18 @@ def test_a_method_that_a_model_cannot_run_is_refused_or_left_out(
 def test_all_methods_may_stand_beside_one_with_settings(
     measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ("spare:squash=minmax", "spare@-1,tokens")
+    more = ("spare:squash=minmax", "spare@-1,tokens", "random@original")
     assert measure("--questions", "2", methods=("all", "spare", *more)) == 0
     settings, rows, _ = load(tmp_path / "out")
-    assert tuple(settings["methods"])[-2:] == more
-    assert settings["readings"] == {
-        more[1]: {"layer": -1, "text": "tokens", "guidance_text": "clip"}
+    assert tuple(settings["methods"])[-3:] == more
+    relevance = {"layer": -1, "text": "tokens", "guidance_text": "clip"}
+    assert settings["variants"] == {
+        more[1]: {"relevance": relevance, "positions": "compact"},
+        more[2]: {"relevance": settings["relevance"], "positions": "original"},
     }
     assert {row.method for row in rows} == {"unpruned", "blank", *settings["methods"]}
     out, err = capsys.readouterr()
-    assert "SPARE, layer -1, each word apart" in out
+    assert "SPARE, layer -1, each word apart" in out and "Random, original positions" in out
     left_out = set(re.findall(r"^(.+) is left out: ", err, re.MULTILINE))
     measured = set(settings["methods"]) - set(more)
     assert {m.title for name, m in PRUNERS.items() if name not in measured} == left_out

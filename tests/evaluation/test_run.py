@@ -15,6 +15,7 @@ from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.run import Experiment, expected_rows, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, draw_sheets
+from spare_demo.evaluation.variants import Variant
 from spare_demo.images.load import PictureError
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
@@ -22,6 +23,7 @@ from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.pruners.trim import Trim
 from spare_demo.relevance import RelevanceOptions, aggregate, raw_cosine
 from spare_demo.scenes.world import Scene, Thing
+from spare_demo.tokens import Positions
 
 METHODS = ("spare", "cdpruner-diversity", "uniform", "random", "normal-relevance")
 
@@ -96,7 +98,8 @@ def test_a_method_may_read_relevance_otherwise_than_the_run(
         "normal-relevance@-1": RelevanceOptions(-1),
     }
     methods = {**experiment.methods, **{k: PRUNERS[k.partition("@")[0]] for k in other}}
-    both = dataclasses.replace(experiment, methods=methods, readings=other)
+    variants = {label: Variant(options) for label, options in other.items()}
+    both = dataclasses.replace(experiment, methods=methods, variants=variants)
     measured, alone = next(run(tiny_model, sheets, both)), next(run(tiny_model, sheets, experiment))
     rest = [row for row in measured.rows if row.method not in other]
     for row, expected in zip(rest, alone.rows, strict=True):
@@ -112,9 +115,34 @@ def test_a_method_may_read_relevance_otherwise_than_the_run(
             error = measures.reconstruction_error(view.tokens.features, picks.order, relative=True)
             assert row.error == pytest.approx(error, abs=1e-6)
             assert row.prediction == tiny_model.answer(view, picks, 4).text
-    recorded = both.record()["readings"]["spare@tokens"]
-    assert recorded == {"layer": -2, "text": "tokens", "guidance_text": "clip"}
-    assert "readings" not in experiment.record()
+    recorded = both.record()["variants"]["spare@tokens"]
+    relevance = {"layer": -2, "text": "tokens", "guidance_text": "clip"}
+    assert recorded == {"relevance": relevance, "positions": None}
+    assert "variants" not in experiment.record()
+
+
+def test_a_method_may_be_measured_with_other_positions_than_the_run(
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+) -> None:
+    label = "uniform@original"
+    variant = Variant(experiment.relevance, "original")
+    methods = {**experiment.methods, label: PRUNERS["uniform"]}
+    both = dataclasses.replace(experiment, methods=methods, variants={label: variant})
+    measured, alone = next(run(tiny_model, sheets, both)), next(run(tiny_model, sheets, experiment))
+    rest = [row for row in measured.rows if row.method != label]
+    assert [row.prediction for row in rest] == [row.prediction for row in alone.rows]
+    divergences: dict[Positions, list[float]] = {"original": [], "compact": []}
+    for row in (row for row in measured.rows if row.method == label):
+        picture = tiny_model.look(measured.sheet.open())
+        view = tiny_model.ask(picture, measured.sheet.questions[row.number].text)
+        picks = PRUNERS["uniform"].select(view.tokens, row.budget)
+        assert row.prediction == tiny_model.answer(view, picks, 4, "original").text
+        full = tiny_model.answer(view, None, 4).first_logits
+        for positions, kl in divergences.items():
+            own = tiny_model.answer(view, picks, 4, positions).first_logits
+            kl.append(float(measures.kl_divergence(full, own)))
+        assert row.kl == pytest.approx(divergences["original"][-1], rel=1e-3, abs=1e-6)
+    assert divergences["original"] != pytest.approx(divergences["compact"], rel=1e-2)
 
 
 def test_the_vision_tower_sees_each_picture_once(

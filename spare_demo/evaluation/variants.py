@@ -1,0 +1,82 @@
+"""Methods measured otherwise than the rest of a run: "spare@tokens", "random@original".
+
+After the mark stand, with commas between them, a layer of the vision tower, how the question's text
+is read, "words" for those of the language model in the place of CLIP, and the positions of what is
+kept. What is not named is as of the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from dataclasses import dataclass
+from typing import get_args
+
+from spare_demo.relevance import RelevanceOptions, TextPieces
+from spare_demo.tokens import Positions
+
+MARK = "@"
+
+BY_WORDS = "words"
+
+_WORDS = {
+    "stretches": "the question as a whole",
+    "tokens": "each word apart",
+    BY_WORDS: "words of the language model, not CLIP",
+    "compact": "compact positions",
+    "original": "original positions",
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a method is measured.
+
+    Attributes:
+        relevance: how it reads relevance.
+        positions: of the tokens that it keeps; None for the model's usual ones.
+    """
+
+    relevance: RelevanceOptions
+    positions: Positions | None = None
+
+
+def split_label(label: str) -> tuple[str, str]:
+    """The method as `read_method` reads it, and what stands after the mark."""
+    name, _, variant = label.partition(MARK)
+    return name, variant
+
+
+def read_variant(text: str, usual: Variant) -> Variant:
+    """What stands after the mark, over what is usual in the run.
+
+    Raises ValueError, with a sentence to show, for anything else.
+    """
+    options, positions = usual.relevance, usual.positions
+    for part in text.split(","):
+        word = part.strip()
+        if word == BY_WORDS:
+            options = dataclasses.replace(options, guidance_text="words")
+            continue
+        if word in get_args(TextPieces):
+            options = dataclasses.replace(options, text=word)  # type: ignore[arg-type]
+            continue
+        if word in get_args(Positions):
+            positions = word  # type: ignore[assignment]
+            continue
+        layer = 0
+        with contextlib.suppress(ValueError):
+            layer = int(word)
+        if layer >= 0:
+            raise ValueError(
+                f"{word!r} says neither how relevance is read nor where kept tokens stand. Write a "
+                f"layer counted from the end, such as anti-relevance{MARK}-1, or one of: "
+                f"{', '.join(_WORDS)}."
+            )
+        options = dataclasses.replace(options, layer=layer)
+    return Variant(options, positions)
+
+
+def words_of(text: str) -> str:
+    """What stands after the mark, in words: "layer -1, each word apart"."""
+    return ", ".join(_WORDS.get(part.strip(), f"layer {part.strip()}") for part in text.split(","))
