@@ -28,6 +28,7 @@ from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.pictures import cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
+from spare_demo.ui.gradio_compat.queue import keep_one_record
 from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers, PageChanges
 from spare_demo.ui.lab import Lab
@@ -118,7 +119,9 @@ def build(
     if serving is not None and quick:
         threading.Thread(target=_once_serving, args=(serving, handlers)).start()
     # Closed to direct calls: they would run beside the queue, all of them at once.
-    return demo.queue(max_size=settings.queue_size, api_open=False)
+    demo.queue(max_size=settings.queue_size, api_open=False)
+    keep_one_record(demo)
+    return demo
 
 
 def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) -> PageChanges:

@@ -65,15 +65,33 @@ async def end_runs(demo: gr.Blocks, session: str) -> None:
     queue.pending_messages_per_session.pop(session, None)
 
 
+def keep_one_record(demo: gr.Blocks) -> None:
+    """Keep when and for which session an event ran of the last one only.
+
+    Gradio keeps that of 10,000, for a dashboard that the page does not have.
+    """
+    demo._queue.ANALYTICS_MAX_EVENTS = 1
+
+
 class UnreadRuns:
     """Ends runs whose results nobody fetches, and drops the results."""
 
     def __init__(self, demo: gr.Blocks) -> None:
         self._demo = demo
         self._unread: dict[str, int] = {}
+        self._at_rest: set[str] = set()
 
     async def end(self) -> None:
-        """End those whose oldest message is the one that was unread at the last call."""
+        """End those whose oldest message is the one that was unread at the last call.
+
+        Of a visitor who left in the middle of a run Gradio keeps its name, when it has ended too:
+        dropped where nothing of the session was going on at the last call, either.
+        """
+        at_rest = _sessions_at_rest(self._demo)
+        for session in at_rest & self._at_rest:
+            self._demo._queue.pending_event_ids_session.pop(session, None)
+            self._demo._queue.pending_messages_per_session.pop(session, None)
+        self._at_rest = at_rest
         oldest = {}
         for session, messages in list(self._demo._queue.pending_messages_per_session.items()):
             if not messages.empty():
@@ -83,3 +101,14 @@ class UnreadRuns:
             if self._unread.get(session) == message:
                 await end_runs(self._demo, session)
         self._unread = oldest
+
+
+def _sessions_at_rest(demo: gr.Blocks) -> set[str]:
+    """The sessions of which nothing waits, runs or is unread."""
+    queue = demo._queue
+    known = {*queue.pending_event_ids_session, *queue.pending_messages_per_session}
+    unread = {
+        s for s, messages in queue.pending_messages_per_session.items() if not messages.empty()
+    }
+    going = {e.session_hash for e in queue.event_ids_to_events.values()}
+    return known - unread - going

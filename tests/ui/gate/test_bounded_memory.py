@@ -13,6 +13,7 @@ from typing import Any
 import gradio as gr
 import httpx
 import pytest
+from gradio.queueing import AsyncQueue
 from visits import page_request
 
 from spare_demo.ui.gate import sweeper
@@ -75,6 +76,31 @@ def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
     run_apart(sweep(public.demo, unread))
     assert not events & queue.pending_messages_per_session.keys()
     assert not events & queue.pending_event_ids_session.keys()
+
+
+def test_nothing_is_kept_of_runs_that_have_ended(public, photo_file) -> None:
+    """Of a visitor who leaves in mid-answer neither, however the connection ends."""
+    queue, image = public.demo._queue, public.picture(photo_file)
+    for _ in range(3):
+        assert "event: complete" in call(public, "select", [image, QUESTION, "spare", 5, 0])
+    assert len(queue.event_analytics) <= 1
+    queue.pending_event_ids_session["left"] = {"an event that ended after its visitor left"}
+    queue.pending_messages_per_session["left"] = AsyncQueue()
+    queue.pending_event_ids_session["waits"] = {"an event"}
+    queue.event_ids_to_events["an event"] = SimpleNamespace(session_hash="waits")
+    unread = UnreadRuns(public.demo)
+    try:
+        run_apart(sweep(public.demo, unread))
+        assert "left" in queue.pending_event_ids_session  # the last word may be on its way
+        run_apart(sweep(public.demo, unread))
+        assert "left" not in queue.pending_event_ids_session
+        assert "left" not in queue.pending_messages_per_session
+        assert queue.pending_event_ids_session["waits"] == {"an event"}
+    finally:
+        del queue.event_ids_to_events["an event"]
+    for _ in range(2):
+        run_apart(sweep(public.demo, unread))
+    assert "waits" not in queue.pending_event_ids_session
 
 
 def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypatch) -> None:
