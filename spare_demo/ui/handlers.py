@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,11 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.analysis.answer_shift import measure_change
-from spare_demo.analysis.first_words import first_words
 from spare_demo.comparison.request import UNPRUNED, Request, read_budget, read_seed
-from spare_demo.comparison.result import add_gaps, inside_note
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
-from spare_demo.pruners.views import view_members
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
-from spare_demo.render import reconstruction_figure
 from spare_demo.results.citation import cite
 from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
@@ -28,34 +24,28 @@ from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
-from spare_demo.ui.answers import answers_html, asked_html, own_html
-from spare_demo.ui.chips import chips_html
-from spare_demo.ui.cost_table import cost_html
+from spare_demo.ui.answers import own_html
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.gradio_compat.pictures import picture_name
 from spare_demo.ui.headline import headline_html
-from spare_demo.ui.link_controls import controls_of_link, link_of
+from spare_demo.ui.link_controls import controls_of_link
 from spare_demo.ui.payload import (
     file_reply,
     leftover_reply,
-    payload,
     picks_reply,
     refusal_reply,
     why_reply,
 )
-from spare_demo.ui.per_layer import per_layer_reply
 from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.session import OWN, SLOTS, Guide, Visit, methods_by_slot
+from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.studies import Studies
 
 QUICK = 2.0
 """Seconds of all answers below which the page asks again by itself."""
 
 NO_QUESTION = "Type a question, or choose an example."
-
-PageChanges = dict[str, Any]
 
 
 def with_refusals(
@@ -83,6 +73,7 @@ class Handlers:
         self.studies = Studies(model, settings)
         self.offered = examples.load_examples(model.name)
         self.opening = examples.choose_opening(model.name, self.offered, settings)
+        self.steps = Steps(model, settings.private, self.offered)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
@@ -115,91 +106,6 @@ class Handlers:
             )
             requests[_key(example.key, request)] = request
         return requests
-
-    # What each step shows.
-
-    def pictures(self, visit: Visit, budget: int) -> PageChanges:
-        """What is kept, and room for the answers to come."""
-        return {
-            "visit": visit,
-            "message": panels.message_html(),
-            "notes": panels.notes_html(visit),
-            "truth": panels.truth_html(visit.truth),
-            "headline": headline_html(visit, budget),
-            "chips": chips_html(
-                [text for text in visit.questions if text != visit.request.question.strip()],
-                visit.source,
-            ),
-            "stage": payload(visit, budget, link_of(visit, self.model, self.offered)),
-            "answers": self.answers(visit, budget),
-            **self.cost(visit),
-            # These were of other picks.
-            "tried": "",
-            "enough": "",
-            "carrier": "",
-            "kl": gr.update(value=None, visible=False),
-            "kl_words": panels.KL_WORDS,
-            "kl_fold": gr.update(label=CHANGES),
-            "second": "",
-            "rank": "",
-            "many": "",
-        }
-
-    def finished(self, visit: Visit, budget: int) -> PageChanges:
-        return {
-            "visit": visit,
-            "headline": headline_html(visit, budget),
-            "answers": self.answers(visit, budget),
-            **self.cost(visit),
-            **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
-        }
-
-    def cost(self, visit: Visit) -> PageChanges:
-        html = cost_html(visit, self.model.prefill_floor)
-        return {"cost": html, "cost_fold": gr.update(label=cost_title(visit))}
-
-    def answers(self, visit: Visit, budget: int, saved: bool = False) -> str:
-        """The answers so far, under the question and the picture that they are of.
-
-        saved: for a page of its own, which says so at its head.
-        """
-        if not self.model.has_language_model:
-            answers = panels.no_answers_html()
-            return answers if saved else asked_html(visit, budget, answers)
-        private = self.settings.private and not saved
-        instead = panels.unknown_picture_html(private) if visit.unknown else ""
-        tokenizer = self.model.tokenizer
-
-        def word(tokens: Sequence[int]) -> str:
-            return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
-
-        candidates = first_words(visit.result.answers, word)
-        answers = answers_html(visit, budget, instead, candidates, saved)
-        return answers if saved else asked_html(visit, budget, answers)
-
-    def curve(self, visit: Visit, budget: int) -> PageChanges:
-        curves, methods = visit.exploration.curves, visit.result.methods
-        errors = add_gaps(curves.errors, methods, len(curves.budgets))
-        series = {visit.titles[slot]: curve for slot, curve in errors.items()}
-        band = (
-            curves.random.mean.tolist(),
-            curves.random.low.tolist(),
-            curves.random.high.tolist(),
-        )
-        figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
-        note = inside_note({visit.titles[slot]: methods[slot] for slot in SLOTS}, error=True)
-        view, n = visit.exploration.view, visit.exploration.n
-        # Each of several views is picked from by itself, and their own ranks are not at hand.
-        rank = view.picture.rank if len(view_members(view.tokens)) == 1 else n
-        words = [figure.sentence, note, panels.rank_sentence(rank) if rank < n else ""]
-        return {
-            "curve": figure.image,
-            "lost_fold": gr.update(label=lost_title(visit, budget)),
-            "curve_words": panels.words_html(" ".join(filter(None, words))),
-            "rank": panels.rank_html(rank, n, budget),
-        }
-
-    # Events.
 
     def ask(
         self,
@@ -246,9 +152,9 @@ class Handlers:
         now = dataclasses.replace(now, source=picture_name(image or ""), ran=ran)
         k = min(k, now.exploration.n)
         # From here on all of the page is about this picture and question.
-        yield self.pictures(now, k) | {"own_answer": ""}
+        yield self.steps.pictures(now, k) | {"own_answer": ""}
         if finished_visit:
-            yield self.finished(now, k)
+            yield self.steps.finished(now, k)
             return
         for values in self._answer(now, k):
             now = values.get("visit", now)
@@ -303,12 +209,12 @@ class Handlers:
         if methods == visit.request.labelled:
             return  # who passes a menu with the Tab key has chosen nothing
         visit = self.guide.change_methods(visit, methods, start)
-        yield self.pictures(visit, k)
+        yield self.steps.pictures(visit, k)
         yield from self._answer(visit, k)
 
     def draw_curve(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The reconstruction errors of what is there, after the answers and beside the model."""
-        yield self.curve(visit, self._budget(budget, visit))
+        yield self.steps.curve(visit, self._budget(budget, visit))
 
     def redraw(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""
@@ -320,8 +226,8 @@ class Handlers:
         yield {
             "budget_message": panels.message_html(),
             "headline": headline_html(visit, k),
-            "answers": self.answers(visit, k),
-            **self.curve(visit, k),
+            "answers": self.steps.answers(visit, k),
+            **self.steps.curve(visit, k),
         }
 
     def settle(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
@@ -399,20 +305,20 @@ class Handlers:
             "spare-comparison.html",
             "text/html",
             lambda: save_visit(
-                visit, answers=self.answers(visit, visit.result.budget, True)
+                visit, answers=self.steps.answers(visit, visit.result.budget, True)
             ).encode(),
         )
 
     def stop(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The answers so far, when the visitor presses Stop."""
         visit = dataclasses.replace(visit, stopped=True)
-        yield self.finished(visit, self._budget(budget, visit))
+        yield self.steps.finished(visit, self._budget(budget, visit))
 
     def _answer(self, visit: Visit, budget: int) -> Iterator[PageChanges]:
         for now in self.guide.answer(visit, budget):
             visit = now
-            yield {"visit": visit, "answers": self.answers(visit, budget)}
-        yield self.finished(visit, budget)
+            yield {"visit": visit, "answers": self.steps.answers(visit, budget)}
+        yield self.steps.finished(visit, budget)
 
     def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""

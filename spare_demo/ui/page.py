@@ -30,13 +30,14 @@ from spare_demo.ui.gradio_compat.pictures import cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
 from spare_demo.ui.gradio_compat.queue import keep_one_record
 from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
-from spare_demo.ui.handlers import QUICK, Handlers, PageChanges
+from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import lay_out
 from spare_demo.ui.model_menu import model_menu, upcoming_line
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.session import IDLE_SECONDS, OpenVisits, Visit
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.viewer import scripts
 from spare_demo.ui.wiring import ANSWERING, wire
 
@@ -145,9 +146,9 @@ def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) ->
         shown |= values
         if pictures_only:
             break
-    shown |= handlers.curve(shown["visit"], budget)
+    shown |= handlers.steps.curve(shown["visit"], budget)
     if shown["visit"].exploration.inside:  # what each layer kept came with the answers
-        shown["stage"] = handlers.pictures(shown["visit"], budget)["stage"]
+        shown["stage"] = handlers.steps.pictures(shown["visit"], budget)["stage"]
     example = shown["visit"].example or 0
     return shown | {"example": example, "question": opening.question, "budget": budget}
 

@@ -13,9 +13,10 @@ from spare_demo.ui import chips
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
-from spare_demo.ui.handlers import Handlers, PageChanges, with_refusals
+from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.layout import Components
 from spare_demo.ui.session import OpenVisits
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.story_card import story_methods
 from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.times_log import with_times

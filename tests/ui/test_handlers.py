@@ -81,7 +81,7 @@ def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, photo_file
     logits = torch.zeros_like(whole.first_logits)
     logits[handlers.model.tokenizer.eos_token_id] = 9
     answers = {"unpruned": dataclasses.replace(whole, first_logits=logits)}
-    html = handlers.answers(with_result(visit, answers=answers), 5)
+    html = handlers.steps.answers(with_result(visit, answers=answers), 5)
     assert "<th scope='row'>(end)</th>" in html
 
 

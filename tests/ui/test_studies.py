@@ -195,7 +195,7 @@ def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_fi
     lines = {trace.name: list(trace.y) for trace in shown["kl"]["value"].data if trace.name}
     assert lines["A FastV"][:3] == [None, None, None] and None not in lines["B CDPruner"]
     assert "below 6 it has no schedule" in shown["kl_words"]
-    assert "A FastV has no error of one set" in handlers.curve(visit, 8)["curve_words"]
+    assert "A FastV has no error of one set" in handlers.steps.curve(visit, 8)["curve_words"]
 
 
 def test_a_film_is_asked_step_by_step_and_handed_over(handlers, passes, visit) -> None:

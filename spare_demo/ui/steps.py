@@ -1,0 +1,115 @@
+"""What each step of a question changes on the page, by the name of the part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gradio as gr
+
+from spare_demo.analysis.first_words import first_words
+from spare_demo.comparison.result import add_gaps, inside_note
+from spare_demo.models import Model
+from spare_demo.pruners.views import view_members
+from spare_demo.render import reconstruction_figure
+from spare_demo.ui import examples, panels
+from spare_demo.ui.answers import answers_html, asked_html
+from spare_demo.ui.chips import chips_html
+from spare_demo.ui.cost_table import cost_html
+from spare_demo.ui.folds import CHANGES, cost_title, lost_title
+from spare_demo.ui.headline import headline_html
+from spare_demo.ui.link_controls import link_of
+from spare_demo.ui.payload import payload
+from spare_demo.ui.per_layer import per_layer_reply
+from spare_demo.ui.session import SLOTS, Visit
+
+PageChanges = dict[str, Any]
+
+
+class Steps:
+    """New values of the page's parts, from what a visit has so far. They hold nothing of it."""
+
+    def __init__(self, model: Model, private: bool, offered: Sequence[examples.Example]) -> None:
+        """private: as of `Settings`; offered: the examples under the picture."""
+        self._model, self._private, self._offered = model, private, offered
+
+    def pictures(self, visit: Visit, budget: int) -> PageChanges:
+        """What is kept, and room for the answers to come."""
+        return {
+            "visit": visit,
+            "message": panels.message_html(),
+            "notes": panels.notes_html(visit),
+            "truth": panels.truth_html(visit.truth),
+            "headline": headline_html(visit, budget),
+            "chips": chips_html(
+                [text for text in visit.questions if text != visit.request.question.strip()],
+                visit.source,
+            ),
+            "stage": payload(visit, budget, link_of(visit, self._model, self._offered)),
+            "answers": self.answers(visit, budget),
+            **self.cost(visit),
+            # These were of other picks.
+            "tried": "",
+            "enough": "",
+            "carrier": "",
+            "kl": gr.update(value=None, visible=False),
+            "kl_words": panels.KL_WORDS,
+            "kl_fold": gr.update(label=CHANGES),
+            "second": "",
+            "rank": "",
+            "many": "",
+        }
+
+    def finished(self, visit: Visit, budget: int) -> PageChanges:
+        return {
+            "visit": visit,
+            "headline": headline_html(visit, budget),
+            "answers": self.answers(visit, budget),
+            **self.cost(visit),
+            **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
+        }
+
+    def cost(self, visit: Visit) -> PageChanges:
+        html = cost_html(visit, self._model.prefill_floor)
+        return {"cost": html, "cost_fold": gr.update(label=cost_title(visit))}
+
+    def answers(self, visit: Visit, budget: int, saved: bool = False) -> str:
+        """The answers so far, under the question and the picture that they are of.
+
+        saved: for a page of its own, which says so at its head.
+        """
+        if not self._model.has_language_model:
+            answers = panels.no_answers_html()
+            return answers if saved else asked_html(visit, budget, answers)
+        private = self._private and not saved
+        instead = panels.unknown_picture_html(private) if visit.unknown else ""
+        tokenizer = self._model.tokenizer
+
+        def word(tokens: Sequence[int]) -> str:
+            return "(end)" if [*tokens] == [tokenizer.eos_token_id] else tokenizer.decode(tokens)
+
+        candidates = first_words(visit.result.answers, word)
+        answers = answers_html(visit, budget, instead, candidates, saved)
+        return answers if saved else asked_html(visit, budget, answers)
+
+    def curve(self, visit: Visit, budget: int) -> PageChanges:
+        curves, methods = visit.exploration.curves, visit.result.methods
+        errors = add_gaps(curves.errors, methods, len(curves.budgets))
+        series = {visit.titles[slot]: curve for slot, curve in errors.items()}
+        band = (
+            curves.random.mean.tolist(),
+            curves.random.low.tolist(),
+            curves.random.high.tolist(),
+        )
+        figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
+        note = inside_note({visit.titles[slot]: methods[slot] for slot in SLOTS}, error=True)
+        view, n = visit.exploration.view, visit.exploration.n
+        # Each of several views is picked from by itself, and their own ranks are not at hand.
+        rank = view.picture.rank if len(view_members(view.tokens)) == 1 else n
+        words = [figure.sentence, note, panels.rank_sentence(rank) if rank < n else ""]
+        return {
+            "curve": figure.image,
+            "lost_fold": gr.update(label=lost_title(visit, budget)),
+            "curve_words": panels.words_html(" ".join(filter(None, words))),
+            "rank": panels.rank_html(rank, n, budget),
+        }
