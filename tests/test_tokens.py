@@ -55,9 +55,9 @@ def test_tokens_refuse_what_cannot_be_right(fields: dict, sentence: str) -> None
         VisualTokens(**{"features": torch.randn(4, 5), **fields})
 
 
-def test_clip_pair_says_that_text_is_needed() -> None:
+def test_comparing_says_that_text_is_needed() -> None:
     with pytest.raises(ValueError, match="needs text"):
-        VisualTokens(torch.randn(2, 2)).clip_pair()
+        VisualTokens(torch.randn(2, 2)).image_and_text()
 
 
 def test_selection_keeps_the_order_and_sorts_what_is_kept() -> None:

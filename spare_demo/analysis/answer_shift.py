@@ -207,7 +207,7 @@ def word_maps(view: View) -> tuple[tuple[str, ...], Tensor]:
     """
     if not view.text_words:
         raise ValueError("There are no words to look at. Ask a question, read word by word.")
-    return view.text_words, raw_cosine(*view.tokens.clip_pair()).cpu()
+    return view.text_words, raw_cosine(*view.tokens.image_and_text()).cpu()
 
 
 def _curves(

@@ -38,7 +38,7 @@ def places(
     rows = []
     for layer, relevance in options.items():
         tokens = model.ask(picture, asked.question, relevance).tokens
-        cosine = aggregate(raw_cosine(*tokens.clip_pair())).cpu().numpy()
+        cosine = aggregate(raw_cosine(*tokens.image_and_text())).cpu().numpy()
         parts = cosine[on_asked], cosine[on_others], cosine[on_none]
         means = [float(part.mean()) if len(part) else float("nan") for part in parts]
         mean_asked, mean_others, mean_none = means

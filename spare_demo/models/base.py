@@ -213,7 +213,7 @@ class View:
         """(n,) raw mean cosine of each token with the question, CPU; None without a question."""
         if not self.tokens.has_text:
             return None
-        return aggregate(raw_cosine(*self.tokens.clip_pair()), "mean").cpu()
+        return aggregate(raw_cosine(*self.tokens.image_and_text()), "mean").cpu()
 
 
 @dataclass(frozen=True, eq=False)

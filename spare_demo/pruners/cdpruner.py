@@ -100,7 +100,7 @@ class CDPruner(Greedy):
         """(n,) w, which enters the criterion squared; over all views jointly."""
         if self.form == "none":
             return None
-        relevance = aggregate(raw_cosine(*tokens.clip_pair()))
+        relevance = aggregate(raw_cosine(*tokens.image_and_text()))
         return minmax_weight(-relevance if self.form == "released" else relevance)
 
     def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor]:

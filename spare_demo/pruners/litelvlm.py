@@ -57,7 +57,7 @@ class LiteLVLM(Pruner):
 
     def _products(self, tokens: VisualTokens) -> Tensor:
         """(n, m) float64 CPU."""
-        image, texts = tokens.clip_pair()
+        image, texts = tokens.image_and_text()
         if tokens.clip_sentence:
             texts = tokens.clip_sentence()[None]
         return image.detach().cpu().double() @ texts.detach().cpu().double().T

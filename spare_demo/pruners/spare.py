@@ -134,7 +134,7 @@ class Spare(Greedy):
         """(n,) rho, which multiplies the squared residual once."""
         if self.guidance == "none":
             return None
-        cosine = raw_cosine(*tokens.clip_pair())
+        cosine = raw_cosine(*tokens.image_and_text())
         relevance = aggregate(cosine, self.aggregation)  # (n,) high: like the question
         favoured = -relevance if self.guidance == "anti" else relevance
         squash = softplus_weight if self.squash == "softplus" else minmax_weight

@@ -51,7 +51,7 @@ class TopRelevance(Pruner):
 
     def weight(self, tokens: VisualTokens) -> Tensor:
         """(n,) the score that is ranked: the mean raw cosine, negated for anti."""
-        relevance = aggregate(raw_cosine(*tokens.clip_pair()))
+        relevance = aggregate(raw_cosine(*tokens.image_and_text()))
         return -relevance if self.guidance == "anti" else relevance
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:

@@ -82,7 +82,7 @@ class Trim(MergingPruner):
 
     def weight(self, tokens: VisualTokens) -> Tensor:
         """(n,) the score that is ranked: the product with the question, negated as released."""
-        image, text = tokens.clip_pair()
+        image, text = tokens.image_and_text()
         embed = tokens.clip_sentence
         if self.text == "prompt" and tokens.clip_prompt is not None:
             embed = tokens.clip_prompt

@@ -118,8 +118,8 @@ def test_a_method_that_is_nothing_without_a_question_says_so(
 
 def test_relevance_is_the_raw_cosine_and_weights_are_the_methods_own(view: View) -> None:
     exploration = explore(view, choose(("spare", "cdpruner", "random")))
-    image = torch.nn.functional.normalize(view.tokens.clip_pair()[0].double(), dim=1)
-    text = torch.nn.functional.normalize(view.tokens.clip_pair()[1].double(), dim=1)
+    image = torch.nn.functional.normalize(view.tokens.image_and_text()[0].double(), dim=1)
+    text = torch.nn.functional.normalize(view.tokens.image_and_text()[1].double(), dim=1)
     torch.testing.assert_close(exploration.view.relevance, (image @ text.T).mean(dim=1))
     for label in ("spare", "cdpruner"):
         pruner = PRUNERS[label]

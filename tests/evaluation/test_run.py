@@ -375,7 +375,7 @@ def test_places_are_means_of_raw_cosine(tiny_model: LlavaModel, sheets: list[She
     for layer, mean_asked, _, mean_none, *_ in found:
         options = RelevanceOptions(layer) if layer else RelevanceOptions(guidance_text="words")
         tokens = tiny_model.ask(picture, asked.text, options).tokens
-        cosine = aggregate(raw_cosine(*tokens.clip_pair())).numpy()
+        cosine = aggregate(raw_cosine(*tokens.image_and_text())).numpy()
         about = np.isin(owner, asked.things)
         for mean, part in ((mean_asked, cosine[about]), (mean_none, cosine[owner < 0])):
             assert mean == pytest.approx(part.mean(), nan_ok=True) if len(part) else mean != mean

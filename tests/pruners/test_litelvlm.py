@@ -48,7 +48,7 @@ def arrays(tokens: VisualTokens) -> list[Array]:
     assert tokens.class_queries and tokens.vision_keys and tokens.vision_values
     read = (tokens.class_queries(-1), tokens.vision_keys(-1), tokens.vision_values(-1))
     rows = [np.concatenate([head.numpy() for head in part], axis=1) for part in read]
-    image, text = tokens.clip_pair()
+    image, text = tokens.image_and_text()
     return [image.numpy(), text.numpy(), rows[0][0], rows[1], rows[2]]
 
 
@@ -77,7 +77,7 @@ def test_it_is_the_reference(seed: int, texts: int, k: int) -> None:
     expected = litelvlm(*arrays(tokens), k)
     order = LiteLVLM().select(tokens, k).order.tolist()
     assert sorted(order) == sorted(expected)
-    image, text = tokens.clip_pair()
+    image, text = tokens.image_and_text()
     union = {i for t in text for i in (image @ t).argsort()[: k // texts].tolist()}
     assert set(order[: len(union)]) == union and order[len(union) :] == expected[len(union) :]
 
@@ -86,7 +86,7 @@ def test_it_is_the_reference(seed: int, texts: int, k: int) -> None:
 @few
 def test_one_text_asks_nothing_of_the_tower_and_is_lowest_relevance(seed: int, k: int) -> None:
     tokens = drawn(seed, 1)
-    image, text = tokens.clip_pair()
+    image, text = tokens.image_and_text()
     unread = dataclasses.replace(
         tokens, **dict.fromkeys(("class_queries", "vision_keys", "vision_values"), pytest.fail)
     )
@@ -101,7 +101,7 @@ def test_one_text_asks_nothing_of_the_tower_and_is_lowest_relevance(seed: int, k
 
 def test_a_question_is_one_text_however_long() -> None:
     tokens = drawn(3, 4)
-    sentence = tokens.clip_pair()[1][2]
+    sentence = tokens.image_and_text()[1][2]
     asked = dataclasses.replace(tokens, clip_sentence=lambda: sentence)
     alone = dataclasses.replace(tokens, clip_text=sentence[None])
     for k in (1, 7, N):
