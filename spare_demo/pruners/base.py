@@ -117,7 +117,7 @@ class Method(ABC):
 
     @property
     def reads_relevance(self) -> bool:
-        """Whether the question enters by `VisualTokens.image_and_text`: in CLIP's space, or by words."""
+        """Whether the question enters by `VisualTokens.image_and_text`: CLIP's space, or words."""
         return self.needs_text and self.text_field == "clip_text"
 
     @property
