@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
+from spare_demo.pruners.inside.attended import most_attended
 from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.inside.one_stop import OneStop
-from spare_demo.pruners.ranking import largest
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,4 @@ class FastV(OneStop):
     )
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
-        last = len(reading.hidden) - 1
-        scores = reading.attention([last])[:, 0].mean(dim=0)  # (T,)
-        return Choice(largest(scores[reading.visual], stop.keep))
+        return most_attended(reading, stop)

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
+from spare_demo.pruners.inside.attended import most_attended
 from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
 from spare_demo.pruners.inside.depths import depths, lowest_average
-from spare_demo.pruners.ranking import largest
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
 
@@ -67,9 +67,7 @@ class PyramidDrop(LayerPruner):
         return tuple(Stop(place, count) for place, count in zip(places, counts, strict=True))
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
-        last = len(reading.hidden) - 1
-        scores = reading.attention([last], ahead=True)[:, 0].mean(dim=0)  # (T,)
-        return Choice(largest(scores[reading.visual], stop.keep))
+        return most_attended(reading, stop, ahead=True)
 
     def _places(self, depth: int) -> tuple[int, ...]:
         return depths(_LAYERS[self.schedule], depth, self.title)
