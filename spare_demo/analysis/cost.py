@@ -22,7 +22,7 @@ class CostRow:
 
     label: str
     visual_tokens: int
-    """That entered; of methods inside the language model, all."""
+    """That entered; of most methods inside the language model, all."""
     average_visual_tokens: float
     """Mean over layers of those really processed."""
     last_visual_tokens: int

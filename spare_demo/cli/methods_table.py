@@ -18,7 +18,7 @@ from PIL import Image
 
 from spare_demo.models import Model, View
 from spare_demo.pruners import PRUNERS, Method
-from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
+from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
 from spare_demo.pruners.options import fields_of
 from spare_demo.table import markdown_table
 
@@ -39,9 +39,9 @@ def measure_methods(model: Model) -> tuple[dict[str, float], str]:
 
     What a method reads of the vision tower is computed before the clock starts where it is
     computed once per picture (attention, keys), and inside it where it is not (the projector).
-    Of a method inside the language model it is the time spent choosing during one prefill, all
-    steps together, at 64 tokens or the least budget it can meet; one that needs a deeper model is
-    left out.
+    Of a method inside the language model it is the time spent choosing what enters, where not all
+    tokens do, and choosing during one prefill, all steps together, at 64 tokens or the least budget
+    it can meet; one that needs a deeper model is left out.
     """
     size = 336
     ramp = Image.linear_gradient("L").resize((size, size))
@@ -52,7 +52,7 @@ def measure_methods(model: Model) -> tuple[dict[str, float], str]:
     for name, method in PRUNERS.items():
         if model.reason_against(method):
             continue
-        if method.inside:
+        if isinstance(method, LayerPruner):
             seconds[name] = _inside(model, view, method)
             continue
         method.select(tokens, BUDGET)
@@ -69,14 +69,16 @@ def measure_methods(model: Model) -> tuple[dict[str, float], str]:
     return seconds, where
 
 
-def _inside(model: Model, view: View, method: Method) -> float:
+def _inside(model: Model, view: View, method: LayerPruner) -> float:
     """Median seconds of choosing."""
     budget = max(BUDGET, method.lowest(view.tokens.n, view.layers))
     watch = _Stopwatch(method)
     plan = dataclasses.replace(method.plan(view, budget), method=watch)  # type: ignore[arg-type]
     runs = []
     for _ in range(RUNS + 1):  # the first warms up
-        watch.seconds = 0.0
+        start = time.perf_counter()
+        method.entering(view.tokens, budget)
+        watch.seconds = time.perf_counter() - start
         model.answer(view, plan, max_new_tokens=1)
         runs.append(watch.seconds)
     return statistics.median(runs[1:])

@@ -93,13 +93,14 @@ class MethodRecord:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Where visual tokens leave inside the language model.
+    """Which visual tokens enter the language model, and where they leave inside it.
 
     Attributes:
         budget: as asked for; depth: layers of the language model.
         stops: where tokens leave.
         per_layer: visual rows of each layer; average: their mean; last: in the last layer.
         counted: the number of visual tokens it stands for in its paper's tables.
+        entering: what the language model gets of the picture's tokens; None for all of them.
     """
 
     budget: int
@@ -109,6 +110,7 @@ class Schedule:
     average: float
     last: int
     counted: float
+    entering: Selection | None = None
 
     @classmethod
     def of(cls, plan: LayerPlan) -> Schedule:
@@ -121,6 +123,7 @@ class Schedule:
             plan.average,
             plan.last,
             plan.counted,
+            plan.entering,
         )
 
 
@@ -144,7 +147,8 @@ class Result:
         methods: what ran, text-free forms included.
         selections: what methods before the language model keep at the budget.
         weights: (n,) the text weight that each of these used, None where it used none.
-        select_seconds: wall time of choosing them; methods that ran as one carry one time.
+        select_seconds: wall time of choosing them, and what enters under a plan where not all
+            does; methods that ran as one carry one time.
         plans: the schedules of methods inside it; what they kept is in their answer's `layer_sets`.
         refused: why a method inside the language model has no answer: its schedule cannot meet the
             budget.
@@ -272,7 +276,8 @@ def start_result(
     view, budget = exploration.view, int(settings.budget)
     selections = exploration.selections(budget)
     plans, refused = exploration.plans(budget)
-    seconds = {label: exploration.seconds_to_select(label, budget) for label in selections}
+    chosen = (*selections, *plans)
+    seconds = {label: exploration.seconds_to_select(label, budget) for label in chosen}
     return Result(
         model=model,
         revision=revision,

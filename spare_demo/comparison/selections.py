@@ -72,6 +72,10 @@ class Exploration:
     notes: tuple[str, ...]
     _made: dict[tuple[str, int], tuple[Selection, float]] = field(default_factory=dict, repr=False)
     """What methods that are not nested keep, at the budgets asked for so far, and its seconds."""
+    _planned: dict[tuple[str, int], tuple[LayerPlan, float]] = field(
+        default_factory=dict, repr=False
+    )
+    """The plans at the budgets asked for so far, and the seconds of making each."""
 
     @property
     def n(self) -> int:
@@ -96,11 +100,14 @@ class Exploration:
     def seconds_to_select(self, label: str, budget: int) -> float | None:
         """Wall time of what a label keeps; of a nested method that of all its picks in `full`.
 
-        None for sets made by hand, methods inside the language model, and a budget that nothing was
-        kept at yet.
+        Of a method inside the language model that of what enters. None where all tokens enter, for
+        sets and plans made by hand, and for a budget that nothing was kept at yet.
         """
         if label in self.select_seconds:
             return self.select_seconds[label]
+        if (label, budget) in self._planned:
+            plan, seconds = self._planned[label, budget]
+            return None if plan.entering is None or self.methods[label].by_hand else seconds
         return self._made[label, budget][1] if (label, budget) in self._made else None
 
     @cached_property
@@ -116,7 +123,7 @@ class Exploration:
         plans, refused = {}, {}
         for label in self.inside:
             try:
-                plans[label] = self.methods[label].plan(self.view, budget)
+                plans[label] = self._plan(label, budget)
             except ValueError as error:
                 refused[label] = str(error)
         return plans, refused
@@ -175,6 +182,13 @@ class Exploration:
             picks = method.select(self.view.tokens, k)
             self._made[label, k] = picks, time.perf_counter() - start
         return self._made[label, k][0]
+
+    def _plan(self, label: str, k: int) -> LayerPlan:
+        if (label, k) not in self._planned:
+            start = time.perf_counter()
+            plan = self.methods[label].plan(self.view, k)
+            self._planned[label, k] = plan, time.perf_counter() - start
+        return self._planned[label, k][0]
 
     def _error(self, x: Tensor, selection: Selection) -> float:
         """Relative reconstruction error; x: `measures.compact` of the features."""

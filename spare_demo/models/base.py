@@ -224,7 +224,7 @@ class Answer:
         text: the answer, without surrounding blanks and special tokens.
         token_ids: the new tokens, the end-of-text one included when it came.
         prompt_tokens: tokens given to the language model in all, text and visual.
-        visual_tokens: how many of them look at a place of the picture; the budget's number.
+        visual_tokens: how many of them look at a place of the picture: the rows that entered.
         newline_tokens: how many are LLaVA-NeXT's row ends, kept whatever the budget.
         prefill_seconds: the pass over the prompt.
         prefill_operations: of that pass, with the tokens that each layer got; what a method itself

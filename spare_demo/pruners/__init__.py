@@ -9,7 +9,7 @@ from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.hiprune import HiPrune
 from spare_demo.pruners.holov import HoloV
-from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM, V2Drop
+from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM, V2Drop, VScanWhole
 from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
 from spare_demo.pruners.leverage import Leverage
 from spare_demo.pruners.litelvlm import LiteLVLM
@@ -65,6 +65,7 @@ PRUNERS: dict[str, Method] = {
     "sparsevlm-plus": SparseVLM(version="2.0"),
     "dart": Dart(),
     "v2drop": V2Drop(),
+    "vscan-whole": VScanWhole(),
 }
 """Every method with its usual settings, by its name."""
 

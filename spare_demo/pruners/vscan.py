@@ -9,8 +9,8 @@ Of k tokens, a the class token's attention, mean over heads:
     merge    every other token joins the kept one whose features have the largest cosine to its own;
              a kept token becomes the plain mean of itself and those that joined it
 
-Merging is after the projector. The whole method halves the tokens again inside the language model,
-from 96 to 32 at layer 16; that stage is not here, and a budget counts what enters.
+Merging is after the projector. The whole method prunes again inside the language model
+(`inside/vscan.py`); here a budget counts what enters.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class VScan(MergingPruner):
     blocks = (_EARLY, _LATE)
     cost = "O(n k d)"
     deviations = (
-        "The stage inside the language model is left out. Read from a description of the released "
-        "code; that tokens join by the cosine of their features is our reading. Below 32 tokens a "
-        "view's windows get none. Block 6 is scaled to the depth of the tower, and windows to "
-        "views of other sizes; each view is scanned by itself."
+        "The stage inside the language model is left out; vscan-whole has it. Read from a "
+        "description of the released code; that tokens join by the cosine of their features is our "
+        "reading. Below 32 tokens a view's windows get none. Block 6 is scaled to the depth of the "
+        "tower, and windows to views of other sizes; each view is scanned by itself."
     )
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:

@@ -27,17 +27,19 @@ def layer_overlay(
     depth: int,
     colour: Colour,
     label: str,
+    grown: bool = False,
 ) -> Display:
     """Kept patches as they are with a thin outline; those merged into other rows with a hatch.
 
     Args:
         canvas: the photo and its grid.
-        kept: (k,) indices of the tokens that the layer has as themselves.
+        kept: (k,) indices of the tokens that have a row of their own in the layer.
         merged: (m,) indices of tokens that only live on in rows mixed from several.
-        rows: how many such rows there are.
+        rows: how many rows are mixed from several tokens.
         layer, depth: which layer, from 0, of how many.
         colour: the method's colour, RGB 0..255.
         label: the method's name.
+        grown: whether those rows are kept tokens' own; else they stand beside them.
 
     Raises:
         ValueError: indices out of range or repeated.
@@ -52,9 +54,10 @@ def layer_overlay(
         into = f"{rows} row" if rows == 1 else f"{rows} rows"
         part = int(merged_flags.sum())
         entries.append(hatch_entry(canvas, f"merged {part} into {into}", colour, DROPPED))
-        sentence += say("layer merged", rows=into, others=part)
+        mixed = str(rows) if grown else into
+        sentence += say("layer grown" if grown else "layer merged", rows=mixed, others=part)
     entries += [Entry(f"dropped {dropped}"), *ground_entries(canvas)]
-    note = f"layer {layer + 1} of {depth}: {count + rows} of {n} rows"
+    note = f"layer {layer + 1} of {depth}: {count if grown else count + rows} of {n} rows"
     items: list[Item] = [
         Photo(0, 0, canvas.keep(flags)),
         Outline(canvas, flags, colour, line_width(canvas.patch)),

@@ -15,6 +15,7 @@ TEMPLATES = {
     "jaccard": "Jaccard {share} (two random picks: {chance})",
     "layer": "In layer {layer} of {depth} {label} still has {count} of {tokens}",
     "layer merged": ", and {rows} merged from {others} others",
+    "layer grown": ", {rows} of them mixed with {others} others",
     "merged": "{label} merged {tokens} into {rows}: {alone} as they are, {grown} with others mixed "
     "in, {without} of no single patch. {mixed} are only mixed in, {unused} have no part.",
     "order": "{label} picked {count} of {tokens}",

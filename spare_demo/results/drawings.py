@@ -88,7 +88,9 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
             shares = leftover_map(canvas, left, title, len(selection), highest)
             yield Drawing(f"leftover-{slug}", shares)
     for label in comparison.plans if "kept" in panels else ():
-        for layer_set in comparison.answers[label].layer_sets[1:]:
+        for layer_set in comparison.answers[label].layer_sets:
+            if len(layer_set.kept) == comparison.visual_tokens:
+                continue
             name = f"kept-{slugs[label]}-from-layer-{layer_set.layer + 1}"
             yield Drawing(name, _layer_picture(comparison, canvas, label, layer_set))
     if many.is_of_many(comparison):
@@ -182,6 +184,7 @@ def _layer_picture(comparison: Result, canvas: Canvas, label: str, layer_set: La
         comparison.plans[label].depth,
         _colours_by_label(comparison)[label],
         comparison.titles[label],
+        layer_set.grown,
     )
 
 

@@ -47,6 +47,7 @@ _MOST_PIXELS = 40_000_000
 _NOT_WRITTEN: Any = {
     **dict.fromkeys(("photo", "view", "partial_text"), True),
     "selections": {"__all__": {"features", "bias"}},
+    "plans": {"__all__": {"entering": {"features", "bias"}}},
     "answers": {"__all__": {"first_logits"}},
 }
 
@@ -218,7 +219,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     arrays = (result.relevance, *result.weights.values(), *result.leftover.values())
     if result.reconstruction is None or any(a is not None and len(a) != n for a in arrays):
         raise ValueError
-    for selection in result.selections.values():
+    entering = (plan.entering for plan in result.plans.values())
+    for selection in (*result.selections.values(), *filter(None, entering)):
         sources = selection.check(n).sources
         if sources is not None and sources.shape[1] != n:
             raise ValueError

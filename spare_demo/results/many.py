@@ -56,7 +56,7 @@ def consensus(result: Result, canvas: Canvas) -> Display | None:
 
 
 def _last_layer(answer: Answer | None, n: int) -> Tokens | None:
-    """The tokens that the last layer got as themselves; None before the answer is there."""
+    """The tokens with a row of their own in the last layer; None before the answer is there."""
     if answer is None:
         return None
     return answer.layer_sets[-1].kept if answer.layer_sets else range(n)

@@ -19,7 +19,7 @@ _SKETCHES = {
     "before": ("Some patches are kept, the others dropped.", ("#..#", ".#..", "..#.", "#...")),
     "merging": ("Kept patches take in some of the others.", ("#+.+", "+#+.", ".+#+", "+..#")),
     "inside": (
-        "All patches in the first layers, fewer in later ones.",
+        "More patches in the first layers, fewer in later ones.",
         ("####.#..#", "####...#.", "####.#...", "####...#."),
     ),
     "controls": ("Patches are kept without a look at them.", ("#.#.", "....", "#.#.", "....")),

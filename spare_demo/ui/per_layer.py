@@ -33,7 +33,8 @@ def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
     budget       as asked for
     counts       visual rows of each layer
     sets         from which layer on: kept, merged (bits of (n,) patches, the first the lowest of
-                 a byte), rows: how many merged rows there are, sources: what is in each of them
+                 a byte), rows: how many merged rows there are, sources: what is in each of them,
+                 grown: whether they are kept patches' own
     sentence     what the visitor reads about them
     """
     answer = visit.result.answers.get(slot)
@@ -57,13 +58,17 @@ def per_layer_reply(visit: Visit) -> str | None:
 
 
 def sentence(visit: Visit, slot: str) -> str:
-    """That there is no single set, and how many tokens there were on average and at the end."""
+    """That there is no single set, and how many tokens there were on average and at the end.
+
+    Also how many entered, where not all did.
+    """
     answer, plan = visit.result.answers[slot], visit.result.plans[slot]
     note = visit.result.methods[slot].counting_note
+    among = "" if plan.entering is None else f", among {plan.entering.size} chosen before it"
     text = (
         f"{visit.titles[slot]} has no single token set: it chooses inside the language "
-        f"model. Its layers got {answer.average_visual_tokens:.1f} visual tokens on average, the "
-        f"last one {answer.kept_per_layer[-1]}."
+        f"model{among}. Its layers got {answer.average_visual_tokens:.1f} visual tokens on "
+        f"average, the last one {answer.kept_per_layer[-1]}."
     )
     if note:
         text += f" Its paper counts {plan.counted:.1f}: {note}."
@@ -77,6 +82,7 @@ def _set(layer_set: LayerSet, n: int) -> dict[str, Any]:
         "merged": _bits(layer_set.merged, n),
         "rows": layer_set.merged_rows,
         "sources": source_arrays(layer_set.sources),
+        "grown": layer_set.grown,
     }
 
 

@@ -110,7 +110,15 @@ def _in_layer(
     if not token:
         rows = layer_set.merged_rows
         return layer_overlay(
-            visit.canvas, layer_set.kept, layer_set.merged, rows, at, depth, colour, label
+            visit.canvas,
+            layer_set.kept,
+            layer_set.merged,
+            rows,
+            at,
+            depth,
+            colour,
+            label,
+            layer_set.grown,
         )
     where = f"In layer {at + 1} of {depth} {label}"
     if layer_set.sources is None:

@@ -363,6 +363,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"budget": 4000}, "from 1 to"),
         (good, {"budget": "0%"}, "share above 0%"),
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
+        (good, {"method": "vscan-whole"}, r"VScan chooses inside.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
         (good, {"method": "vscan:size_bias=log"}, r"no input for a bias.*model\.answer"),
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),

@@ -48,6 +48,12 @@ def test_a_language_model_too_shallow_or_of_another_kind_is_said() -> None:
     assert "has 3 layers, and its 3 steps need more" in (sparse.reason_against(set(), 3) or "")
     assert "layer by layer" in (fastv.reason_against(set(), 0) or "")
     assert PRUNERS["random"].reason_against(set(), 0) is None
+    whole, supplies = PRUNERS["vscan-whole"], {"cls_attention"}
+    assert whole.reason_against(supplies, 2, 3) is None
+    assert "has 1 layer, and its 1 step needs more" in (whole.reason_against(supplies, 1, 3) or "")
+    assert "layer by layer" in (whole.reason_against(supplies, 0, 3) or "")
+    assert "no class token" in (whole.reason_against(set(), 2, 3) or "")
+    assert "has 2 blocks, too few" in (whole.reason_against(supplies, 2, 2) or "")
 
 
 def test_tokens_without_the_field_are_refused_in_the_same_words() -> None:

@@ -56,7 +56,7 @@ def test_methods_stand_under_the_heading_of_their_group() -> None:
         *("prumerge", "prumerge-plus", "visionzip", "vscan", "trim", "trim-paper")
     ]
     assert groups["Inside the language model"] == [
-        *("fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop")
+        *("fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop", "vscan-whole")
     ]
     assert groups["Before the language model"][:4] == list(PRUNERS)[:4]
 

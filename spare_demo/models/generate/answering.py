@@ -85,8 +85,9 @@ class Answering(ABC):
         """
         self._check_can_answer(max_new_tokens)
         plan = None
-        if isinstance(selection, LayerPlan):  # all tokens enter, and leave on the way
-            plan, selection = selection.check(view.tokens.n, view.layers), None
+        if isinstance(selection, LayerPlan):  # some of what enters leaves on the way
+            plan = selection.check(view.tokens.n, view.layers)
+            selection = plan.entering
         rows = self._rows(view, selection)
         return decode(
             self.hf,

@@ -46,7 +46,7 @@ class LayerwiseRun:
         Args:
             decoder: the stock model below the language head.
             plan: for its number of layers.
-            visual: (plan.n,) which rows of the prompt are the visual tokens, ascending.
+            visual: (plan.enters,) which rows of the prompt are the visual tokens, ascending.
             text: the row at which the text after the picture begins.
             positions: (axes, T) rotary positions of the prompt's rows; None for 0, 1, 2, ….
 
@@ -66,7 +66,7 @@ class LayerwiseRun:
         self._next = torch.empty(0)  # (axes, 1, 1) position of the next token, where they stay
 
     def prefill(self, embeds: Tensor) -> Tensor:
-        """(1, T, d) the prompt, n visual rows in it -> (1, 1, d) its last state, normed."""
+        """(1, T, d) the prompt with the rows that enter -> (1, 1, d) its last state, normed."""
         plan, hidden = self._plan, embeds
         visual, text = self._visual.to(embeds.device), self._text
         inputs = (embeds[0, visual], embeds[0, text:])
@@ -74,7 +74,7 @@ class LayerwiseRun:
         if self._positions is not None:
             positions = self._positions[:, None].to(embeds.device)
         self._next = positions[..., -1:] + 1
-        rows = _VisualRows(plan.n, embeds.device)
+        rows = _VisualRows(plan, embeds.device)
         rotary, mask = self._prepare(hidden, positions)
         sets = [rows.snapshot(0)]
         before = hidden
@@ -254,10 +254,17 @@ class LayerReading:
 class _VisualRows:
     """Which patches the visual rows are, and what the merged ones are made of."""
 
-    def __init__(self, n: int, device: torch.device):
-        self._n = n
-        self._patch = torch.arange(n, device=device)  # (v,) or -1 for a merged row
+    def __init__(self, plan: LayerPlan, device: torch.device):
+        entering = plan.entering
+        self._n = plan.n
+        # (v,) whose row it is, or -1 for one that was merged at a stop.
+        self._patch = torch.arange(plan.n) if entering is None else entering.kept
+        self._patch = self._patch.to(device)
         self._made_of: Tensor | None = None  # (v, n) once there is a merged row
+        self._grown = entering is not None and entering.sources is not None
+        if entering is not None and entering.sources is not None:
+            shares = entering.sources.to(device).float()
+            self._made_of = shares / shares.sum(dim=1, keepdim=True)
 
     def __len__(self) -> int:
         return len(self._patch)
@@ -278,6 +285,9 @@ class _VisualRows:
         """On the CPU, and plain tensors rather than inference-mode ones."""
         with torch.inference_mode(False):
             patch, merged = self._patch.cpu().clone(), None
-            if self._made_of is not None and bool((patch < 0).any()):
-                merged = self._made_of.cpu().clone()[patch < 0]
-            return LayerSet(layer, patch[patch >= 0], merged)
+            if self._made_of is not None:
+                made_of = self._made_of.cpu().clone()
+                mixed = (patch < 0) | (made_of.count_nonzero(dim=1) > 1)
+                merged = made_of[mixed] if bool(mixed.any()) else None
+            grown = self._grown and merged is not None
+            return LayerSet(layer, patch[patch >= 0], merged, grown)

@@ -2,7 +2,8 @@
 
 Such a method has no single token set. Its `plan` says before which layers how many visual tokens
 go on; which ones, it decides in `choose` when the language model gets there, from the states and
-the attention at that layer. `models/generate/layerwise.py` carries a plan out.
+the attention at that layer. One that also prunes before the language model picks in `entering`
+what goes in. `models/generate/layerwise.py` carries a plan out.
 
 Budgets are average numbers of visual tokens over layers, or what the method's paper counts instead
 (`budget_is_average`); what a layer really processes is in `LayerPlan.per_layer`, and the paper's
@@ -48,11 +49,11 @@ class LayerReading(Protocol):
     before: Tensor
     """(T, d) what the last layer got."""
     visual: Tensor
-    """(v,) which rows of `hidden` come from the picture, ascending; merged ones last."""
+    """(v,) which rows of `hidden` come from the picture, ascending; those merged at a stop last."""
     text: slice
     """The m rows of `hidden` that are the text after the picture."""
     image_inputs: Tensor
-    """(n, d) the visual tokens as the language model first got them."""
+    """(e, d) the visual rows as the language model first got them."""
     text_inputs: Tensor
     """(m, d) the text after the picture as the language model first got it."""
     cos: Tensor
@@ -103,17 +104,20 @@ class LayerSet:
     """The visual tokens from one layer on, as they were kept in a run.
 
     layer: the first layer that got them.
-    kept: (k,) patch indices ascending, of those that are there as themselves.
-    sources: (r, n) or None: how much of each patch is in each of r merged rows after them.
+    kept: (k,) patch indices ascending, of those that have a row of their own.
+    sources: (r, n) or None: how much of each patch is in each of r merged rows, 1 in all.
+    grown: whether merged rows are kept patches' own, which took in others before the language
+        model; else they follow the rows of the kept ones.
     """
 
     layer: int
     kept: IndexArray
     sources: ShareRows | None = None
+    grown: bool = False
 
     def __len__(self) -> int:
         """Number of rows the layer got for the picture."""
-        return len(self.kept) + self.merged_rows
+        return len(self.kept) + (0 if self.grown else self.merged_rows)
 
     @property
     def merged_rows(self) -> int:
@@ -122,18 +126,24 @@ class LayerSet:
 
     @property
     def merged(self) -> Tensor:
-        """(m,) the patches, ascending, that are in merged rows."""
+        """(m,) the patches, ascending, that are in merged rows only."""
         if self.sources is None:
             return torch.empty(0, dtype=torch.long)
-        return self.sources.any(dim=0).nonzero().flatten()
+        parts = self.sources.any(dim=0)
+        parts[self.kept] = False
+        return parts.nonzero().flatten()
 
 
 @dataclass(frozen=True, eq=False)
 class LayerPlan:
     """A method's schedule for one picture, one language model and one budget.
 
-    n: visual tokens that enter; depth: layers of the language model; budget: as asked for.
+    n: visual tokens of the picture; depth: layers of the language model; budget: as asked for.
     stops: where tokens leave, by layer; none where the budget is n.
+    entering: what the language model gets of the n tokens; None for all of them.
+
+    Raises ValueError for an entering set that a run layer by layer cannot follow: indices of no
+    token, a bias, merged rows that did not each grow from a pick, or a stop that merges them again.
     """
 
     method: LayerPruner
@@ -141,11 +151,21 @@ class LayerPlan:
     depth: int
     budget: int
     stops: tuple[Stop, ...]
+    entering: Selection | None = None
+
+    def __post_init__(self) -> None:
+        if self.entering is not None:
+            check_entering(self.entering.check(self.n), self.stops)
+
+    @property
+    def enters(self) -> int:
+        """Visual rows that enter the language model."""
+        return self.n if self.entering is None else self.entering.size
 
     @property
     def per_layer(self) -> tuple[int, ...]:
         """Visual rows that each layer processes and caches."""
-        counts = [self.n] * self.depth
+        counts = [self.enters] * self.depth
         for stop in self.stops:
             counts[stop.layer :] = [stop.keep + stop.merged] * (self.depth - stop.layer)
         return tuple(counts)
@@ -243,10 +263,11 @@ class LayerPruner(Method):
         """The schedule for this picture and model.
 
         Raises ValueError if budget is not a whole number from 1 to n, if this schedule cannot meet
-        it (the message says which budgets it can), or if the model has too few layers.
+        it (the message says which budgets it can), if the model has too few layers, and as `check`.
         """
         n, depth = view.tokens.n, view.layers
         k = check_budget(budget, n)
+        self.check(view.tokens)
         low = self.lowest(n, depth)
         if k < low:
             raise ValueError(
@@ -254,7 +275,9 @@ class LayerPruner(Method):
                 f"first layers, and the budget is the average over the model's {depth}. Choose a "
                 f"budget from {low} to {n}."
             )
-        return LayerPlan(self, n, depth, k, self.stops(n, depth, k) if k < n else ())
+        if k == n:
+            return LayerPlan(self, n, depth, k, ())
+        return LayerPlan(self, n, depth, k, self.stops(n, depth, k), self.entering(view.tokens, k))
 
     @abstractmethod
     def lowest(self, n: int, depth: int) -> int:
@@ -264,6 +287,13 @@ class LayerPruner(Method):
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
         """The schedule for a budget k from `lowest` to n - 1."""
 
+    def entering(self, tokens: VisualTokens, k: int) -> Selection | None:
+        """What enters the language model for a budget k below n, None for all tokens.
+
+        Of merged rows each grew from a pick (`Selection.sources`).
+        """
+        return None
+
     def counted(self, plan: LayerPlan) -> float:
         """The number of visual tokens a plan stands for in the paper's tables."""
         return plan.average
@@ -271,3 +301,24 @@ class LayerPruner(Method):
     @abstractmethod
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         """Which rows go on, when the language model is at a stop."""
+
+
+def check_entering(entering: Selection, stops: Sequence[Stop]) -> None:
+    """Raise ValueError for a set that a run layer by layer cannot follow; see `LayerPlan`."""
+    if entering.bias is not None:
+        raise ValueError(
+            "A run layer by layer has no bias for rows. Leave size_bias at none for what enters."
+        )
+    if not entering.merged:
+        return
+    rows = entering.row_tokens
+    if rows is None or not torch.equal(rows, entering.kept):
+        raise ValueError(
+            "Merged rows can enter a schedule only where each grew from one of the picks, in "
+            "raster order. Let tokens enter that are not merged."
+        )
+    if any(stop.merged for stop in stops):
+        raise ValueError(
+            "Rows that were merged before the language model cannot be merged again inside it. Let "
+            "tokens enter that are not merged."
+        )

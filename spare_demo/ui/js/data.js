@@ -186,11 +186,11 @@ SPARE.Comparison = class {
       const bytes = SPARE.unpack(sent);
       return Uint8Array.from({length: this.n}, (_, i) => (bytes[i >> 3] >> (i & 7)) & 1);
     };
-    return {counts, sentence, sets: sets.map(({layer, kept, merged, rows, sources}) => {
+    return {counts, sentence, sets: sets.map(({layer, kept, merged, rows, sources, grown}) => {
       const own = bits(kept), mixed = bits(merged);
       let count = 0, others = 0;
       for (let i = 0; i < this.n; i++) { count += own[i]; others += mixed[i]; }
-      return {layer, kept: own, merged: mixed, count, others, rows, mixture: this.#mixture(sources)};
+      return {layer, kept: own, merged: mixed, count, others, rows, grown, mixture: this.#mixture(sources)};
     })};
   }
 
@@ -210,7 +210,7 @@ SPARE.Comparison = class {
   }
 
   // The tokens a slot has in a layer at budget k: {kept (n, 0 or 1), count}, of methods inside the
-  // language model also {layer, merged, others, rows}. Others have the same in all layers.
+  // language model also {layer, merged, others, rows, grown}. Others have the same in all layers.
   tokensIn(name, k, layer) {
     if (this.slots[name].inside) {
       return this.perLayer(name, k)?.sets.findLast((set) => set.layer <= layer) ?? null;

@@ -142,8 +142,9 @@ SPARE.layers = (() => {
   function inLayer(data, k, slot) {
     const at = depthOf(data), held = data.tokensIn(slot, k, at), {label} = data.slots[slot];
     if (!held) return waiting(slot, data.slots[slot], k);
-    const {kept: flags, merged, count, others, rows} = held, colour = colours.mark[slot];
+    const {kept: flags, merged, count, others, rows, grown} = held, colour = colours.mark[slot];
     const into = rows === 1 ? '1 row' : `${rows} rows`;
+    const mixed = () => grown ? say('layer grown', {rows, others}) : say('layer merged', {rows: into, others});
     return {
       name: `in layer ${slot}`, base: 'dim',
       keys(into) {
@@ -158,7 +159,7 @@ SPARE.layers = (() => {
         (rows ? `<span class="key merged" style="--mark:${colour}">merged ${others} into ${into}</span>` : '') +
         swatch('none', `dropped ${data.n - count - others}`) + ground(data),
       sentence: say('layer', {layer: at + 1, depth: data.depth, label, count,
-        tokens: tokensWord(data.n)}) + (rows ? say('layer merged', {rows: into, others}) : '') + '.',
+        tokens: tokensWord(data.n)}) + (rows ? mixed() : '') + '.',
     };
   }
 

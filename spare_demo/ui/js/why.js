@@ -125,14 +125,16 @@ SPARE.why = (element, trigger) => {
           : '<p>Known once it has answered at this budget.</p>';
     }
     const out = layers.sets.find((set) => !set.kept[cursor]);
-    if (!out) return `<p class="rank"><b>kept</b> in all ${data.depth} layers</p>`;
-    const start = `<p class="rank"><b>left before layer ${out.layer + 1}</b> of ${data.depth}` +
-      `${out.merged[cursor] ? ', merged into another row' : ''}</p>`;
+    const left = out?.layer ? `<b>left before layer ${out.layer + 1}</b> of ${data.depth}`
+      : '<b>not chosen</b> before the language model';
+    const start = `<p class="rank">${out ? left : `<b>kept</b> in all ${data.depth} layers`}` +
+      `${out?.merged[cursor] ? ', merged into another row' : ''}</p>`;
     const at = depthOf(data), held = data.tokensIn(slot, k, at);
-    if (!out.merged[cursor] || held.kept[cursor]) return start;
+    if (held.kept[cursor] ? !held.grown : !out.merged[cursor]) return start;
     const row = data.mergedRow(slot, k, at, cursor);
     if (!row) {
-      return start + (held.merged[cursor] ? '' : `<p>In layer ${at + 1} that row is gone too.</p>`);
+      const there = held.kept[cursor] || held.merged[cursor];
+      return start + (there ? '' : `<p>In layer ${at + 1} that row is gone too.</p>`);
     }
     const {place, parts} = row, count = parts.length;
     return `${start}<p>In layer ${at + 1} it is in merged row ${place} of ${held.rows}, ` +

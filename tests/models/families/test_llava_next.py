@@ -151,7 +151,7 @@ def test_every_method_that_applies_runs(tiny_next: LlavaNextModel, photo: Image.
             assert kept_overlay(canvas, selection.kept, (0, 0, 0), "A").image
 
 
-@pytest.mark.parametrize("name", ["fastv", "dart"])
+@pytest.mark.parametrize("name", ["fastv", "dart", "vscan-whole"])
 def test_pruning_inside_leaves_newlines_alone(
     tiny_next: LlavaNextModel, own: View, name: str
 ) -> None:

@@ -27,7 +27,9 @@ every_method = pytest.mark.parametrize("method", METHODS, ids=[m.name for m in M
 
 
 def asked(n: int = 576, depth: int = 32) -> Any:
-    return SimpleNamespace(tokens=VisualTokens(torch.ones(n, 2)), layers=depth)
+    flat = torch.full((1, n), 1 / (n + 1))
+    tokens = VisualTokens(torch.ones(n, 2), cls_attention=lambda block, joined=False: flat)
+    return SimpleNamespace(tokens=tokens, layers=depth)
 
 
 def kept(plan: LayerPlan) -> list[int]:
@@ -35,7 +37,7 @@ def kept(plan: LayerPlan) -> list[int]:
 
 
 def test_the_table_has_them() -> None:
-    names = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop"]
+    names = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop", "vscan-whole"]
     assert [method.name for method in METHODS] == names
     assert all(PRUNERS[name].name == name for name in names)
 
@@ -69,7 +71,9 @@ def test_any_budget_from_the_lowest_is_met(method: LayerPruner, n: int, depth: i
         assert len(plan.per_layer) == depth
         # Never more than before, at least one row, and the budget as it is meant.
         assert list(plan.per_layer) == sorted(plan.per_layer, reverse=True)
-        assert plan.per_layer[0] == n and plan.last >= 1
+        assert plan.per_layer[0] == plan.enters and plan.last >= 1
+        whole = method.name != "vscan-whole" or 3 * budget // 2 >= n
+        assert (plan.enters == n) == whole and (plan.entering is None) == whole
         met = plan.average if method.budget_is_average else plan.counted
         assert abs(met - budget) <= max(1.0, 0.004 * n)
         assert [stop.layer for stop in plan.stops] == sorted({stop.layer for stop in plan.stops})

@@ -120,8 +120,11 @@ def test_the_record_lists_what_each_layer_kept(result: Result) -> None:
         rows = [[] if layer["sources"] is None else layer["sources"]["rows"] for layer in layers]
         for shares in itertools.chain(*rows):
             assert sum(share for _, share in shares) == pytest.approx(1, abs=1e-4)
-        counts = [len(layer["kept"]) + len(r) for layer, r in zip(layers, rows, strict=True)]
-        assert counts == [16, *(stop.keep + stop.merged for stop in plan.stops)]
+        counts = [
+            len(layer["kept"]) + (0 if layer["grown"] else len(r))
+            for layer, r in zip(layers, rows, strict=True)
+        ]
+        assert counts == [plan.enters, *(stop.keep + stop.merged for stop in plan.stops)]
     assert any(layer["sources"] for layer in written["answers"]["sparsevlm"]["layer_sets"])
     assert result.answers["dart"].average_visual_tokens == result.plans["dart"].average
 
@@ -192,7 +195,7 @@ def test_operations_and_cache_are_those_of_each_layer(
     matrices = 2 * width * width + 2 * width * narrow + 3 * width * inner
     for label, plan in result.plans.items():
         answer = result.answers[label]
-        others = answer.prompt_tokens - 16
+        others = result.answers["unpruned"].prompt_tokens - 16
         lengths = [others + count for count in plan.per_layer]
         by_hand = sum(2 * t * matrices + 2 * t * t * width for t in lengths)
         by_hand += 2 * width * text.vocab_size
