@@ -73,6 +73,16 @@ def test_each_selection_has_its_own_time_where_methods_run_apart(
     assert "picks at once" not in html
 
 
+def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) -> None:
+    visit = asked(guide, photo_file, ("fastv", "vscan-whole"), 8)
+    seconds = visit.exploration.seconds_to_select("B", 8)
+    assert seconds is not None and seconds > 0
+    found = lines(cost_html(visit, lambda answer: None))
+    assert found["select"] == ["–", "–", seconds_text(seconds)]
+    assert found["of them visual"][2] == "8.0 a layer, 6 in the last"
+    assert found["tokens in"][2] == str(visit.result.answers["unpruned"].prompt_tokens - 4)
+
+
 def test_no_gain_is_said_plainly(visit: Visit) -> None:
     same = dict.fromkeys(("unpruned", "A", "B"), visit.result.answers["unpruned"])
     html = cost_html(with_result(visit, answers=same), lambda answer: None)

@@ -137,3 +137,43 @@ def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
     visitor.layer("B")
     expect(visitor.caption).to_contain_text("In layer 5 of 5 B FastV")
     expect(visitor.find(".depth")).to_be_visible()
+
+
+def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> None:
+    first = examples.load_examples(served.model.name)[0]
+    guide = Guide(served.model, served.settings)
+    visit = guide.look(page_request(first.path, first.question, "vscan-whole", "cdpruner"))
+    *_, done = guide.answer(visit, 64)
+    answer = done.result.answers["A"]
+    choose(visitor, "a", "VScan")
+    visitor.page.evaluate("k => SPARE.setBudget(k, true)", 64)
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find(".depth .sentences")).to_contain_text("among 96 chosen before it")
+    visitor.layer("A")
+    for layer in (0, 4):
+        found = answer.set_at(layer)
+        assert found.grown and found.merged_rows
+        reference = layer_overlay(
+            done.canvas, found.kept, found.merged, found.merged_rows, layer, 5, BLUE, "A VScan",
+            grown=True,
+        )  # fmt: skip
+        visitor.page.evaluate("at => { SPARE.state.depth = at; SPARE.emit('repaint') }", layer)
+        expect(visitor.caption).to_have_text(reference.sentence)
+        assert apart(visitor.picture(), reference.image.crop((0, 0, *done.canvas.size))) < 0.002
+        sources = found.sources
+        assert sources is not None
+        row = int((sources > 0).sum(dim=1).argmax())
+        members = sources[row].nonzero().flatten().tolist()
+        last = answer.layer_sets[-1].kept.tolist()
+        for member, words in (
+            (next(i for i in members if i in found.kept), "kept in all 5 layers"),
+            (next(i for i in members if i not in found.kept), "not chosen before the language"),
+        ):
+            if member in found.kept and member not in last:
+                words = "left before layer 3 of 5"
+            visitor.point(member)
+            expect(visitor.find(".reason.a")).to_contain_text(words)
+            expect(visitor.find(".reason.a")).to_contain_text(
+                f"In layer {layer + 1} it is in merged row {row + 1} of {len(sources)}, made of "
+                f"{len(members)} patches"
+            )

@@ -16,6 +16,7 @@ from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.payload import leftover_reply, payload, picks_reply, why_reply
 from spare_demo.ui.per_layer import identity, per_layer, per_layer_reply
 from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.sources import merged_html
 from spare_demo.ui.wire import to_bytes, to_json
 
 
@@ -102,6 +103,32 @@ def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit
     assert unpacked(found["sources"]["counts"]) == [1, 1]
     assert unpacked(found["sources"]["patches"]) == [3, 15]
     assert unpacked(found["sources"]["shares"]) == [1.0, 0.5]
+
+
+def test_of_what_enters_merged_each_layer_says_what_is_in_it(guide: Guide, photo_file: str) -> None:
+    visit = guide.look(page_request(photo_file, "What is <it>?", "spare", "vscan-whole"))
+    sent = payload(visit, 8)["methods"]["B"]
+    assert sent["inside"] and sent["merges"] and sent["lowest"] == 1 and sent["order"] is None
+    *_, done = guide.answer(visit, 8)
+    found = per_layer(done, "B") or {}
+    assert found["counts"] == [12, 6, 6]
+    first, second = found["sets"]
+    assert (first["layer"], second["layer"]) == (0, 1)
+    picks = done.exploration.plans(8)[0]["B"].entering.kept.tolist()
+    assert bits(first["kept"]) == picks and set(bits(second["kept"])) <= set(picks)
+    assert len(bits(second["kept"])) == 6
+    assert bits(first["merged"]) == [patch for patch in range(16) if patch not in picks]
+    for sent in (first, second):
+        assert sent["grown"] == (sent["rows"] > 0) and len(unpacked(sent["sources"]["counts"])) > 0
+    assert len(unpacked(first["sources"]["patches"])) == first["rows"] + 4
+    assert found["sentence"] == (
+        "B VScan has no single token set: it chooses inside the language model, among 12 chosen "
+        "before it. Its layers got 8.0 visual tokens on average, the last one 6."
+    )
+    shown = merged_html(done, 8, 0, 0)
+    assert (
+        f"B VScan still has 12 of 16 tokens, {first['rows']} of them mixed with 4 others" in shown
+    )
 
 
 def test_a_budget_out_of_reach_is_said_and_the_others_answer(guide: Guide, visit: Visit) -> None:
