@@ -60,7 +60,8 @@ def test_what_is_there_is_not_asked_again(handlers, visit, passes) -> None:
     passes.clear()
     names, reasons = able_methods(handlers.model, 16, 4, with_text=True)
     *_, last = handlers.studies.all_methods(4, visit)
-    assert passes.answers() == len(names)
+    assert [name for name in names if PRUNERS[name].inside] == ["vscan-whole"]
+    assert passes.answers() == len(names) - 1 and "VScan" in titles(last["many"])
     assert "FastV" not in titles(last["many"]) and f"FastV: {reasons['fastv']}" in last["many"]
 
 
