@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spare_demo.scenes.references import (
-    ABSENCE,
-    COUNTING,
-    OCR,
-    OFF_TOPIC,
-    RECOGNITION,
-    SPATIAL,
-)
+from spare_demo.scenes.training.references import COUNTING, OCR, RECOGNITION, SPATIAL
 
-SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING, ABSENCE, OFF_TOPIC)
+SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
 
 
 @dataclass(frozen=True)
@@ -25,6 +18,8 @@ class Question:
     skills: tuple[str, ...]
     things: tuple[int, ...] = ()
     anchor: int | None = None  # the thing that is named outright and has to be found first
+    # Answers that no training scene can have here, for the pairs that are kept back from it.
+    excluded_answers: tuple[str, ...] = ()
 
 
 def ordered(skills: frozenset[str] | set[str]) -> tuple[str, ...]:
