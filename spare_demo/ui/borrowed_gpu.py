@@ -57,7 +57,10 @@ ANSWERS = {
 }
 """How many answers an event makes one after the other, about; 1 of any other."""
 
-_FACTS = ("unknown", "example", "truth", "asked", "questions", "source", "stopped", "own", "ran")
+_FACTS = (
+    *("unknown", "wording", "example", "truth", "asked", "questions"),
+    *("source", "stopped", "own", "ran"),
+)
 _ASK = "Handlers.ask"
 
 

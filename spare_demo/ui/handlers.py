@@ -20,7 +20,8 @@ from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.results.citation import cite
 from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
-from spare_demo.scenes.signature import read_signature
+from spare_demo.scenes.signature import questions_of, read_signature
+from spare_demo.scenes.taught import Wording, close_questions, wording
 from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
@@ -194,11 +195,15 @@ class Handlers:
         asked = asked_in(scene, view.photo, request.question, view.grid.boxes.numpy())
         if truth is None and asked is not None:
             truth = asked.answer
-        unknown = examples.knows_only_scenes(self.model.name) and not known and scene is None
+        few_kinds = examples.knows_only_scenes(self.model.name)
+        words: Wording = wording(request.question) if few_kinds else "taught"
         questions = examples.questions_about(listed, visit.key[0], scene)
+        if scene and words != "taught":
+            questions = close_questions(request.question, [q.text for q in questions_of(*scene)])
         return dataclasses.replace(
-            visit, unknown=unknown, truth=truth, asked=asked, example=number, questions=questions
-        )
+            visit, unknown=few_kinds and not known and scene is None, wording=words, truth=truth,
+            asked=asked, example=number, questions=questions,
+        )  # fmt: skip
 
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit

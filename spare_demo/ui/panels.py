@@ -66,6 +66,11 @@ def notes_html(visit: Visit, *more: str) -> str:
             f"The question fills {stretches} stretches of 77 CLIP tokens. Each gives one text "
             "embedding and relevance is their mean, as CDPruner released it."
         )
+    if visit.wording == "other" and not visit.unknown:
+        notes.append(
+            "This small model was taught a few kinds of questions, and this is none of them in "
+            "their own words: its answers are guesses. The closest ones are under the question."
+        )
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
 
@@ -74,11 +79,24 @@ def no_answers_html() -> str:
     return f'<p class="note instead">{escape(NO_LANGUAGE_MODEL)}</p>'
 
 
-def unknown_picture_html(private: bool) -> str:
-    """In the place of the built-in model's answers about a picture that is none of its scenes.
+def instead_html(visit: Visit, private: bool) -> str:
+    """In the place of the built-in model's answers to what it was not made for.
 
     private: whether visitors can load another model here.
     """
+    return _unknown_picture_html(private) if visit.unknown else _OFF_TOPIC
+
+
+_OFF_TOPIC = (
+    '<section class="instead" role="note"><h3>This small model answers questions about shapes, '
+    "colours, numbers and words in drawn scenes</h3><p>This question names none of them, so "
+    "whatever it said would be a guess. Questions that this picture can answer are under the "
+    "question.</p></section>"
+)
+
+
+def _unknown_picture_html(private: bool) -> str:
+    """Of a picture that is none of its scenes."""
     tiny, seven = CATALOGUE["tiny-llava"], CATALOGUE["llava-1.5-7b"]
     here = (
         f'<p><button type="button" class="load-tiny">Load {escape(tiny.title)} here</button></p>'

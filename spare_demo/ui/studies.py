@@ -249,8 +249,8 @@ def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[s
 
 
 def _answers_here(visit: Visit) -> bool:
-    """Whether the model can say anything about the picture."""
-    return visit.result.language_model and not visit.unknown
+    """Whether the model can answer the question about the picture."""
+    return visit.result.language_model and not visit.is_noise
 
 
 def _is_nested(visit: Visit, slot: str) -> bool:
