@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from spare_demo import measures
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.analysis.first_words import share_text
+from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.comparison.result import Result
 from spare_demo.models import Answer
 from spare_demo.scenes.asked import Asked
 from spare_demo.tokens import Selection

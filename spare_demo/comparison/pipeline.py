@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import chain
 
 from spare_demo.comparison.request import UNPRUNED, MethodsArgument, Request
-from spare_demo.comparison.result import Result, add_measures, start_result
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.comparison.stages import add_measures, start_result
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models import Answer, Model, View

@@ -17,14 +17,13 @@ from typing import Annotated, Any
 from PIL import Image
 
 import spare_demo
-from spare_demo import measures
+from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import UNPRUNED, Request, RequestOptions
-from spare_demo.comparison.selections import Curve, Curves, Exploration
+from spare_demo.comparison.selections import Curves
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models import Answer, View
-from spare_demo.pruners import PRUNERS, LayerPlan
+from spare_demo.pruners import LayerPlan
 from spare_demo.pruners.inside.base import Stop
-from spare_demo.pruners.options import title_of
 from spare_demo.tokens import Selection
 from spare_demo.tokens.arrays import NOT_STORED, FloatArray
 
@@ -47,48 +46,6 @@ class KlCurves:
     points: dict[str, tuple[int, float]]
     random: tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]
     done: float
-
-
-@dataclass(frozen=True)
-class MethodRecord:
-    """What ran under a label, in words.
-
-    Attributes:
-        name: in the table of methods; None for a set made by hand.
-        title: on pictures.
-        settings: its fields' values.
-        inside: whether it chooses inside the language model, layer by layer.
-        least_budget: the least that its schedule can meet on this picture; 1 for all others.
-        counting_note: how its paper counts a budget, where that is not the mean over layers.
-    """
-
-    name: str | None
-    title: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    inside: bool = False
-    least_budget: int = 1
-    counting_note: str = ""
-
-    def method(self) -> Any:
-        """The method as it was set; None for a set made by hand.
-
-        Raises ValueError, with a sentence to show, where this version has no such method.
-        """
-        if self.name is None:
-            return None
-        try:
-            return dataclasses.replace(PRUNERS[self.name], **self.settings)  # type: ignore[type-var]
-        except (KeyError, TypeError, ValueError):
-            raise ValueError(
-                f"The method {self.name[:40]!r} with these settings is not in this version. Use "
-                "the version that made the result."
-            ) from None
-
-    @property
-    def budget_is_average(self) -> bool:
-        """As `Method.budget_is_average`; True for a set made by hand."""
-        method = self.method()
-        return method is None or bool(method.budget_is_average)
 
 
 @dataclass(frozen=True)
@@ -264,124 +221,3 @@ class Result:
         )
         by_label: dict[str, Any] = {name: rename(getattr(self, name)) for name in names.split()}
         return dataclasses.replace(self, reconstruction=curves, kl=kl, **by_label)
-
-
-def start_result(
-    exploration: Exploration, settings: RequestOptions, model: str, revision: str
-) -> Result:
-    """The result of a request before any answer: what each method keeps at the budget.
-
-    settings: the budget a number of the picture's tokens. model, revision: of the model that ran.
-    """
-    view, budget = exploration.view, int(settings.budget)
-    selections = exploration.selections(budget)
-    plans, refused = exploration.plans(budget)
-    chosen = (*selections, *plans)
-    seconds = {label: exploration.seconds_to_select(label, budget) for label in chosen}
-    return Result(
-        model=model,
-        revision=revision,
-        photo=view.photo,
-        grid=view.grid,
-        question=view.question,
-        prompt=view.prompt,
-        settings=settings,
-        visual_tokens=exploration.n,
-        encode_seconds=view.picture.encode_seconds,
-        relevance_seconds=view.relevance_seconds,
-        relevance=view.relevance,
-        notes=exploration.notes,
-        methods={label: _record(exploration, label) for label in exploration.methods},
-        selections=selections,
-        weights={label: exploration.weights[label] for label in selections},
-        select_seconds={label: value for label, value in seconds.items() if value is not None},
-        plans={label: Schedule.of(plan) for label, plan in plans.items()},
-        refused=refused,
-        language_model=view.layers > 0,
-        system=view.system,
-        view=view,
-    )
-
-
-def add_measures(result: Result, exploration: Exploration) -> Result:
-    """The result with its reconstruction errors, leftover shares and KL."""
-    x = exploration.view.picture.compact_features
-    leftover = {
-        label: None if kept.merged else measures.leftover_share(x, kept.order).cpu()
-        for label, kept in result.selections.items()
-    }
-    errors = exploration.errors(result.budget)
-    result = dataclasses.replace(
-        result, leftover=leftover, reconstruction=exploration.curves, errors=errors
-    )
-    return add_first_kl(result)
-
-
-def add_first_kl(result: Result) -> Result:
-    """The result with the KL of the answers that are there, once the unpruned one is."""
-    whole = result.answers.get(UNPRUNED)
-    if whole is None:
-        return result
-    kl = {
-        label: float(measures.kl_divergence(whole.first_logits, answer.first_logits))
-        for label, answer in result.answers.items()
-        if label != UNPRUNED
-    }
-    return dataclasses.replace(result, first_kl=kl)
-
-
-def add_gaps(
-    curves: Mapping[str, Curve], methods: Mapping[str, MethodRecord], points: int
-) -> dict[str, Curve]:
-    """Curves by label, with an empty one for each method inside the language model without one.
-
-    So that what is drawn of a label has the colour of its place among the methods.
-    """
-    empty = (None,) * points
-    return {
-        label: curves.get(label, empty)
-        for label, record in methods.items()
-        if label in curves or record.inside
-    }
-
-
-def inside_note(methods: Mapping[str, MethodRecord], error: bool) -> str:
-    """What a curve against k means for methods inside the language model: a sentence each, or "".
-
-    methods: by what to call each. error: whether the curve is the reconstruction error.
-    """
-    sentences = []
-    for title, record in methods.items():
-        if not record.inside:
-            continue
-        if error:
-            sentences.append(
-                f"{title} has no error of one set: it keeps other tokens in each layer."
-            )
-            continue
-        least, note = record.least_budget, record.counting_note
-        below = f"; below {least} it has no schedule" if least > 1 else ""
-        if not record.budget_is_average:
-            counts = f"is counted as its paper counts: {note}"
-        elif note:
-            counts = f"is the average over layers (its paper counts {note})"
-        else:
-            counts = "is the average over layers"
-        sentences.append(f"k of {title} {counts}{below}.")
-    return " ".join(sentences)
-
-
-def _record(exploration: Exploration, label: str) -> MethodRecord:
-    method: Any = exploration.methods[label]
-    if method.by_hand and not method.inside:
-        return MethodRecord(None, label)
-    if method.by_hand:
-        method = method.ready.method
-    return MethodRecord(
-        method.name,
-        title_of(method, PRUNERS, exploration.view.tokens.by_words),
-        dataclasses.asdict(method),
-        method.inside,
-        method.lowest(exploration.n, exploration.view.layers),
-        method.counting_note,
-    )

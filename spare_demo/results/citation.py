@@ -7,8 +7,9 @@ import shlex
 import zipfile
 from collections.abc import Collection
 
+from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import UNPRUNED, choose, name_of
-from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.png import png_bytes

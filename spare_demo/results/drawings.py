@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
+from spare_demo.comparison.method_record import MethodRecord, add_gaps, inside_note
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.comparison.result import MethodRecord, Result, add_gaps, inside_note
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Curve
 from spare_demo.pruners.inside.base import LayerSet
 from spare_demo.render import (

@@ -20,8 +20,9 @@ from PIL import Image
 
 from spare_demo.comparison.pipeline import answer_steps
 from spare_demo.comparison.request import UNPRUNED, LabelledMethods, Request, choose, name_of
-from spare_demo.comparison.result import Result, add_measures, start_result
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.comparison.stages import add_measures, start_result
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Answer, Model, Picture, View

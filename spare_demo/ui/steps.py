@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.analysis.first_words import first_words
-from spare_demo.comparison.result import add_gaps, inside_note
+from spare_demo.comparison.method_record import add_gaps, inside_note
 from spare_demo.models import Model
 from spare_demo.pruners.views import view_members
 from spare_demo.render import reconstruction_figure

@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 
 from spare_demo.analysis.finding import headline, kept_sentence
+from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import RequestOptions
-from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade
 from spare_demo.images.geometry import Grid
 from spare_demo.models import Answer

@@ -14,8 +14,9 @@ import pytest
 from PIL import Image
 
 from spare_demo.analysis.answer_shift import kl_curves
+from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.pipeline import compare
-from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, Pruner

@@ -11,8 +11,9 @@ import yaml
 from PIL import Image
 
 import spare_demo
+from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.pipeline import compare
-from spare_demo.comparison.result import MethodRecord, Result
+from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.references import PAPERS, SOFTWARE_AUTHORS, SOFTWARE_TITLE, references

@@ -20,9 +20,10 @@ from spare_demo.analysis.cost import cost_rows, operations_text, tokens_text
 from spare_demo.analysis.why import why
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
+from spare_demo.comparison.method_record import add_gaps
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import choose
-from spare_demo.comparison.result import Result, add_gaps
+from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel

@@ -1,0 +1,112 @@
+"""What ran under a label, in words, and what its curves mean."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spare_demo.comparison.selections import Curve, Exploration
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import title_of
+
+
+@dataclass(frozen=True)
+class MethodRecord:
+    """What ran under a label, in words.
+
+    Attributes:
+        name: in the table of methods; None for a set made by hand.
+        title: on pictures.
+        settings: its fields' values.
+        inside: whether it chooses inside the language model, layer by layer.
+        least_budget: the least that its schedule can meet on this picture; 1 for all others.
+        counting_note: how its paper counts a budget, where that is not the mean over layers.
+    """
+
+    name: str | None
+    title: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    inside: bool = False
+    least_budget: int = 1
+    counting_note: str = ""
+
+    def method(self) -> Any:
+        """The method as it was set; None for a set made by hand.
+
+        Raises ValueError, with a sentence to show, where this version has no such method.
+        """
+        if self.name is None:
+            return None
+        try:
+            return dataclasses.replace(PRUNERS[self.name], **self.settings)  # type: ignore[type-var]
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(
+                f"The method {self.name[:40]!r} with these settings is not in this version. Use "
+                "the version that made the result."
+            ) from None
+
+    @property
+    def budget_is_average(self) -> bool:
+        """As `Method.budget_is_average`; True for a set made by hand."""
+        method = self.method()
+        return method is None or bool(method.budget_is_average)
+
+
+def record_of(exploration: Exploration, label: str) -> MethodRecord:
+    """The record of what an exploration compares under a label."""
+    method: Any = exploration.methods[label]
+    if method.by_hand and not method.inside:
+        return MethodRecord(None, label)
+    if method.by_hand:
+        method = method.ready.method
+    return MethodRecord(
+        method.name,
+        title_of(method, PRUNERS, exploration.view.tokens.by_words),
+        dataclasses.asdict(method),
+        method.inside,
+        method.lowest(exploration.n, exploration.view.layers),
+        method.counting_note,
+    )
+
+
+def add_gaps(
+    curves: Mapping[str, Curve], methods: Mapping[str, MethodRecord], points: int
+) -> dict[str, Curve]:
+    """Curves by label, with an empty one for each method inside the language model without one.
+
+    So that what is drawn of a label has the colour of its place among the methods.
+    """
+    empty = (None,) * points
+    return {
+        label: curves.get(label, empty)
+        for label, record in methods.items()
+        if label in curves or record.inside
+    }
+
+
+def inside_note(methods: Mapping[str, MethodRecord], error: bool) -> str:
+    """What a curve against k means for methods inside the language model: a sentence each, or "".
+
+    methods: by what to call each. error: whether the curve is the reconstruction error.
+    """
+    sentences = []
+    for title, record in methods.items():
+        if not record.inside:
+            continue
+        if error:
+            sentences.append(
+                f"{title} has no error of one set: it keeps other tokens in each layer."
+            )
+            continue
+        least, note = record.least_budget, record.counting_note
+        below = f"; below {least} it has no schedule" if least > 1 else ""
+        if not record.budget_is_average:
+            counts = f"is counted as its paper counts: {note}"
+        elif note:
+            counts = f"is the average over layers (its paper counts {note})"
+        else:
+            counts = "is the average over layers"
+        sentences.append(f"k of {title} {counts}{below}.")
+    return " ".join(sentences)

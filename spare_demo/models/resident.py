@@ -1,0 +1,221 @@
+"""How a loaded model lives on its device: memory, speed, captured prefills, and its end."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from abc import abstractmethod
+from collections.abc import Iterator
+
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from spare_demo.models.base import Answer, ModelError, View
+from spare_demo.models.generate.answering import Answering
+from spare_demo.models.generate.captured_prefill import (
+    CapturedPrefill,
+    difference,
+    reason_against,
+)
+from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
+from spare_demo.models.generate.repetition import unsupported_settings
+from spare_demo.models.generate.rows import kept_rows
+from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.tokens import Selection
+
+_log = logging.getLogger(__name__)
+
+
+def _grey() -> Image.Image:
+    return Image.new("RGB", (336, 336), (128, 128, 128))
+
+
+class Resident(Answering):
+    """The weights of a model on their device, from the check after loading to `close`."""
+
+    text_tower: TextTower | None
+    notes: tuple[str, ...]
+    warm_up_seconds: float = 0.0
+    _rates: Rates | None = None
+
+    @abstractmethod
+    def encode(self, image: Image.Image, question: str) -> View:
+        """A picture and a question, ready to be answered."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs; of a model spread over several GPUs, the first."""
+        return self.hf.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the weights that are not quantised."""
+        return self.hf.dtype
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was unloaded; see `close`."""
+        return self._passes.closed
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the weights take, the CLIP text side and quantised weights' scales
+        included."""
+        tensors = [*self._weights(), *(tensor for _, _, tensor in self._quantised())]
+        # bitsandbytes reaches one matrix by several names.
+        sizes = {(t.device, t.data_ptr()): t.numel() * t.element_size() for t in tensors}
+        return sum(sizes.values())
+
+    def stop(self, why: str) -> None:
+        """Let no pass begin any more, at once: the process is about to end.
+
+        why: the message of every later call, and of the answer being written.
+        """
+        self._passes.stop(why)
+
+    def close(self, why: str) -> None:
+        """Give the memory back for good, whoever still holds this model.
+
+        Args:
+            why: the message of every later call, and of the answer being written.
+        """
+        self._passes.close(why)
+        for tensor in self._weights():
+            tensor.data = tensor.new_empty(0)
+        for holder, name, _ in list(self._quantised()):
+            setattr(holder, name, None)  # not emptied: some tables are shared by all models
+        self._captured = None
+        self._passes.release()
+
+    def detach_device(self) -> None:
+        """From now on each pass raises DeviceElsewhere: a process forked from this one has it."""
+        self._passes.detach()
+
+    def attach_device(self) -> None:
+        """In a process that has the device: passes run here."""
+        self._passes.attach()
+
+    def _weights(self) -> Iterator[Tensor]:
+        for part in (self.hf, self.text_tower):
+            if part is not None:
+                yield from itertools.chain(part.parameters(), part.buffers())
+
+    def _quantised(self) -> Iterator[tuple[object, str, Tensor]]:
+        for module in self.hf.modules():
+            yield from tensors_beside_parameters(module)
+
+    def warm_up(self) -> None:
+        """One whole round on a grey square, so that later timings are of a warmed model."""
+        view = self.encode(_grey(), "What is this?")
+        if not self.has_language_model:
+            return
+        answer = self.answer(view, max_new_tokens=2)
+        self.warm_up_seconds = answer.prefill_seconds + answer.decode_seconds
+        self._rates = self.measure_rates(self.dtype)
+
+    def measure_rates(self, dtype: torch.dtype) -> Rates:
+        """How fast its device is in a number format; raises OutOfMemory."""
+        return self._passes.run(lambda: measure_rates(self.device, dtype))[0]
+
+    def capture_prefill(self, when: str = "auto") -> None:
+        """From now on run prefills as CUDA graphs, one per prompt length (captured_prefill.py).
+
+        They are compared with the usual prefills first, at three lengths.
+
+        Args:
+            when: one of `CAPTURES`. "auto" captures on one CUDA GPU with weights that are not
+                quantised; where it does not on CUDA, one of `notes` says why.
+
+        Raises:
+            ModelError: "on", and it cannot be or gives other results.
+        """
+        if when == "off" or not self.has_language_model:
+            return
+        if when == "auto" and self.device.type != "cuda":  # where nobody expects it
+            return
+        reason = reason_against(self.hf)
+        if reason is None and when == "auto" and getattr(self.hf, "is_loaded_in_4bit", False):
+            reason = "With 4-bit weights it is only with --capture-prefill on."
+        if reason is None:
+            reason = self._try_capture()
+        if reason is None:
+            return
+        if when == "on":
+            raise ModelError(f"{reason} Start with --capture-prefill off.")
+        self.notes += (f"The prefill is not captured as a CUDA graph. {reason}",)
+
+    def _try_capture(self) -> str | None:
+        """Capture prefills if they give the usual results; else a sentence that says why not."""
+        view = self.encode(_grey(), "What is this?")
+        n = view.tokens.n
+        kept = [None, *(Selection(torch.arange(0, n, step)) for step in (2, 9))]
+        if self._positions(view, kept_rows(view.picture, kept[-1]), None) is not None:
+            return "This model's visual tokens keep positions of their own."
+        eager = [self.answer(view, each, 1).first_logits for each in kept]
+        reason = None
+        try:
+            self._captured = CapturedPrefill(self.hf)
+            for each, expected in zip(kept, eager, strict=True):
+                logits = self.answer(view, each, 1).first_logits
+                reason = reason or difference(logits, expected, self.dtype)
+            if not self._captured.captures:
+                reason = "Some layer of this model cannot be captured."
+        except OutOfMemory:
+            reason = "There is not enough memory for it beside the model."
+        except Exception as error:
+            _log.exception("A captured prefill failed")
+            reason = f"Capturing it failed ({type(error).__name__})."
+        if reason is not None:
+            self._captured = None
+            self._passes.release()
+        return reason
+
+    def prefill_floor(self, answer: Answer) -> float | None:
+        """Seconds: the least this device could have taken for the answer's prefill.
+
+        None before `warm_up`, which measures the device.
+        """
+        if self._rates is None:
+            return None
+        others = answer.prompt_tokens - answer.visual_tokens
+        return prefill_floor(self.hf, self._rates, [others + k for k in answer.kept_per_layer])
+
+    def check_answers(self) -> None:
+        """Raise ModelError for weights or generation settings that make answers not the model's.
+
+        A weight that is no number makes noise of what it meets, which nobody could tell.
+        """
+        if unsupported := unsupported_settings(getattr(self.hf, "generation_config", None)):
+            raise ModelError(
+                f"This checkpoint's generation settings ask for {unsupported[0]}, which this "
+                "program does not apply, so its answers would not be the model's. Choose another "
+                "checkpoint, or take that setting out of its generation_config.json."
+            )
+        towers = [] if self.text_tower is None else [self.text_tower]
+        for part in (self.hf, *towers):
+            for name, weight in part.named_parameters():
+                if weight.is_meta or not weight.is_floating_point():  # elsewhere, or quantised
+                    continue
+                if not all(bound.isfinite() for bound in weight.detach().aminmax()):
+                    raise ModelError(
+                        f"The weights of {self.title} hold NaN or infinity, in {name}, so its "
+                        "answers would be noise. The files are damaged: get the whole checkpoint "
+                        "again."
+                    )
+
+
+def tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[object, str, Tensor]]:
+    """What bitsandbytes keeps of a module's weights outside its parameters and buffers: quantised
+    matrices, scales and tables, each with the object and the attribute that hold it."""
+    pending: list[object] = [module, *module.parameters(recurse=False)]
+    while pending:
+        holder = pending.pop()
+        for name, value in list(vars(holder).items()):
+            if isinstance(value, Tensor):
+                yield holder, name, value
+            elif type(value).__module__.startswith("bitsandbytes.") and not isinstance(
+                value, nn.Module
+            ):
+                pending.append(value)
