@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.inside.base import LayerPlan, Stop
+from spare_demo.pruners.plan import LayerPlan, Stop
 
 
 def attention_matrix(decoder: Any, layer: Any, states: Tensor, positions: Tensor) -> Tensor:

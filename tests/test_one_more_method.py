@@ -53,7 +53,8 @@ from dataclasses import dataclass, field
 import torch
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, LayerPruner, Stop
+from spare_demo.pruners.inside.base import LayerPruner
+from spare_demo.pruners.plan import Choice, Stop
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from PIL import Image
 
 from spare_demo.models import Model, View
 from spare_demo.pruners import PRUNERS, Method
-from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
+from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.options import fields_of
+from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.table import markdown_table
 
 BUDGET, RUNS = 64, 5

@@ -23,7 +23,7 @@ from spare_demo.comparison.selections import Curves
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models import Answer, View
 from spare_demo.pruners import LayerPlan
-from spare_demo.pruners.inside.base import Stop
+from spare_demo.pruners.plan import Stop
 from spare_demo.tokens import Selection
 from spare_demo.tokens.arrays import NOT_STORED, FloatArray
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.images.geometry import Grid, MultiGrid
-from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import VisualTokens
 from spare_demo.tokens.arrays import NOT_STORED

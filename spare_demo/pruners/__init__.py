@@ -10,11 +10,12 @@ from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.hiprune import HiPrune
 from spare_demo.pruners.holov import HoloV
 from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM, V2Drop, VScanWhole
-from spare_demo.pruners.inside.base import LayerPlan, LayerPruner
+from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.leverage import Leverage
 from spare_demo.pruners.litelvlm import LiteLVLM
 from spare_demo.pruners.magnitude import Magnitude
 from spare_demo.pruners.mmtok import MMTok
+from spare_demo.pruners.plan import LayerPlan
 from spare_demo.pruners.prumerge import PruMerge
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.scope import Scope

@@ -10,16 +10,14 @@ import dataclasses
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from spare_demo.pruners.blocks import too_few_blocks
+from spare_demo.pruners.plan import LayerPlan, PlanInput
 from spare_demo.tokens import Selection, VisualTokens
-
-if TYPE_CHECKING:
-    from spare_demo.pruners.inside.base import LayerPlan, PlanInput
 
 MISSING_REASONS = {  # optional field of VisualTokens: why a model cannot give it
     "clip_text": "this model has no CLIP text side, so a question cannot be compared with it",

@@ -5,14 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.inside.base import (
-    Choice,
-    LayerPlan,
-    LayerPruner,
-    LayerReading,
-    PlanInput,
-    Stop,
-)
+from spare_demo.pruners.inside.base import LayerPruner
+from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
 from spare_demo.tokens import Selection, VisualTokens
 
 

@@ -12,7 +12,7 @@ from spare_demo.comparison.method_record import MethodRecord, add_gaps, inside_n
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Curve
-from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.render import (
     Canvas,
     Display,

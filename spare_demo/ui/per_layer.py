@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.ui.session import SLOTS, Visit
 from spare_demo.ui.wire import Array, array, source_arrays, to_json
 

@@ -88,7 +88,7 @@ def test_merged_rows_and_the_papers_way_of_counting_are_told(
 def test_merged_patches_are_sent_beside_the_kept_ones(guide: Guide, visit: Visit) -> None:
     import torch
 
-    from spare_demo.pruners.inside.base import LayerSet
+    from spare_demo.pruners.plan import LayerSet
 
     *_, done = guide.answer(visit, 8)
     sources = torch.zeros(2, 16)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from visits import page_request, with_result
 
-from spare_demo.pruners.inside.base import LayerSet
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.ui.session import Guide, Visit
 from spare_demo.ui.sources import merged_html
 

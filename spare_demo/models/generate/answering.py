@@ -26,7 +26,7 @@ from spare_demo.models.generate.rows import Rows, kept_rows, original_places
 from spare_demo.models.generate.together import decode_together, in_step
 from spare_demo.models.generate.window import window
 from spare_demo.models.generate.without_picture import score_alone, write_alone
-from spare_demo.pruners.inside.base import LayerPlan
+from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Positions, Selection
 
 NO_LANGUAGE_MODEL = (

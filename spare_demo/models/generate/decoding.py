@@ -21,7 +21,7 @@ from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.repetition import penalised
 from spare_demo.models.generate.rows import Rows, prompt_embeddings
-from spare_demo.pruners.inside.base import LayerPlan
+from spare_demo.pruners.plan import LayerPlan
 
 
 def decode(

@@ -22,7 +22,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.window import window
-from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerSet
+from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 
 class LayerwiseRun:

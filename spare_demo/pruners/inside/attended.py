@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
+from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
 
 

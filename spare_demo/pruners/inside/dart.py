@@ -24,8 +24,8 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.inside.one_stop import OneStop
+from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
 
 

@@ -15,8 +15,8 @@ from typing import Literal
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.attended import most_attended
-from spare_demo.pruners.inside.base import Choice, LayerReading, Stop
 from spare_demo.pruners.inside.one_stop import OneStop
+from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 
 @dataclass(frozen=True)

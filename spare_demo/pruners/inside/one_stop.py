@@ -10,8 +10,9 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import LayerPlan, LayerPruner, Stop
+from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths, left_after, lowest_average
+from spare_demo.pruners.plan import LayerPlan, Stop
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from typing import Literal
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.attended import most_attended
-from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
+from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.inside.depths import depths, lowest_average
+from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
 

@@ -35,8 +35,9 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.base import Choice, LayerPlan, LayerPruner, LayerReading, Stop
+from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths
+from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import where_float64_is
 

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import torch
 
-from spare_demo.pruners.inside.base import Choice, LayerPruner, LayerReading, Stop
+from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.inside.depths import depths, lowest_average
+from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
 
 _LAYERS = (3, 17, 22)

@@ -25,8 +25,8 @@ from transformers import (
 from spare_demo import PRUNERS, VisualTokens
 from spare_demo.models import Answer, LlavaModel, ModelError, View
 from spare_demo.models.generate.layerwise import LayerReading, LayerwiseRun
-from spare_demo.pruners.inside.base import LayerPlan, LayerSet
 from spare_demo.pruners.inside.sparsevlm import raters
+from spare_demo.pruners.plan import LayerPlan, LayerSet
 
 INSIDE = ["fastv", "pyramiddrop", "sparsevlm", "sparsevlm-plus", "dart", "v2drop"]
 KEEP_POSITIONS = ["fastv", "sparsevlm-plus", "dart", "v2drop"]

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from spare_demo import PRUNERS, VisualTokens
 from spare_demo.models.generate.layerwise import LayerReading
-from spare_demo.pruners.inside.base import Choice
+from spare_demo.pruners.plan import Choice
 
 GOLDEN = json.loads(Path(__file__).with_name("golden_picks_inside.json").read_text("utf-8"))
 FIRST, N, TEXT = 35, 576, 20  # rows of the prompt before, of and after the picture

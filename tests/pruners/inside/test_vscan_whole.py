@@ -24,7 +24,7 @@ from spare_demo.models import LlavaModel, View
 from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.pruners.by_hand import PlanByHand
 from spare_demo.pruners.inside import SparseVLM, VScanWhole
-from spare_demo.pruners.inside.base import LayerPlan, LayerSet, Stop
+from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop
 from spare_demo.pruners.vscan import VScan
 from spare_demo.results.drawings import drawings
 from spare_demo.results.io import read_result, write_result
