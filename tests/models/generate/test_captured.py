@@ -12,8 +12,7 @@ import torch
 from PIL import Image
 from transformers import DynamicCache
 
-from spare_demo.models import LlavaModel, ModelError, load_model
-from spare_demo.models import model as model_module
+from spare_demo.models import LlavaModel, ModelError, load_model, resident
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import captured_prefill
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill, difference
@@ -169,7 +168,7 @@ def on_cuda(
     view = tiny_model.encode(photo, "What is this?")
     monkeypatch.setattr(tiny_model, "encode", lambda image, question: view)
     monkeypatch.setattr(LlavaModel, "device", torch.device("cuda", 0))
-    monkeypatch.setattr(model_module, "reason_against", lambda hf: None)
+    monkeypatch.setattr(resident, "reason_against", lambda hf: None)
     monkeypatch.setattr(tiny_model, "notes", ())
     monkeypatch.setattr(tiny_model, "_captured", None)
     return tiny_model
@@ -283,7 +282,7 @@ def test_models_with_positions_of_their_own_are_never_captured(
     view = tiny_qwen.encode(Image.new("RGB", (56, 56)), "What is this?")
     monkeypatch.setattr(tiny_qwen, "encode", lambda image, question: view)
     monkeypatch.setattr(QwenModel, "device", torch.device("cuda", 0))
-    monkeypatch.setattr(model_module, "reason_against", lambda hf: None)
+    monkeypatch.setattr(resident, "reason_against", lambda hf: None)
     monkeypatch.setattr(tiny_qwen, "notes", ())
     tiny_qwen.capture_prefill("auto")
     assert tiny_qwen._captured is None and "positions of their own" in tiny_qwen.notes[0]
