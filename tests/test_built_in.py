@@ -28,7 +28,7 @@ from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners.inside import sparsevlm
 from spare_demo.pruners.inside.sparsevlm import cluster
 from spare_demo.scenes.questions import is_right
-from spare_demo.scenes.training.card import card
+from spare_demo.scenes.training.card import card, measured_text
 
 EXAMPLES = json.loads((ASSETS / "examples" / "examples.json").read_text())
 ROOT = Path(__file__).parent.parent
@@ -158,8 +158,10 @@ def accuracy() -> dict[str, Any]:
 
 
 def test_the_model_card_is_made_of_the_measured_figures() -> None:
-    steps = json.loads((ASSETS / "built-in" / "training.json").read_text())
-    assert (ASSETS / "built-in" / "README.md").read_text() == card(accuracy(), steps)
+    history = json.loads((ASSETS / "built-in" / "training.json").read_text())
+    measured = measured_text(accuracy())
+    assert (ASSETS / "built-in" / "README.md").read_text().endswith(measured)
+    assert card(accuracy(), history).endswith(measured)
 
 
 def test_the_readme_cites_the_measured_figures() -> None:

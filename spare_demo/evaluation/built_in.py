@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from spare_demo.evaluation.cells import Table
 
 
 @dataclass(frozen=True)
@@ -30,14 +25,18 @@ class BuiltIn:
 
 def describe_built_in(folder: Path, parameters: int) -> BuiltIn:
     """Raises OSError or ValueError if the model's files cannot be read."""
-    from spare_demo.scenes.training import language_phases, tower
+    from spare_demo.scenes.training import card
 
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     vision, text = config["vision_config"], config["text_config"]
     tokens = (vision["image_size"] // vision["patch_size"]) ** 2
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    steps = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    steps_text = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in steps.items())
+    history = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    tower = history.get("tower_phases")
+    phases = len(tower) if tower else card.EARLIER_PHASES
+    patch_phases = (
+        sum(phase["patch_loss"] > 0 for phase in tower) if tower else card.EARLIER_PATCH_PHASES
+    )
     about = "\n\n".join(
         [
             "## The model and its training",
@@ -48,31 +47,7 @@ def describe_built_in(folder: Path, parameters: int) -> BuiltIn:
             f"Llama decoder (width {text['hidden_size']}, {text['num_hidden_layers']} layers). It "
             "knows drawn scenes only, and what it shows about a pruning method says nothing about "
             "a large model.",
-            "Trained by `python -m spare_demo.scenes.train` on drawn scenes alone. Its files say: "
-            f"{steps_text}. The phases of the recipe that they went through:",
-            _phases("The CLIP, tower and text side", tower.PHASES),
-            _phases("Projector and decoder, the tower frozen", language_phases.PHASES),
-            *(
-                _phases(f"Then {these}, and the mean of the weights before and after", phases)
-                for these, phases in (
-                    ("this one", language_phases.HELD_OUT_PHASES),
-                    ("these", language_phases.NOISE_PHASES),
-                )
-            ),
-            _phases("Last this one, queries and keys alone", language_phases.BALANCE_PHASES),
+            card.training_text(history),
         ]
     )
-    with_patches = sum(phase.patch_loss > 0 for phase in tower.PHASES)
-    return BuiltIn(about, text["hidden_size"], len(tower.PHASES), with_patches)
-
-
-def _phases(title: str, phases: Sequence[Any]) -> str:
-    """A table of the phases' plain settings, whatever they are called."""
-    names = [
-        field.name
-        for field in dataclasses.fields(phases[0])
-        # Not of yes or no, which is an int as well: the phase's name says that.
-        if type(getattr(phases[0], field.name)) in (str, int, float)
-    ]
-    rows = tuple(tuple(str(getattr(phase, name)) for name in names) for phase in phases)
-    return Table(title, tuple(name.replace("_", " ") for name in names), rows).markdown()
+    return BuiltIn(about, text["hidden_size"], phases, patch_phases)

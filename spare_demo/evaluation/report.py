@@ -67,6 +67,7 @@ def _beside_the_paper(summary: Summary, built_in: BuiltIn | None) -> list[str]:
 _SETS = {
     "held-out": "Held-out scenes",
     "unseen-pairs": "Scenes of pairs never shown in training",
+    "held-out-wordings": "Questions in wordings never used in training",
     "data": "Own data",
 }
 

@@ -55,7 +55,7 @@ class Sheet:
     """A picture with its questions.
 
     Attributes:
-        set: "held-out", "unseen-pairs" or "data".
+        set: "held-out", "unseen-pairs", "held-out-wordings" or "data".
         picture: its seed, its file's name, or of a dataset the digest of its bytes.
         open: gives the picture; raises PictureError where it cannot.
         scene: what was drawn, None for a file.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spare_demo.scenes.question import Question, ordered
-from spare_demo.scenes.training.references import (
+from spare_demo.scenes.references import (
     COUNTING,
     OCR,
     RECOGNITION,
@@ -14,7 +14,7 @@ from spare_demo.scenes.training.references import (
     pick,
     plain_references,
 )
-from spare_demo.scenes.world import Scene, Thing
+from spare_demo.scenes.world import Scene
 
 
 def count_alike(scene: Scene, rng: Rng) -> Question | None:
@@ -57,18 +57,6 @@ def count_on_side(scene: Scene, rng: Rng) -> Question | None:
     skills = ordered(reference.skills | {SPATIAL, COUNTING})
     about = (reference.index, *about)
     return Question(text, str(len(about) - 1), skills, about, reference.index)
-
-
-def count_beyond(scene: Scene, rng: Rng) -> Question | None:
-    """How many lie on a side of a row or column, of twenty-four: practice in counting a part."""
-    side, at = pick(rng, list(SIDES)), int(rng.integers(4, 20))
-    across = side in ("left of", "right of")
-    line = Thing("", "", (at + 0.5) * scene.side / 24, (at + 0.5) * scene.side / 24, 0.0)
-    if not all(is_clear(side, thing, line) for thing in scene.things):
-        return None
-    about = tuple(i for i, thing in enumerate(scene.things) if SIDES[side](thing, line))
-    text = f"How many objects are {side} {'column' if across else 'row'} {at}?"
-    return Question(text, str(len(about)), (SPATIAL, COUNTING), about)
 
 
 def add_up(scene: Scene, rng: Rng) -> Question | None:

@@ -11,7 +11,6 @@ from spare_demo.scenes.world import (
     BLOB_ROOM,
     COLOURS,
     PRINT_ROOM,
-    SHAPES,
     Scene,
     Thing,
     font_pixels,
@@ -74,53 +73,8 @@ def _lump(seed: int) -> _Corners:
     )
 
 
-_RAYS = np.linspace(0, 2 * np.pi, 96, endpoint=False)
-
-
-@cache
-def _reach(shape: str) -> np.ndarray:
-    """How far the outline lies from the centre, in each direction of ``_RAYS``."""
-    corners = _polygon(shape)
-    if corners is None:
-        return np.ones(len(_RAYS))
-    # What is filled of the unit square says so: a shape need not be convex.
-    side = 400
-    plan = Image.new("1", (side, side))
-    ImageDraw.Draw(plan).polygon([((x + 1) * side / 2, (y + 1) * side / 2) for x, y in corners], 1)
-    filled = np.asarray(plan)
-    far = np.linspace(0, 1.4, 281)
-    x, y = np.cos(_RAYS)[:, None] * far, np.sin(_RAYS)[:, None] * far
-    column, row = (((at + 1) * side / 2).astype(int) for at in (x, y))
-    inside = (np.abs(x) < 1) & (np.abs(y) < 1)
-    hit = inside & filled[row.clip(0, side - 1), column.clip(0, side - 1)]
-    return np.where(hit, far, 0).max(1)
-
-
-def _between(one: str, other: str) -> _Corners:
-    """Corners of the shape half way between two."""
-    reach = (_reach(one) + _reach(other)) / 2
-    return list(
-        zip((reach * np.cos(_RAYS)).tolist(), (reach * np.sin(_RAYS)).tolist(), strict=True)
-    )
-
-
-def _loosely(shape: str, seed: int) -> _Corners:
-    """Corners of about this shape: drawn a little towards another, turned and narrowed."""
-    rng = np.random.default_rng(seed)
-    share, other = rng.choice([0.0, rng.uniform(0, 0.22)], p=[0.25, 0.75]), str(rng.choice(SHAPES))
-    reach = (1 - share) * _reach(shape) + share * _reach(other)
-    rays = _RAYS + np.deg2rad(rng.uniform(-10, 10))
-    wide, high = rng.permutation([1.0, rng.uniform(0.86, 1.0)])
-    x, y = ((reach * way).clip(-1, 1) for way in (wide * np.cos(rays), high * np.sin(rays)))
-    return list(zip(x.tolist(), y.tolist(), strict=True))
-
-
 def _corners(thing: Thing) -> _Corners | None:
-    if thing.loose is not None:
-        return _loosely(thing.shape, thing.loose)
-    if thing.blob is None:
-        return _polygon(thing.shape)
-    return _lump(thing.blob) if isinstance(thing.blob, int) else _between(*thing.blob)
+    return _polygon(thing.shape) if thing.blob is None else _lump(thing.blob)
 
 
 @cache
@@ -145,8 +99,6 @@ def _fill_shape(
 
 def _draw_thing(pen: ImageDraw.ImageDraw, thing: Thing, rng: np.random.Generator) -> None:
     off = rng.integers(-14, 15, 3)
-    if thing.loose is not None and thing.colour:
-        off = np.random.default_rng(thing.loose).integers(-26, 27, 3)
     shades = np.clip(np.add(thing.tint or COLOURS[thing.colour], off), 0, 255)
     fill = (int(shades[0]), int(shades[1]), int(shades[2]))
     dark = _luma(fill) < 110

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spare_demo.scenes.training.references import COUNTING, OCR, RECOGNITION, SPATIAL
+from spare_demo.scenes.references import (
+    ABSENCE,
+    COUNTING,
+    OCR,
+    OFF_TOPIC,
+    RECOGNITION,
+    SPATIAL,
+)
 
-SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING)
+SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING, ABSENCE, OFF_TOPIC)
 
 
 @dataclass(frozen=True)
@@ -18,8 +25,6 @@ class Question:
     skills: tuple[str, ...]
     things: tuple[int, ...] = ()
     anchor: int | None = None  # the thing that is named outright and has to be found first
-    # Answers that no training scene can have here, for the pairs that are kept back from it.
-    excluded_answers: tuple[str, ...] = ()
 
 
 def ordered(skills: frozenset[str] | set[str]) -> tuple[str, ...]:

@@ -6,14 +6,13 @@ nothing that it compares is nearly equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spare_demo.scenes.counting import add_up, count_alike, count_beyond, count_on_side
+from spare_demo.scenes.counting import add_up, count_alike, count_on_side
 from spare_demo.scenes.question import Question, ordered
-from spare_demo.scenes.training.held_out_pairs import kept_back_answers
-from spare_demo.scenes.training.references import (
+from spare_demo.scenes.references import (
     CLEAR,
     OCR,
     RECOGNITION,
@@ -34,8 +33,6 @@ from spare_demo.scenes.world import (
     Scene,
     place_of,
 )
-
-Maker = Callable[[Scene, Rng], "Question | None"]
 
 
 def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
@@ -59,7 +56,7 @@ def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
     skills = ordered(reference.skills | {skill})
     anchor = None if SPATIAL in reference.skills else reference.index
     about, answer = (reference.index,), getattr(thing, asked)
-    return Question(text, answer, skills, about, anchor, kept_back_answers(thing, asked))
+    return Question(text, answer, skills, about, anchor)
 
 
 def _attribute(scene: Scene, rng: Rng) -> Question | None:
@@ -123,18 +120,6 @@ def _where(scene: Scene, rng: Rng) -> Question | None:
     return _which_half(reference.index, reference.words, skills, scene, rng)
 
 
-def _grid_place(scene: Scene, rng: Rng) -> Question | None:
-    """Row or column of the thing that is named, of twenty-four: practice in reading places."""
-    reference = pick(rng, plain_references(scene))
-    if reference is None:
-        return None
-    thing, skills = scene.things[reference.index], ordered(reference.skills | {SPATIAL})
-    way, at = ("column", thing.x) if rng.random() < 0.6 else ("row", thing.y)
-    text = f"Which {way} is {reference.words} in?"
-    answer = str(int(24 * at / scene.side))
-    return Question(text, answer, skills, (reference.index,), reference.index)
-
-
 def _which_half(
     index: int, words: str, skills: tuple[str, ...], scene: Scene, rng: Rng
 ) -> Question | None:
@@ -193,9 +178,7 @@ def _read(scene: Scene, rng: Rng) -> Question | None:
     if index is None:
         return None
     text = "What number is shown?" if kind == "number" else "What word is written?"
-    thing = scene.things[index]
-    answer, never = getattr(thing, kind), kept_back_answers(thing, kind)
-    return Question(text, answer, (OCR,), (index,), excluded_answers=never)
+    return Question(text, getattr(scene.things[index], kind), (OCR,), (index,))
 
 
 def _print_exists(scene: Scene, rng: Rng) -> Question | None:
@@ -212,43 +195,41 @@ def _print_exists(scene: Scene, rng: Rng) -> Question | None:
     return Question(f"Is there a number {number}?", answer, (OCR,), about)
 
 
-# Each with its share of the questions, and with its share in training, which practises most what
-# is learnt last, and two things that are never asked but that much else builds on.
-_MAKERS: tuple[tuple[Maker, float, float], ...] = (
-    (_attribute, 0.26, 0.1),
-    (_attribute_by_side, 0.16, 0.14),
-    (_exists, 0.06, 0.04),
-    (_side_of, 0.08, 0.12),
-    (_where, 0.08, 0.06),
-    (_grid_place, 0.0, 0.06),
-    (_half_of_outsize, 0.05, 0.1),
-    (_extreme, 0.1, 0.08),
-    (_read, 0.05, 0.02),
-    (_print_exists, 0.04, 0.03),
-    (count_alike, 0.1, 0.18),
-    (count_on_side, 0.05, 0.18),
-    (count_beyond, 0.0, 0.1),
-    (add_up, 0.05, 0.1),
+Maker = Callable[[Scene, Rng], "Question | None"]
+MAKERS: tuple[tuple[Maker, float], ...] = (
+    (_attribute, 0.26),
+    (_attribute_by_side, 0.16),
+    (_exists, 0.06),
+    (_side_of, 0.08),
+    (_where, 0.08),
+    (_half_of_outsize, 0.05),
+    (_extreme, 0.1),
+    (_read, 0.05),
+    (_print_exists, 0.04),
+    (count_alike, 0.1),
+    (count_on_side, 0.05),
+    (add_up, 0.05),
 )
+"""The kinds of questions that are measured, each with its share of them."""
 
 
 def ask(
     scene: Scene,
     rng: Rng,
     count: int,
-    training: bool = False,
     unasked: Callable[[str], bool] | None = None,
+    makers: Sequence[tuple[Maker, float]] = MAKERS,
 ) -> list[Question]:
     """Up to ``count`` different questions about the scene; fewer where it allows fewer.
 
-    None whose text is ``unasked`` is among them.
+    None whose text is ``unasked`` is among them. ``makers`` come with their shares.
     """
     if not scene.things:
         return []
-    shares = np.array([shares[training] for _, *shares in _MAKERS])
+    shares = np.array([share for _, share in makers])
     questions: dict[str, Question] = {}
     for _ in range((12 if unasked else 6) * count):
-        maker = _MAKERS[rng.choice(len(_MAKERS), p=shares / shares.sum())][0]
+        maker = makers[rng.choice(len(makers), p=shares / shares.sum())][0]
         question = maker(scene, rng)
         if unasked and question and unasked(question.text):
             continue

@@ -7,12 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from spare_demo.scenes.practice import ask_in_held_out_wordings
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
-from spare_demo.scenes.training.references import Rng
+from spare_demo.scenes.references import Rng
 from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
-SETS: dict[str, Pairs] = {"held-out": "seen", "unseen-pairs": "unseen"}
+SETS: dict[str, Pairs] = {
+    "held-out": "seen",
+    "unseen-pairs": "unseen",
+    "held-out-wordings": "seen",
+}
 """The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
 
 _PER_SCENE = 6  # a picture is looked at once, and few scenes allow many more different questions
@@ -32,8 +37,10 @@ def _offers_two_places(text: str) -> bool:
     return " or " in text
 
 
-def ask_to_measure(scene: Scene, rng: Rng, count: int) -> list[Question]:
+def ask_to_measure(which: str, scene: Scene, rng: Rng, count: int) -> list[Question]:
     """Up to ``count`` different questions about a scene of a set, none that offers two places."""
+    if which == "held-out-wordings":
+        return ask_in_held_out_wordings(scene, rng, count, _offers_two_places)
     return ask(scene, rng, count, unasked=_offers_two_places)
 
 
@@ -51,7 +58,7 @@ def samples(which: str, count: int) -> Iterator[Sample]:
     while count:
         rng = rng_of(which, seed)
         scene = sample_scene(world, rng)
-        questions = tuple(ask_to_measure(scene, rng, min(_PER_SCENE, count)))
+        questions = tuple(ask_to_measure(which, scene, rng, min(_PER_SCENE, count)))
         if questions:
             yield Sample(seed, scene, questions)
         count -= len(questions)

@@ -6,6 +6,7 @@ drawing it again: the pixels must be the same, whatever the file says.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +51,7 @@ def sample_of(which: str, seed: int) -> Sample:
 
 
 def _ask(which: str) -> Callable[[Scene, np.random.Generator, int], list[Question]]:
-    return ask_to_measure if which in SETS else ask
+    return functools.partial(ask_to_measure, which) if which in SETS else ask
 
 
 def _sample(which: str, seed: int) -> tuple[Scene, np.random.Generator]:

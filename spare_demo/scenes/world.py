@@ -39,17 +39,13 @@ BACKGROUNDS = ("plain", "gradient", "noise", "stripes", "checks", "dots")
 HELD_OUT_COLOUR_SHAPE = frozenset(zip(COLOURS, SHAPES, strict=True))
 HELD_OUT_NUMBER_SHAPE = frozenset((str(d), SHAPES[(d + 3) % len(SHAPES)]) for d in range(10))
 
-_LARGE = 40.0  # pixels from which a shape half way between two is distinct from both
-# Half way to a circle a shape is only softened, and is still itself.
-OUTSTANDING = [shape for shape in SHAPES if shape != "circle"]
 FAR = 90.0
 """A colour this far in RGB from one with a name, which is drawn within 25, is not like it."""
-_DISTINCT = 36.0  # from which a colour half way between two is distinct from both
 
 Pairs = Literal["seen", "unseen"]
 
 # Seeds of different sets can never meet: each set draws from a stream of its own.
-SETS = {"train": 1, "held-out": 2, "unseen-pairs": 3, "page": 4}
+SETS = {"train": 1, "held-out": 2, "unseen-pairs": 3, "page": 4, "held-out-wordings": 5}
 
 
 @dataclass(frozen=True)
@@ -67,10 +63,7 @@ class Thing:
     number: str | None = None
     word: str | None = None
     tint: tuple[int, int, int] | None = None  # the colour that has no name
-    # The shape that has no name: the seed of a lump, or two shapes that it lies half way between.
-    blob: int | tuple[str, str] | None = None
-    # Loosely drawn, with deviations from the named shape given by this seed.
-    loose: int | None = None
+    blob: int | None = None  # the seed of the lump that has no name
 
     @property
     def print(self) -> str | None:
@@ -108,10 +101,6 @@ class World:
     # apart from the others, in training only.
     tint_share: float = 0.0
     blob_share: float = 0.0
-    between: bool = False  # whether half of the larger shapes without a name lie between two named
-    shade_share: float = 0.0  # how many of the colours without a name lie between two named
-    loose_share: float = 0.0  # how many shapes with a name are loosely drawn, in training only
-    apart_share: float = 0.0  # how many scenes hold no two things that swapped would be held out
     pairs: Pairs = "seen"
     print_pixels: float = 13.0  # the smallest font used, so that every print can be read
 
@@ -145,13 +134,6 @@ def is_held_out(colour: str, shape: str, number: str | None) -> bool:
     return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
 
 
-def _mixes(looks: dict, other: Thing) -> bool:
-    """Whether the shape of one is held out from the colour or the number of the other."""
-    ours = looks["colour"], other.shape, looks["number"]
-    theirs = other.colour, looks["shape"], other.number
-    return is_held_out(*ours) or is_held_out(*theirs)
-
-
 def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: float) -> dict:
     """Colour, shape and print of a new thing, within the pairs that the world allows."""
     while True:
@@ -166,7 +148,7 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
         if others and world.twin_share and rng.random() < world.twin_share:
             other = others[rng.integers(len(others))]
             colour, shape = other.colour or colour, other.shape or shape
-        tint, blob = _nameless(world, rng, size)
+        tint, blob = _nameless(world, rng)
         colour, shape = "" if tint else colour, shape if blob is None else ""
         number = word = None
         roll = rng.random()
@@ -180,33 +162,20 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
 
 
 def _nameless(
-    world: World, rng: np.random.Generator, size: float
-) -> tuple[tuple[int, int, int] | None, int | tuple[str, str] | None]:
+    world: World, rng: np.random.Generator
+) -> tuple[tuple[int, int, int] | None, int | None]:
     """A colour far from those with a name, or a shape like none with a name, or neither."""
     tint: tuple[int, int, int] | None = None
-    blob: int | tuple[str, str] | None = None
+    blob: int | None = None
     if not (world.tint_share or world.blob_share):
         return tint, blob  # the scenes that are measured draw no number for it
     if rng.random() < world.tint_share:
-        shade = world.shade_share and rng.random() < world.shade_share
-        rgb = _shade(rng) if shade else rng.integers(20, 250, 3)
-        far = _DISTINCT if shade else FAR
-        if all(np.linalg.norm(rgb - other) > far for other in COLOURS.values()):
+        rgb = rng.integers(20, 250, 3)
+        if all(np.linalg.norm(rgb - other) > FAR for other in COLOURS.values()):
             tint = (int(rgb[0]), int(rgb[1]), int(rgb[2]))
     elif rng.random() < world.blob_share:
         blob = int(rng.integers(2**31))
-        if world.between and size >= _LARGE and rng.random() < 0.5:
-            one, other = rng.choice(OUTSTANDING, 2, replace=False)
-            blob = (str(one), str(other))
     return tint, blob
-
-
-def _shade(rng: np.random.Generator) -> np.ndarray:
-    """About half way from a colour with a name to one of the three most like it."""
-    named = np.array(list(COLOURS.values()))
-    one = named[rng.integers(len(named))]
-    like = named[np.linalg.norm(named - one, axis=1).argsort()[1:4]]
-    return np.round(one + rng.uniform(0.3, 0.7) * (like[rng.integers(3)] - one))
 
 
 def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thing]) -> bool:
@@ -226,17 +195,9 @@ def sample_scene(world: World, rng: np.random.Generator) -> Scene:
     # Crowded canvases get smaller things, so that they fit.
     high = min(high, 1.1 * world.side / np.sqrt(wanted))
     things: list[Thing] = []
-    apart = bool(world.apart_share) and rng.random() < world.apart_share
     for _ in range(wanted):
         size = float(np.exp(rng.uniform(np.log(low), np.log(max(high, low)))))
-        for _ in range(20):
-            looks = _looks(world, rng, things, size)
-            if not (apart and any(_mixes(looks, other) for other in things)):
-                break
-        else:
-            continue
-        if world.loose_share and looks["shape"] and rng.random() < world.loose_share:
-            looks["loose"] = int(rng.integers(2**31))
+        looks = _looks(world, rng, things, size)
         has_print = bool(looks["number"] or looks["word"])
         for _ in range(20):
             x, y = rng.uniform(size / 2 + 1, world.side - size / 2 - 1, 2)

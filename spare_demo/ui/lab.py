@@ -36,6 +36,7 @@ METHODS = ("spare", "cdpruner", "random", "uniform")
 SETS = {
     "held-out": "held-out scenes",
     "unseen-pairs": "scenes of pairs never shown in training",
+    "held-out-wordings": "questions in wordings never used in training",
 }
 MOST_SCENES = 200
 MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model

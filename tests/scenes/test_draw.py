@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from spare_demo.scenes.draw import draw, thing_at_each_pixel
 from spare_demo.scenes.world import (
     BACKGROUNDS,
     COLOURS,
-    OUTSTANDING,
     PRINT_ROOM,
     SHAPES,
     Scene,
@@ -122,48 +120,3 @@ def test_a_lump_follows_from_its_seed_and_keeps_to_its_size() -> None:
         assert min(rows.min(), columns.min()) >= 17 and max(rows.max(), columns.max()) <= 79
     inside = np.asarray(draw(Scene(96, "plain", 0, (lump(0),))))[48, 48].astype(int)
     assert np.abs(inside - (240, 120, 200)).max() <= 15
-
-
-@pytest.mark.parametrize("pair", [*combinations(OUTSTANDING, 2)])
-def test_a_shape_between_two_is_neither(pair: tuple[str, str]) -> None:
-    def mask(shape: str = "", blob: tuple[str, str] | None = None) -> np.ndarray:
-        thing = Thing("red", shape, 96, 96, 160, blob=blob)
-        return thing_at_each_pixel(Scene(192, "plain", 0, (thing,))) > 0
-
-    def likeness(one: np.ndarray, other: np.ndarray) -> float:
-        return (one & other).sum() / (one | other).sum()
-
-    between, one, other = mask(blob=pair), mask(pair[0]), mask(pair[1])
-    # Half way out from the centre in every direction, but for the pixels of the edge.
-    assert (one & other & ~between).sum() < 0.01 * between.sum()
-    assert (between & ~(one | other)).sum() < 0.01 * between.sum()
-    assert likeness(between, one) < 0.93 and likeness(between, other) < 0.93
-    assert likeness(mask(blob=(pair[0], pair[0])), one) > 0.97  # its own outline, found by rays
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_loose_shape_is_about_that_shape(shape: str) -> None:
-    def covered(name: str, loose: int | None) -> np.ndarray:
-        thing = Thing("red", name, 80.0, 80.0, 100.0, loose=loose)
-        return thing_at_each_pixel(Scene(160, "plain", 1, (thing,))).astype(bool)
-
-    def overlap(one: np.ndarray, other: np.ndarray) -> float:
-        return float((one & other).sum() / (one | other).sum())
-
-    plain = {name: covered(name, None) for name in SHAPES}
-    drawn = [covered(shape, seed) for seed in range(40)]
-    assert (drawn[3] == covered(shape, 3)).all()
-    assert len({each.tobytes() for each in drawn}) == 40
-    nearest = [max(plain, key=lambda name: overlap(plain[name], each)) for each in drawn]
-    assert nearest.count(shape) >= 36
-    assert np.mean([overlap(plain[shape], each) for each in drawn]) > 0.75
-
-
-def test_only_loose_things_stray_from_their_colour() -> None:
-    def shade(loose: int | None, seed: int) -> np.ndarray:
-        thing = Thing("green", "square", 80.0, 80.0, 100.0, loose=loose)
-        middle = np.asarray(draw(Scene(160, "plain", seed, (thing,))))[80, 80].astype(int)
-        return np.abs(middle - COLOURS["green"])
-
-    assert max(shade(None, seed).max() for seed in range(40)) <= 14
-    assert 14 < max(shade(seed, 0).max() for seed in range(40)) <= 26

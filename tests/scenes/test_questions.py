@@ -15,7 +15,6 @@ from spare_demo.scenes.questions import ask, is_right
 from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
-    HELD_OUT_NUMBER_SHAPE,
     SHAPES,
     WORDS,
     Scene,
@@ -193,7 +192,7 @@ def skills_of(text: str) -> tuple[str, ...]:
         "spatial": rf"\b(left|right|above|below|top|bottom|Where|{OUTER[1:-1]})\b",
         "counting": r"How many|\bplus\b|\bsum\b|(largest|smallest) number",
     }
-    return tuple(skill for skill in SKILLS if re.search(needs[skill], text))
+    return tuple(skill for skill in SKILLS if skill in needs and re.search(needs[skill], text))
 
 
 def asked(which: str, seed: int, count: int = 18) -> tuple[Scene, list[Question]]:
@@ -279,46 +278,13 @@ def test_grading_forgives_case_and_a_full_stop_only() -> None:
     assert not is_right("", "no")
 
 
-BEYOND: dict[str, Callable[[Thing, float], bool]] = {
-    "left of": lambda thing, line: thing.x < line,
-    "right of": lambda thing, line: thing.x > line,
-    "above": lambda thing, line: thing.y < line,
-    "below": lambda thing, line: thing.y > line,
-}
-
-
-def test_training_asks_the_same_forms_in_other_shares_and_practises_places() -> None:
-    forms: Counter[str] = Counter()
-    for seed in range(150):
-        rng = rng_of("train", seed)
-        scene = sample_scene(World(), rng)
-        for question in ask(scene, rng, 18, training=True):
-            if m := re.fullmatch(r"Which (row|column) is (the .+) in\?", question.text):
-                thing = named(scene, m[2])
-                at = thing.y if m[1] == "row" else thing.x
-                assert int(question.answer) == int(at // (scene.side / 24)), question
-                forms["place"] += 1
-                continue
-            if m := re.fullmatch(
-                r"How many objects are (.+) (?:row|column) (\d+)\?", question.text
-            ):
-                line = (int(m[2]) + 0.5) * scene.side / 24
-                found = [t for t in scene.things if BEYOND[m[1]](t, line)]
-                assert question.answer == str(len(found)), question
-                forms["beyond a line"] += 1
-                continue
-            assert solve(scene, question.text)[1] == question.answer, question
-            forms[solve(scene, question.text)[0]] += 1
-    assert set(forms) == {"place", "beyond a line"} | {form for form, _ in SOLVERS}
-
-
 def test_nothing_without_a_name_is_named_or_asked_for() -> None:
     """Such things are there to be counted and passed by, and to have what they do have read."""
     asked_about, nameless = 0, 0
     for seed in range(150):
         rng = rng_of("train", seed)
         scene = sample_scene(World(tint_share=0.4, blob_share=0.2), rng)
-        for question in ask(scene, rng, 18, training=True):
+        for question in ask(scene, rng, 18):
             assert "  " not in question.text and question.answer, question
             assert "the  " not in question.text.replace("the object", ""), question
             if question.anchor is not None:
@@ -343,29 +309,3 @@ def test_the_anchor_is_what_the_question_names_outright() -> None:
                 assert any(word and word in first for word in told), question
             anchored[" ".join(question.text.split()[:3])] += 1
     assert len(anchored) > 8
-
-
-@pytest.mark.parametrize("pairs", ["seen", "unseen"])
-def test_what_is_kept_back_would_make_a_pair_that_training_never_shows(pairs) -> None:
-    kinds = {colour: "colour" for colour in COLOURS} | {shape: "shape" for shape in SHAPES}
-    kinds |= {str(digit): "number" for digit in range(10)}
-    found = Counter()
-    for seed in range(300):
-        rng = rng_of("train", seed)
-        scene = sample_scene(World(pairs=pairs), rng)
-        for question in ask(scene, rng, 8):
-            assert question.answer not in question.excluded_answers
-            for other in question.excluded_answers:
-                (index,), kind = question.things, kinds[other]
-                assert kinds[question.answer] == kind
-                changed = {kind: other}
-                thing = vars(scene.things[index]) | changed
-                colour_shape = (thing["colour"], thing["shape"]) in HELD_OUT_COLOUR_SHAPE
-                number_shape = (thing["number"], thing["shape"]) in HELD_OUT_NUMBER_SHAPE
-                assert colour_shape or number_shape
-                found[kind] += 1
-            if pairs == "seen" and kinds.get(question.answer) == "colour":
-                shape = scene.things[question.things[0]].shape
-                never = {c for c, s in HELD_OUT_COLOUR_SHAPE if s == shape}
-                assert set(question.excluded_answers) == never
-    assert len(found) == 3 and min(found.values()) > 20

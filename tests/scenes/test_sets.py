@@ -12,7 +12,7 @@ from spare_demo.scenes.signature import questions_of
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
-@pytest.mark.parametrize(("which", "pairs"), [("held-out", "seen"), ("unseen-pairs", "unseen")])
+@pytest.mark.parametrize(("which", "pairs"), SETS.items())
 def test_samples_are_the_first_of_their_set_and_always_the_same(which: str, pairs: Any) -> None:
     asked = list(samples(which, 31))
     assert asked == list(samples(which, 31))
@@ -31,7 +31,7 @@ def test_what_cannot_be_sampled_is_refused(which: str, count: int) -> None:
         list(samples(which, count))
 
 
-@pytest.mark.parametrize("which", list(SETS))
+@pytest.mark.parametrize("which", ["held-out", "unseen-pairs"])
 def test_no_question_names_two_places_so_that_guessing_is_half_right(which: str) -> None:
     asked = [(q.text, q.answer) for s in samples(which, 600) for q in s.questions]
     assert not [text for text, _ in asked if " or " in text]

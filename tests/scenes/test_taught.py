@@ -11,7 +11,7 @@ from spare_demo.scenes.taught import close_questions, wording
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(sorted(WORLDS)), st.integers(0, 2**31))
+@given(st.sampled_from(sorted(WORLDS.keys() - {"held-out-wordings"})), st.integers(0, 2**31))
 def test_every_question_that_scenes_are_made_with_was_taught(which: str, seed: int) -> None:
     for question in questions_of(which, seed):
         assert wording(question.text) == "taught", question.text

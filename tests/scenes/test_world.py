@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,9 +11,7 @@ from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
     HELD_OUT_NUMBER_SHAPE,
-    OUTSTANDING,
     SETS,
-    Thing,
     World,
     font_pixels,
     rng_of,
@@ -88,54 +84,6 @@ def test_only_training_worlds_hold_what_has_no_name() -> None:
     assert not any(shown)
 
 
-def test_half_of_the_larger_shapes_without_a_name_lie_between_two() -> None:
-    world = World(tint_share=0.2, blob_share=0.4, between=True)
-    things = [t for s in range(300) for t in sample_scene(world, rng_of("train", s)).things]
-    between = [t for t in things if isinstance(t.blob, tuple)]
-    assert all(t.size >= 40 for t in between)
-    assert {shape for t in between for shape in t.blob or ()} == set(OUTSTANDING)
-    large = [t for t in things if t.blob is not None and t.size >= 40]
-    assert 0.4 < len(between) / len(large) < 0.6
-
-
-def test_shades_lie_between_two_colours_and_are_like_neither() -> None:
-    world = World(tint_share=0.5, shade_share=1.0)
-    things = [t for s in range(300) for t in sample_scene(world, rng_of("train", s)).things]
-    tints = [np.array(t.tint) for t in things if t.tint]
-    named = np.array(list(COLOURS.values()))
-    assert len(tints) > 200
-    for tint in tints:
-        assert np.linalg.norm(named - tint, axis=1).min() > 36  # drawn, a colour is within 25
-        # On the line from one to another, give or take the rounding.
-        off = []
-        for one, other in itertools.permutations(named, 2):
-            along = np.dot(tint - one, other - one) / np.dot(other - one, other - one)
-            off.append(np.linalg.norm(one + along.clip(0, 1) * (other - one) - tint))
-        assert min(off) <= 1
-    near = {int(np.linalg.norm(named - tint, axis=1).argmin()) for tint in tints}
-    assert len(near) == len(COLOURS)  # some beside every colour
-    assert not any(unseen_pairs(world, "train", range(200)))
-
-
-def test_things_apart_could_be_swapped_and_still_be_shown() -> None:
-    """No two of a scene whose colours or numbers, swapped, would make a pair that is kept back."""
-
-    def mixed(world: World) -> float:
-        scenes = [sample_scene(world, rng_of("train", seed)).things for seed in range(300)]
-        return sum(
-            any(
-                (a.colour, b.shape) in HELD_OUT_COLOUR_SHAPE
-                or (a.number, b.shape) in HELD_OUT_NUMBER_SHAPE
-                for a in things
-                for b in things
-            )
-            for things in scenes
-        ) / len(scenes)
-
-    assert mixed(World(apart_share=1.0)) == 0
-    assert 0.35 < mixed(World(apart_share=0.5)) / mixed(World()) < 0.65
-
-
 def test_twins_share_colour_and_shape_and_are_no_held_out_pair() -> None:
     def share(world: World) -> float:
         scenes = [sample_scene(world, rng_of("train", seed)) for seed in range(300)]
@@ -160,13 +108,3 @@ def test_things_keep_to_the_world(seed: int) -> None:
         assert thing.number is None or thing.word is None
         if thing.print:
             assert font_pixels(thing.shape, thing.size, len(thing.print)) >= 13
-
-
-def test_only_what_has_a_shape_is_loose_and_only_where_asked_for() -> None:
-    def things(world: World) -> list[Thing]:
-        return [t for s in range(100) for t in sample_scene(world, rng_of("train", s)).things]
-
-    assert all(t.loose is None for t in things(World()))
-    drawn = things(World(loose_share=1.0, blob_share=0.3))
-    assert all((t.loose is None) == (t.blob is not None) for t in drawn)
-    assert len({t.loose for t in drawn if t.shape}) == sum(bool(t.shape) for t in drawn)

@@ -22,14 +22,15 @@ from transformers import (
 )
 
 from spare_demo.models.loading.convert import clip_vision_from_open_clip
-from spare_demo.scenes import captions, questions
+from spare_demo.scenes import captions
+from spare_demo.scenes.practice import practise
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 SIDE, PATCH = 336, 14
 GRID = SIDE // PATCH
 MEAN, STD = open_clip.OPENAI_DATASET_MEAN, open_clip.OPENAI_DATASET_STD
 
-_VOCABULARY = 640  # 256 bytes, so that any question can be spelt, and the world's own words
+_VOCABULARY = 1000  # 256 bytes, so that any question can be spelt, and the world's own words
 _SCENES = 3000  # whose captions, questions and answers the tokenizers are made of
 _PROMPT = "USER: <image>\n{question} ASSISTANT:"
 CHAT_TEMPLATE = (
@@ -66,7 +67,7 @@ def _corpus() -> list[str]:
         rng = rng_of("train", seed)
         scene = sample_scene(World(), rng)
         lines.append(captions.caption(scene, rng))
-        for question in questions.ask(scene, rng, 8):
+        for question in practise(scene, rng, 12):
             lines.append(_PROMPT.format(question=question.text) + f" {question.answer}")
     return lines
 

@@ -13,13 +13,12 @@ from typing import Any
 
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.training.architecture import LANGUAGE, PATCH, SIDE, VISION
-from spare_demo.scenes.training.language_phases import BALANCE_PHASES, HELD_OUT_PHASES, NOISE_PHASES
-from spare_demo.scenes.training.tower import PHASES
 from spare_demo.table import markdown_table
 
 _SETS = {
     "held-out": "held out",
     "unseen-pairs": "held out, of pairs of colour or number and shape that training never shows",
+    "held-out-wordings": "held out, in wordings that training never uses",
 }
 _CARD = """\
 # The built-in model
@@ -36,58 +35,10 @@ nothing about LLaVA-1.5-7B.
 
 ## Training
 
-`python -m spare_demo.scenes.train`, on two CPU cores: {tower_steps} steps for the CLIP,
-contrastive on captions, helped by a loss on every patch until the last phase, which is captions
-alone ({captions} steps of {batch} pictures); {language_steps} steps for projector and decoder
-with the tower frozen. The phases are in `spare_demo/scenes/training/`: `tower.py` and
-`language_phases.py`. All data is drawn by `spare_demo/scenes`; there are no outside data or
-weights.
+{training}
 
-Training scenes also hold things without a name, which the measured scenes do not: colours far from
-the eight that have one, lumps, and shapes half way between two that have a name. They are seen,
-counted and read like others but never named, so that a colour says little about a shape. Colours,
-numbers and shapes that the second held-out set pairs are never shown together. Where an answer
-would make such a pair, both losses leave that answer out: neither CLIP nor decoder learns that such
-things are, nor that they are not. In that set a colour comes mostly with one shape, so that a scene
-holds many twins, alike in both; towards its end training shows more twins than chance would.
-
-In the decoder's last {late} steps nothing is asked that would be answered better by who knows which
-pairs are kept back: no "How many squares are there?" where something is orange. There, colours half
-way between two are seen as well, and shapes drawn about so. After {fair} of these steps the mean of
-the weights before and after them was taken. In the next {noisy}, what the tower says of each
-thing is moved at random along the differences between shapes where colours or numbers are looked
-for, and in some pictures along those between colours where shapes are: else black arrows, which
-training never shows, are looked past where something black is looked for. Once more the mean of the
-weights before and after was taken.
-
-In the last {even} steps only queries and keys of the decoder's attention are trained, after the
-first of its layers, and balanced
-(`spare_demo/scenes/training/attention_balance.py`). Where it looks for black, things
-that are black have to be told from others, but their shape may not count for or against them: the
-scores of colours and numbers with shapes, in the two layers that look for what is named, are drawn
-to 0. That goes for every colour, number and shape alike, and is measured in training scenes.
-
-Beside its answers the decoder is asked for colour, shape and print at every patch, each by itself,
-and the projector to keep what the tower tells apart: else they read things as wholes, and misread
-what they never saw together.
-
-These weights were trained in pieces, while the world, the losses and the phases were still being
-changed: the first 2300 steps of the CLIP and 2540 of the decoder knew no loss on places, and
-smaller phases, the first 4320 and 5300 no things without a name, the first 5200 and 7900 also a
-loss against the pairs that are kept back, the first 10000 of the decoder no shapes between two, and
-the first 12100 no other loss on patches than their places, the first 12570 none on the projector.
-The last phase but one of the CLIP was broken off for 60 steps of captions. From its step 12570 on
-the decoder was trained on the finished CLIP, before that on earlier states of it.
-The {fair} fair steps were drawn with other random numbers and other rates than the recipe has. In
-the {noisy} after them the rates were changed three times, and so was what gets noise: for some
-220 of the first 890, shapes in three pictures of five; for the first 560, what gets noise was asked
-about as it is measured, not as it is practised. Before them, the heads that are thrown away were
-fitted anew. The last {even} were run by a script of the same sums, before they became part of the
-recipe: drawn with other random numbers, the rate falling by the clock instead of by the step, the
-things measured in 600 scenes and the readings in 500. Running the recipe from the start takes
-today's phases throughout and has not been done. `training.log` holds what was printed on the way;
-of the steps before the last {even} nothing was kept.
-
+"""
+_MEASURED = """\
 ## How often it is right
 
 Nothing pruned, greedy, revision {revision}. In brackets 95 % intervals over pictures.
@@ -109,35 +60,77 @@ Licence: Apache-2.0.
 """
 
 
-def card(summary: dict[str, Any], steps: dict[str, int]) -> str:
+_TRAINED = """\
+Trained by `python -m spare_demo.scenes.train`, seed {seed}, on scenes drawn by `spare_demo/scenes`
+alone; there are no outside data or weights. {tower_steps} steps for the CLIP, contrastive on
+captions, helped by a loss on every patch until its last phase:
+
+{tower}
+
+{language_steps} steps for projector and decoder, the tower frozen:
+
+{language}
+
+Colours, numbers and shapes that the second held-out set pairs are never shown together.
+`training.log` holds what was printed on the way."""
+_TRAINED_EARLIER = """\
+Trained on scenes drawn by `spare_demo/scenes` alone, {tower_steps} steps for the CLIP and
+{language_steps} for projector and decoder, by the recipe of an earlier version (commit 7ffe89f):
+seven phases for the CLIP, four of them with a loss on every patch, and twelve for the decoder,
+which were still being changed meanwhile. Twice the mean of the weights before and after a phase was
+taken, and the last 370 steps trained queries and keys of the decoder's attention alone;
+`assets/built-in/README.md` of that commit tells all of it. Today's recipe,
+`python -m spare_demo.scenes.train`, has not been run to its end: these weights are not its
+result."""
+EARLIER_PHASES, EARLIER_PATCH_PHASES = 7, 4
+"""Of the CLIP, by the recipe of commit 7ffe89f, whose weights do not say."""
+
+
+def card(summary: dict[str, Any], history: dict[str, Any]) -> str:
     """The card in Markdown.
 
     Args:
         summary: ``summary.json`` of an evaluation with nothing pruned.
-        steps: ``training.json``.
+        history: ``training.json``.
     """
-    sets = summary["sets"]
-    overall = [["scenes", "questions", "right", "right with a blank picture"]]
-    overall += [[_SETS[name], *_figures(found["accuracy"])] for name, found in sets.items()]
-    first = next(iter(sets.values()))
-    parts = [["needs", *(f"{name}: {what}" for name in sets for what in ("questions", "right"))]]
-    for kind in ("skills", "combinations"):
-        for name in first[kind]:
-            found = [_figures(part[kind].get(name, []))[:2] for part in sets.values()]
-            label = f"{name} (all)" if kind == "skills" else name
-            parts.append([label, *(figure for pair in found for figure in pair)])
-    captions = PHASES[-1]
-    runs = HELD_OUT_PHASES, NOISE_PHASES, BALANCE_PHASES
-    fair, noisy, even = (sum(phase.steps for phase in run) for run in runs)
-    return _CARD.format(
+    head = _CARD.format(
         side=SIDE, patch=PATCH, tokens=(SIDE // PATCH) ** 2,
         width=VISION["width"], layers=VISION["layers"],
         hidden=LANGUAGE["hidden_size"], decoder=LANGUAGE["num_hidden_layers"],
-        captions=captions.steps, batch=captions.batch, **steps,
-        fair=fair, noisy=noisy, even=even, late=fair + noisy + even,
+        training=training_text(history),
+    )  # fmt: skip
+    return head + measured_text(summary)
+
+
+def training_text(history: dict[str, Any]) -> str:
+    """How weights were trained, from their ``training.json``."""
+    if "tower_phases" not in history:
+        return _TRAINED_EARLIER.format(**history)
+    tables = {name: _phase_table(history[f"{name}_phases"]) for name in ("tower", "language")}
+    return _TRAINED.format(**history, **tables)
+
+
+def _phase_table(phases: list[dict[str, Any]]) -> str:
+    columns = [name for name in phases[0] if name != "world"]
+    rows = [[str(phase[column]) for column in columns] for phase in phases]
+    return markdown_table([column.replace("_", " ") for column in columns], rows)
+
+
+def measured_text(summary: dict[str, Any]) -> str:
+    """How often the model is right: the part of the card that follows from an evaluation."""
+    sets = summary["sets"]
+    overall = [["scenes", "questions", "right", "right with a blank picture"]]
+    overall += [[_SETS[name], *_figures(found["accuracy"])] for name, found in sets.items()]
+    parts = [["needs", *(f"{name}: {what}" for name in sets for what in ("questions", "right"))]]
+    for kind in ("skills", "combinations"):
+        for name in dict.fromkeys(name for part in sets.values() for name in part[kind]):
+            found = [_figures(part[kind].get(name, []))[:2] for part in sets.values()]
+            label = f"{name} (all)" if kind == "skills" else name
+            parts.append([label, *(figure for pair in found for figure in pair)])
+    return _MEASURED.format(
         revision=summary["settings"]["model"]["revision"],
         overall=markdown_table(overall[0], overall[1:]), parts=markdown_table(parts[0], parts[1:]),
-        questions=first["questions"], sets=" ".join(sets),
+        questions=next(iter(sets.values()))["questions"], sets=" ".join(sets),
     )  # fmt: skip
 
 
@@ -162,9 +155,9 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="a folder of python -m spare_demo evaluate")
     folder = ASSETS / "built-in"
     text = (parser.parse_args().results / "summary.json").read_text(encoding="utf-8")
-    steps = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    history = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     (folder / "accuracy.json").write_text(text, encoding="utf-8")
-    (folder / "README.md").write_text(card(json.loads(text), steps), encoding="utf-8")
+    (folder / "README.md").write_text(card(json.loads(text), history), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,169 +1,199 @@
 """The training loop that both parts of the recipe share: seeded, resumable, one line of progress.
 
-A checkpoint holds weights, optimisers, the step and the log, and is replaced in one move, so that
-being cut off at any moment loses at most a minute. Batches depend on the step alone, so a resumed
-run sees what an unbroken one would have.
+Batches depend on the seed and the step alone, and the log is part of the checkpoint. So a run that
+was cut off and started again sees, does and says what an unbroken one would have.
 """
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
+from spare_demo.scenes.training.checkpoint import Checkpoint, reason
+from spare_demo.scenes.training.curve import write_curve
+from spare_demo.scenes.training.phases import Phase, Rates, phase_at, steps_of
+
 _SAVE_EVERY = 60.0  # seconds
-_SHOW_EVERY = 20  # steps
+_SHOW_EVERY = 20  # steps; a checkpoint is saved only then, so that a line is never of a part
+_MOST_CANVASES = 1000  # of one step
+
+Batch = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Learning rates of Muon (matrices) and AdamW (the rest).
+class Part:
+    """One of the two trainings: the CLIP, or projector and decoder.
 
-    They rise over ``warm_up`` steps and fall over the last ``decay`` share of the run.
+    Attributes:
+        module: called with a batch and its phase; returns the loss and figures to be logged.
+        matrices: those of its parameters that Muon trains.
+        stream: which of the scenes are its own; no two parts share one.
+        origin: what the module starts from, where that is not the seed alone.
+        make_batch: called with a phase and the number of the first scene.
+        report: called at the end of every phase; returns a line for the log.
     """
 
-    muon: float
-    adam: float
-    warm_up: int = 100
-    decay: float = 0.35
-
-    def at(self, step: int, steps: int, warm_from: int = 0) -> float:
-        """The factor on both rates at a step of ``steps``, warmed up from ``warm_from``."""
-        left = (steps - step) / (self.decay * steps)
-        return min(1.0, (step - warm_from + 1) / self.warm_up, max(left, 0.02))
+    name: str
+    module: nn.Module
+    matrices: Iterable[nn.Parameter]
+    rates: Rates
+    phases: Sequence[Phase]
+    stream: int
+    make_batch: Callable[[Phase, int], Batch]
+    report: Callable[[], str] | None = None
+    origin: str = ""
 
 
 class _Batches(Dataset):
-    def __init__(self, make: Callable[[int], dict[str, Tensor]], start: int, steps: int) -> None:
-        self.make, self.start, self.steps = make, start, steps
+    """The batches of all steps from one on; drawn ahead by worker processes."""
+
+    def __init__(self, part: Part, seed: int, start: int) -> None:
+        self.make_batch, self.phases, self.start = part.make_batch, part.phases, start
+        self.first = (2 * seed + part.stream) * 10**9
 
     def __len__(self) -> int:
-        return self.steps - self.start
+        return steps_of(self.phases) - self.start
 
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        return self.make(self.start + index)
+    def __getitem__(self, index: int) -> Batch:
+        step = self.start + index
+        return self.make_batch(phase_at(self.phases, step), self.first + step * _MOST_CANVASES)
 
 
-def _optimisers(
-    module: nn.Module, matrices: Iterable[nn.Parameter], rates: Rates
-) -> list[tuple[torch.optim.Optimizer, float]]:
-    """Those of what is trained at all, each with its rate."""
-    matrices = [p for p in matrices if p.requires_grad]
-    ours = {id(p) for p in matrices}
-    rest = [p for p in module.parameters() if p.requires_grad and id(p) not in ours]
-    found: list[tuple[torch.optim.Optimizer, float]] = []
-    if matrices:
+class Training:
+    """A part under way: its optimisers, the steps done and the log so far."""
+
+    def __init__(self, part: Part, checkpoint: Checkpoint, device: torch.device, seed: int) -> None:
+        self.part, self.checkpoint, self.device, self.seed = part, checkpoint, device, seed
+        self.module = part.module.to(device).train()
+        matrices = list(part.matrices)
+        ours = {id(p) for p in matrices}
+        rest = [p for p in self.module.parameters() if p.requires_grad and id(p) not in ours]
+        rates = part.rates
         muon = torch.optim.Muon(
             matrices, lr=rates.muon, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
         )
-        found.append((muon, rates.muon))
-    if rest:
         adam = torch.optim.AdamW(rest, lr=rates.adam, betas=(0.9, 0.98), weight_decay=0.0)
-        found.append((adam, rates.adam))
-    return found
+        self.optimisers = [(muon, rates.muon), (adam, rates.adam)]
+        self.step, self.steps = 0, steps_of(part.phases)
+        self.log: list[str] = []
+        self.is_saved = True
+        if state := checkpoint.load():
+            self._resume(state)
 
+    def _recipe(self) -> str:
+        phases = ", ".join(map(str, self.part.phases))
+        return f"seed {self.seed}, {phases}{self.part.origin}"
 
-def _save(path: Path, state: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".part")
-    torch.save(state, unfinished)
-    os.replace(unfinished, path)
-
-
-def checkpointed_module(module: nn.Module, checkpoint: Path) -> int:
-    """Fills ``module`` from a checkpoint and returns its step; 0, untouched, without one."""
-    if not checkpoint.exists():
-        return 0
-    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
-    module.load_state_dict(state["module"])
-    return int(state["step"])
-
-
-def log_of(checkpoint: Path) -> list[str]:
-    """The lines that the run of a checkpoint has printed so far; none without one."""
-    if not checkpoint.exists():
-        return []
-    log: list[str] = torch.load(checkpoint, map_location="cpu", weights_only=True).get("log", [])
-    return log
-
-
-def train(
-    name: str,
-    module: nn.Module,
-    matrices: Iterable[nn.Parameter],
-    rates: Rates,
-    steps: int,
-    make_batch: Callable[[int], dict[str, Tensor]],
-    loss_of: Callable[[dict[str, Tensor], int], tuple[Tensor, dict[str, float]]],
-    checkpoint: Path,
-    device: torch.device,
-    workers: int,
-    first_step: int = 0,
-) -> int:
-    """Runs to ``steps`` from the checkpoint, else from ``first_step``. Returns the last step done.
-
-    ``first_step`` is for a module that already holds trained weights (those in ``assets/``): it
-    goes on from there with a fresh optimiser.
-    """
-    module.to(device).train()
-    optimisers = _optimisers(module, matrices, rates)
-    warm_from = first_step
-    if checkpoint.exists():
-        state = torch.load(checkpoint, map_location=device, weights_only=True)
-        module.load_state_dict(state["module"])
-        for (optimiser, _), saved in zip(optimisers, state["optimisers"], strict=True):
+    def _resume(self, state: dict[str, Any]) -> None:
+        if state["recipe"] != self._recipe():
+            raise SystemExit(
+                f"{self.checkpoint.path} is of another run: {state['recipe']}. "
+                "Give the seed and the length that it was begun with, or another --run folder."
+            )
+        self.module.load_state_dict(state["module"])
+        for (optimiser, _), saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
-        first_step = state["step"]
-        warm_from = 0  # the optimisers are warm already
-    log = log_of(checkpoint)
-    if first_step >= steps:
-        return first_step
+        self.step, self.log = state["step"], state["log"]
 
-    def save(step: int) -> None:
-        parts = [optimiser.state_dict() for optimiser, _ in optimisers]
-        state = {"module": module.state_dict(), "optimisers": parts, "step": step, "log": log}
-        _save(checkpoint, state)
+    def save(self) -> None:
+        """Saves everything; says what to do where that fails, and goes on."""
+        state = {
+            "module": self.module.state_dict(),
+            "optimisers": [optimiser.state_dict() for optimiser, _ in self.optimisers],
+            **{"step": self.step, "log": self.log, "recipe": self._recipe()},
+        }
+        folder = self.checkpoint.path.parent
+        try:
+            self.checkpoint.save(state)
+            folder.joinpath(f"{self.part.name}.log").write_text("\n".join(self.log) + "\n")
+            write_curve(folder / f"{self.part.name}.svg", self.log)
+            self.is_saved = True
+        except OSError as error:
+            self.is_saved = False
+            print(f"Step {self.step} was not saved: {reason(error, folder)}.", flush=True)
 
-    batches = DataLoader(
-        _Batches(make_batch, first_step, steps),
-        batch_size=None,
-        num_workers=workers,
-        prefetch_factor=4 if workers else None,
-    )
-    # A processor without the instructions for it takes several times as long in half precision.
-    halved = device.type != "cpu" or "AVX512" in torch.backends.cpu.get_cpu_capability()
-    started = saved_at = time.monotonic()
-    averages: dict[str, float] = {}
-    for step, data in enumerate(batches, first_step):
-        for optimiser, rate in optimisers:
+    def _write(self, line: str) -> None:
+        self.log.append(line)
+        print(line, flush=True)
+
+    def _update(self, data: Batch, phase: Phase) -> dict[str, Tensor]:
+        """One step. Returns its figures, still on the device."""
+        factor = self.part.rates.at(self.step, self.steps)
+        for optimiser, rate in self.optimisers:
             for group in optimiser.param_groups:
-                group["lr"] = rate * rates.at(step, steps, warm_from)
-        data = {key: value.to(device, non_blocking=True) for key, value in data.items()}
-        with torch.autocast(device.type, torch.bfloat16, enabled=halved):
-            loss, metrics = loss_of(data, step)
+                group["lr"] = rate * factor
+        data = {key: value.to(self.device, non_blocking=True) for key, value in data.items()}
+        # A processor without the instructions for it takes several times as long in half precision.
+        halved = self.device.type != "cpu" or "AVX512" in torch.backends.cpu.get_cpu_capability()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=halved):
+            loss, figures = self.module(data, phase)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
-        for optimiser, _ in optimisers:
+        torch.nn.utils.clip_grad_norm_(self.module.parameters(), 1.0)
+        for optimiser, _ in self.optimisers:
             optimiser.step()
             optimiser.zero_grad()
-        for key, value in {"loss": loss.item(), **metrics}.items():
-            if value == value:  # a batch without a single word has no share of words right
-                averages[key] = 0.95 * averages.get(key, value) + 0.05 * value
-        if (step + 1) % _SHOW_EVERY == 0 or step + 1 == steps:
-            pace = (time.monotonic() - started) / (step + 1 - first_step)
-            figures = "  ".join(f"{key} {value:.3f}" for key, value in averages.items())
-            left = pace * (steps - step - 1) / 60
-            log.append(f"{name} {step + 1}/{steps}  {figures}  {pace:.2f} s/step")
-            print(f"{log[-1]}  {left:.0f} min left", flush=True)
-        if time.monotonic() - saved_at > _SAVE_EVERY:
-            save(step + 1)
-            saved_at = time.monotonic()
-    save(steps)
-    return steps
+        self.step += 1
+        return {"loss": loss.detach()} | {key: value.detach() for key, value in figures.items()}
+
+    def run(self, workers: int) -> None:
+        """Trains to the end.
+
+        Raises:
+            SystemExit: the end could not be saved.
+        """
+        ends = [steps_of(self.part.phases[: i + 1]) for i in range(len(self.part.phases))]
+        shown: list[dict[str, Tensor]] = []
+        began = saved_at = time.monotonic()
+        first = self.step
+        for data in self._batches(workers):
+            phase = phase_at(self.part.phases, self.step)
+            shown.append(self._update(data, phase))
+            if self.step % _SHOW_EVERY and self.step not in ends:
+                continue
+            pace = (time.monotonic() - began) / (self.step - first)
+            self._write(
+                f"{self.part.name} {self.step}/{self.steps}  {phase.name}  "
+                f"{_means(shown)}  {pace:.2f} s/step"
+            )
+            shown = []
+            if self.step in ends and self.part.report:
+                self._write(f"{self.part.name} {self.step}/{self.steps}  {self.part.report()}")
+            if self.step in ends or time.monotonic() - saved_at > _SAVE_EVERY:
+                self.save()
+                saved_at = time.monotonic()
+        if not self.is_saved:
+            raise SystemExit(
+                f"The end of {self.part.name} could not be saved to {self.checkpoint.path.parent}. "
+                "Free some space and run the same command again: it resumes at the last checkpoint."
+            )
+
+    def _batches(self, workers: int) -> Iterator[Batch]:
+        if self.step == self.steps:
+            return iter(())
+        return iter(
+            DataLoader(
+                _Batches(self.part, self.seed, self.step),
+                batch_size=None,
+                num_workers=workers,
+                prefetch_factor=8 if workers else None,
+                pin_memory=self.device.type == "cuda",
+            )
+        )
+
+
+def _means(figures: list[dict[str, Tensor]]) -> str:
+    """The mean of each figure over steps; those of a batch that has none of it, NaN, are left out.
+
+    Figures leave the device here alone, so that it need not wait at every step.
+    """
+    texts = []
+    for name in figures[-1]:
+        values = torch.stack([step[name].float() for step in figures if name in step])
+        texts.append(f"{name} {values.nanmean().item():.3f}")
+    return "  ".join(texts)

@@ -1,8 +1,7 @@
 """What lies at every patch, asked while training; the heads are thrown away afterwards.
 
-Each property is asked by itself, and what training never shows together is left out of the running:
-a patch of something red is not asked whether it is no circle. Else the loss would teach that such
-pairs are not, and they are what the second held-out set is made of.
+Each property is asked by itself: a tower that reads things as wholes misreads what it never saw
+together.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ from spare_demo.scenes.draw import thing_at_each_pixel
 from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.world import (
     COLOURS,
-    HELD_OUT_COLOUR_SHAPE,
-    HELD_OUT_NUMBER_SHAPE,
     SHAPES,
     WORDS,
     Scene,
@@ -44,11 +41,8 @@ def thing_at_each_patch(scene: Scene) -> np.ndarray:
     return thing_at_each_pixel(scene)[PATCH // 2 :: PATCH, PATCH // 2 :: PATCH]
 
 
-def patch_targets(scene: Scene, unknown: str | None = None) -> np.ndarray:
-    """(cells², 5) classes, ordered as ``CLASSES``, of what lies at each patch's centre.
-
-    A property that is ``unknown`` is not asked for.
-    """
+def patch_targets(scene: Scene) -> np.ndarray:
+    """(cells², 5) classes, ordered as ``CLASSES``, of what lies at each patch's centre."""
     seen = thing_at_each_patch(scene)
     rows = [(0, 0, 0, 0, 0)]
     for thing in scene.things:
@@ -65,8 +59,6 @@ def patch_targets(scene: Scene, unknown: str | None = None) -> np.ndarray:
     for index, thing in enumerate(scene.things, 1):
         at = int(thing.y // PATCH), int(thing.x // PATCH)
         targets[at][-1] = seen[at] == index
-    if unknown:
-        targets[..., list(CLASSES).index(unknown)] = np.where(seen > 0, _NAMELESS, 0)
     return targets.reshape(-1, len(CLASSES))
 
 
@@ -75,49 +67,18 @@ def places_in_grid(windows: Tensor) -> Tensor:
     return torch.stack([windows // GRID, windows % GRID], -1) / (GRID / 2) - 1
 
 
-def _never_together() -> tuple[Tensor, Tensor]:
-    """(colours, shapes) and (prints, shapes), True for the pairs of classes kept back."""
-    by_colour = torch.zeros(CLASSES["colour"], CLASSES["shape"], dtype=torch.bool)
-    by_print = torch.zeros(CLASSES["print"], CLASSES["shape"], dtype=torch.bool)
-    for colour, shape in HELD_OUT_COLOUR_SHAPE:
-        by_colour[1 + list(COLOURS).index(colour), 1 + SHAPES.index(shape)] = True
-    for number, shape in HELD_OUT_NUMBER_SHAPE:
-        by_print[1 + int(number), 1 + SHAPES.index(shape)] = True
-    return by_colour, by_print
-
-
 class PatchHeads(nn.Module):
     """Asks states of width ``width`` what lies at each patch, and where in the picture it is."""
-
-    by_colour: Tensor
-    by_print: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.heads = nn.Linear(width, sum(CLASSES.values()))
         self.place = nn.Linear(width, 2)
-        by_colour, by_print = _never_together()
-        self.register_buffer("by_colour", by_colour, persistent=False)
-        self.register_buffer("by_print", by_print, persistent=False)
-
-    def _answers(self, states: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """Logits (B, n, classes) of each property, without the classes kept back there."""
-        split = self.heads(states).float().split(list(CLASSES.values()), -1)
-        logits = dict(zip(CLASSES, split, strict=True))
-        there = dict(zip(CLASSES, targets.clamp_min(0).unbind(-1), strict=True))
-        never = {
-            "colour": self.by_colour.T[there["shape"]],
-            "print": self.by_print.T[there["shape"]],
-            "shape": self.by_colour[there["colour"]] | self.by_print[there["print"]],
-        }
-        for name, where in never.items():
-            logits[name] = logits[name].masked_fill(where, -torch.inf)
-        return logits
 
     def forward(
         self, states: Tensor, targets: Tensor, windows: Tensor
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, and what share of each property is right.
 
         Args:
@@ -130,15 +91,14 @@ class PatchHeads(nn.Module):
         weight = torch.where(covered, 1.0, _PLAIN)
         loss = torch.zeros_like(weight)
         metrics = {}
-        for (name, logits), target in zip(
-            self._answers(states, targets).items(), targets.unbind(-1), strict=True
-        ):
+        answers = self.heads(states).float().split(list(CLASSES.values()), -1)
+        for name, logits, target in zip(CLASSES, answers, targets.unbind(-1), strict=True):
             loss = loss + F.cross_entropy(logits.transpose(1, 2), target, reduction="none")
             asked = covered & (target > 0)
-            metrics[name] = (logits.argmax(-1) == target)[asked].float().mean().item()
+            metrics[name] = ((logits.argmax(-1) == target) & asked).sum() / asked.sum()
         # Where in the picture a patch lies: without this the tower forgets it, and a decoder that
         # cannot tell places finds "left of" out of reach.
         off = (self.place(states).float() - places_in_grid(windows)).abs().mean(-1)
-        metrics["off"] = off[covered].mean().item() * GRID / 2  # in patches
+        metrics["off"] = (off * covered).sum() / covered.sum() * GRID / 2  # in patches
         loss = loss + _PLACE_WEIGHT * off
         return (loss * weight).sum() / weight.sum(), metrics

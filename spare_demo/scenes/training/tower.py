@@ -1,15 +1,9 @@
-"""Training the CLIP: contrastive on captions, helped at first by a loss on every patch.
-
-Most steps see *windows*: small canvases of 12 × 12 patches, told that they lie anywhere in the
-24 × 24 grid. They cost a quarter of a picture and most of what there is to learn is local. Whole
-pictures follow, and the last phase is captions alone, as CLIP's training is: how its patch
-embeddings behave is what relevance is about.
-"""
+"""Training the CLIP: contrastive on captions, helped at first by a loss on every patch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,44 +14,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from spare_demo.scenes import captions, draw
+from spare_demo.scenes.references import Rng
 from spare_demo.scenes.training import patches
 from spare_demo.scenes.training.architecture import GRID, PATCH, SIDE, VISION
-from spare_demo.scenes.world import World, rng_of, sample_scene
+from spare_demo.scenes.training.phases import Phase
+from spare_demo.scenes.world import Scene, rng_of, sample_scene
 
 
-@dataclass(frozen=True)
-class Phase:
-    """``steps`` steps on batches of ``batch`` canvases of ``cells`` × ``cells`` patches."""
-
-    name: str
-    steps: int
-    batch: int
-    cells: int
-    world: World
-    patch_loss: float  # the weight of the loss on every patch beside the contrastive one
-
-
-CROWDED = World(things=(6, 12), sizes=(24.0, 72.0))
-_PRINTED: dict[str, Any] = {
-    **{"tint_share": 0.3, "blob_share": 0.5, "between": True},
-    **{"number_share": 0.75, "word_share": 0.1},
-}
-PHASES = (
-    Phase("windows", 3950, 64, 12, CROWDED, 1.0),
-    Phase("pictures", 250, 16, GRID, World(things=(6, 14)), 1.0),
-    Phase("captions", 120, 64, GRID, World(), 0.0),
-    # What has no name teaches to see a shape whatever its colour, and print whatever it is on.
-    Phase(
-        "windows, some nameless", 780, 64, 12, replace(CROWDED, tint_share=0.4, blob_share=0.2), 1.0
-    ),
-    Phase("captions again", 100, 64, GRID, World(tint_share=0.2, blob_share=0.1), 0.0),
-    # Print on what is not quite any shape: a digit is the same digit whatever it is on.
-    Phase("windows, print on anything", 1160, 64, 12, replace(CROWDED, **_PRINTED), 1.0),
-    Phase("captions a third time", 100, 64, GRID, World(tint_share=0.2, blob_share=0.1), 0.0),
-)
-
-
-def random_corner(cells: int, rng: np.random.Generator) -> tuple[int, int]:
+def random_corner(cells: int, rng: Rng) -> tuple[int, int]:
     """Row and column in the whole grid at which a window of so many patches a side may lie."""
     row, column = rng.integers(0, GRID - cells + 1, 2)
     return int(row), int(column)
@@ -70,17 +34,29 @@ def window_at(corner: tuple[int, int], cells: int) -> np.ndarray:
     return (rows[:, None] * GRID + columns[None]).reshape(-1)
 
 
-def batch(phase: Phase, step: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
-    """The training batch of a step, always the same one."""
-    pictures, texts, targets, windows = [], [], [], []
+def canvases(phase: Phase, first: int) -> Iterator[tuple[Scene, Scene, np.ndarray, Rng]]:
+    """A batch of scenes, from the ``first`` number of a training stream on.
+
+    Of each: the canvas, the whole picture that it is a window of, the raster indices of its patches
+    there, and the random stream to go on with.
+    """
+    world = replace(phase.world, side=phase.cells * PATCH)
     for index in range(phase.batch):
-        rng = rng_of("train", step * 1000 + index)
-        scene = sample_scene(replace(phase.world, side=phase.cells * PATCH), rng)
+        rng = rng_of("train", first + index)
+        scene = sample_scene(world, rng)
         row, column = random_corner(phase.cells, rng)
+        whole = scene.inside(SIDE, column * PATCH, row * PATCH)
+        yield scene, whole, window_at((row, column), phase.cells), rng
+
+
+def batch(phase: Phase, first: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
+    """A training batch of the scenes from number ``first`` on, always the same one."""
+    pictures, texts, targets, windows = [], [], [], []
+    for scene, whole, window, rng in canvases(phase, first):
         pictures.append(np.asarray(draw.draw(scene)))
-        texts.append(captions.caption(scene.inside(SIDE, column * PATCH, row * PATCH), rng))
+        texts.append(captions.caption(whole, rng))
         targets.append(patches.patch_targets(scene))
-        windows.append(window_at((row, column), phase.cells))
+        windows.append(window)
     encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
     return {
         "pixels": torch.from_numpy(np.stack(pictures)),
@@ -112,7 +88,7 @@ def vision_states(visual: Any, pixels: Tensor, windows: Tensor) -> tuple[Tensor,
     return states, last(states)
 
 
-def _text_vectors(clip: Any, text: Tensor) -> Tensor:
+def text_vectors(clip: Any, text: Tensor) -> Tensor:
     """``clip.encode_text`` without padding up to 77 tokens (a causal text tower never sees it)."""
     length = text.shape[1]
     states = clip.token_embedding(text) + clip.positional_embedding[:length]
@@ -134,17 +110,17 @@ class TowerTraining(nn.Module):
         for part in (self.clip.visual.transformer, self.clip.transformer):
             yield from (p for p in part.parameters() if p.ndim == 2)
 
-    def forward(self, data: dict[str, Tensor], phase: Phase) -> tuple[Tensor, dict[str, float]]:
+    def forward(self, data: dict[str, Tensor], phase: Phase) -> tuple[Tensor, dict[str, Tensor]]:
         visual = self.clip.visual
         before, last = vision_states(visual, normalise(data["pixels"]), data["windows"])
         image = F.normalize(visual.ln_post(last[:, 0]) @ visual.proj, dim=-1).float()
-        text = F.normalize(_text_vectors(self.clip, data["text"]), dim=-1).float()
+        text = F.normalize(text_vectors(self.clip, data["text"]), dim=-1).float()
         logits = self.clip.logit_scale.exp().clamp(max=100) * image @ text.T
         right = torch.arange(len(logits), device=logits.device)
         contrast = (F.cross_entropy(logits, right) + F.cross_entropy(logits.T, right)) / 2
         metrics = {
-            "contrast": contrast.item(),
-            "matched": (logits.argmax(1) == right).float().mean().item(),
+            "contrast": contrast,
+            "matched": (logits.argmax(1) == right).float().mean(),
         }
         if not phase.patch_loss:
             return contrast, metrics

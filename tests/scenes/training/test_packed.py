@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import torch.nn.functional as F
 
@@ -30,7 +29,7 @@ def square_mask(owner: torch.Tensor) -> torch.Tensor:
 
 
 def test_it_equals_masked_attention() -> None:
-    owner = torch.cat([owners(5, 30, 32, 20), owners(32, 32, 1, 25)])
+    owner = torch.cat([owners(5, 40, BLOCK, 20), owners(BLOCK, BLOCK, 1, 16)])
     torch.manual_seed(0)
     states = [
         torch.randn(2, 3, BEFORE + owner.shape[1], 8, dtype=torch.float64, requires_grad=True)
@@ -48,9 +47,3 @@ def test_it_equals_masked_attention() -> None:
         strict=True,
     ):
         torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=0)
-
-
-def test_a_question_too_long_for_its_block_is_refused() -> None:
-    assert block_mask(owners(BLOCK)).shape == (1, 1, BLOCK, 2 * BLOCK)
-    with pytest.raises(ValueError, match="longer than 32 tokens"):
-        block_mask(owners(3, BLOCK + 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,8 +11,6 @@ from spare_demo.scenes.training import patches
 from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.world import (
     COLOURS,
-    HELD_OUT_COLOUR_SHAPE,
-    HELD_OUT_NUMBER_SHAPE,
     SHAPES,
     WORDS,
     Scene,
@@ -55,15 +52,6 @@ def test_what_has_no_name_is_asked_for_everything_but_its_name() -> None:
     assert middle == [-100, -100, 4, 3, 1]
 
 
-@pytest.mark.parametrize(("unknown", "at"), [("colour", 0), ("shape", 1)])
-def test_what_is_unknown_is_not_asked_for(unknown: str, at: int) -> None:
-    scene = sample_scene(World(), rng_of("train", 1))
-    every, rest = patches.patch_targets(scene), patches.patch_targets(scene, unknown)
-    assert set(rest[:, at]) == {0, -100}
-    assert ((every[:, at] == 0) == (rest[:, at] == 0)).all()
-    assert (np.delete(every, at, 1) == np.delete(rest, at, 1)).all()
-
-
 def asked_of(scene: Scene) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """States of no meaning, targets and places of the patches of one scene."""
     targets = torch.from_numpy(patches.patch_targets(scene))[None]
@@ -80,23 +68,10 @@ def reference(heads: patches.PatchHeads, states, targets, windows) -> float:
     for i, target in enumerate(targets[0].tolist()):
         weight = 1.0 if target[0] else 0.05
         own, loss = dict(zip(patches.CLASSES, target, strict=True)), 0.0
-        colour = list(COLOURS)[own["colour"] - 1] if own["colour"] > 0 else None
-        shape = SHAPES[own["shape"] - 1] if own["shape"] > 0 else None
-        number = str(own["print"] - 1) if 0 < own["print"] <= 10 else None
-        never = {
-            "colour": [1 + i for i, c in enumerate(COLOURS) if (c, shape) in HELD_OUT_COLOUR_SHAPE],
-            "shape": [
-                1 + i
-                for i, s in enumerate(SHAPES)
-                if (colour, s) in HELD_OUT_COLOUR_SHAPE or (number, s) in HELD_OUT_NUMBER_SHAPE
-            ],
-            "print": [1 + d for d in range(10) if (str(d), shape) in HELD_OUT_NUMBER_SHAPE],
-        }
         start = 0
         for name, count in patches.CLASSES.items():
             mine = logits[i, start : start + count].clone()
             start += count
-            mine[never.get(name, [])] = -torch.inf
             if own[name] >= 0:
                 loss += F.cross_entropy(mine[None], torch.tensor([own[name]])).item()
         at = torch.tensor([windows[0, i] // GRID, windows[0, i] % GRID]) / (GRID / 2) - 1
@@ -114,24 +89,3 @@ def test_the_loss_is_what_its_definition_says(world: World) -> None:
     loss, said = heads(*given)
     assert said["off"] > 0
     assert loss.item() == pytest.approx(reference(heads, *given), rel=1e-5)
-
-
-def test_nothing_is_learnt_of_pairs_that_are_kept_back() -> None:
-    """A red square with a 9 says nothing against circles, which are never red, nor hearts."""
-    assert ("red", "circle") in HELD_OUT_COLOUR_SHAPE and ("9", "heart") in HELD_OUT_NUMBER_SHAPE
-    heads = patches.PatchHeads(WIDTH)
-    scene = Scene(336, "plain", 0, (Thing("red", "square", 168, 168, 80, number="9"),))
-    states, targets, windows = asked_of(scene)
-    on = targets[..., 0] > 0
-    loss, _ = heads(states[on][None], targets[on][None], windows[on][None])
-    loss.backward()
-    start = patches.CLASSES["colour"]
-    shapes = heads.heads.weight.grad[start : start + patches.CLASSES["shape"]].abs().sum(1)
-    untouched = {name for name, moved in zip(SHAPES, shapes[1:], strict=True) if not moved}
-    assert untouched == {"circle", "heart"}
-
-
-def test_all_that_is_kept_back_is_left_out() -> None:
-    by_colour, by_print = patches._never_together()
-    assert int(by_colour.sum()) == len(HELD_OUT_COLOUR_SHAPE)
-    assert int(by_print.sum()) == len(HELD_OUT_NUMBER_SHAPE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,17 @@ from transformers import CLIPImageProcessor, PreTrainedTokenizerFast
 
 from spare_demo.models.loading.convert import clip_vision_from_open_clip
 from spare_demo.scenes.draw import draw
+from spare_demo.scenes.sets import samples
+from spare_demo.scenes.training import relevance_report as relevance
 from spare_demo.scenes.training import tower
 from spare_demo.scenes.training.architecture import GRID, MEAN, PATCH, SIDE, STD
+from spare_demo.scenes.training.patches import thing_at_each_patch
+from spare_demo.scenes.training.phases import Phase
+from spare_demo.scenes.training.relevance_report import relevance_report
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
-WHOLE = tower.Phase("pictures", 1, 2, GRID, World(), 1.0)
-WINDOWS = tower.Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3)), 1.0)
+WHOLE = Phase("pictures", 1, 2, GRID, World(), 1.0)
+WINDOWS = Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3), sizes=(20.0, 60.0)), 1.0)
 
 
 @pytest.fixture
@@ -97,13 +103,13 @@ def test_texts_cut_short_of_their_padding_give_what_open_clip_gives(
     full = torch.nn.functional.pad(short, (0, 77 - short.shape[1]))  # pad_token_id is 0
     assert short.shape[1] < 77
     expected = clip.encode_text(full)
-    torch.testing.assert_close(tower._text_vectors(clip, short), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(tower.text_vectors(clip, short), expected, atol=1e-5, rtol=0)
     assert (expected[0] - expected[1]).abs().max() > 1e-2
 
 
 def test_batches_follow_from_their_step(text_tokenizer: PreTrainedTokenizerFast) -> None:
     one, same = (tower.batch(WINDOWS, 4, text_tokenizer) for _ in range(2))
-    other = tower.batch(WINDOWS, 5, text_tokenizer)
+    other = tower.batch(WINDOWS, 8, text_tokenizer)
     for key, value in one.items():
         assert torch.equal(value, same[key]), key
     assert not torch.equal(one["pixels"], other["pixels"])
@@ -125,4 +131,35 @@ def test_captions_alone_leave_the_patch_heads_untouched(
         assert (training.asked.place.weight.grad is not None) == (weight > 0)
         assert training.clip.visual.conv1.weight.grad.abs().sum() > 0
         assert ("colour" in said) == (weight > 0)
-    assert loss.item() == pytest.approx(said["contrast"])
+    assert loss.item() == pytest.approx(said["contrast"].item())
+
+
+def test_the_report_says_where_relevance_falls(
+    clip: open_clip.CLIP, text_tokenizer: PreTrainedTokenizerFast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text side that says what patches of things are: above all others, at the layer it reads."""
+    monkeypatch.setattr(relevance, "_QUESTIONS", 12)
+    untrained = relevance_report(clip, text_tokenizer)
+    found = re.findall(r"layer (-\d) over (background|other things) (\d\.\d{3})", untrained)
+    assert [f[:2] for f in found] == [("-2", "background"), ("-2", "other things"),
+                                      ("-1", "background"), ("-1", "other things")]  # fmt: skip
+    assert all(0 < float(value) < 1 for *_, value in found)
+
+    def brightness(visual: Any, pixels: torch.Tensor, windows: torch.Tensor) -> Any:
+        scene = next(scenes)
+        on = torch.from_numpy(thing_at_each_patch(scene) > 0).flatten().float()
+        states = torch.zeros(1, 1 + GRID * GRID, 32)
+        states[0, 1:, 0] = 2 * on - 1
+        return states, -states
+
+    monkeypatch.setattr(relevance, "vision_states", brightness)
+    clip.visual.ln_post = torch.nn.Identity()
+    clip.visual.proj.data = torch.eye(32, clip.visual.proj.shape[1])
+    words = torch.zeros(clip.visual.proj.shape[1])
+    words[0] = 1
+    monkeypatch.setattr(relevance, "text_vectors", lambda _, ids: words.expand(len(ids), -1))
+    scenes = iter([s.scene for s in samples("held-out", 12)])
+    assert relevance_report(clip, text_tokenizer) == (
+        "relevance, AUC: layer -2 over background 1.000, layer -2 over other things 0.500, "
+        "layer -1 over background 0.000, layer -1 over other things 0.500"
+    )

@@ -11,6 +11,8 @@ import numpy as np
 from spare_demo.scenes.world import SHAPES, Scene, Thing
 
 RECOGNITION, OCR, SPATIAL, COUNTING = "recognition", "ocr", "spatial", "counting"
+ABSENCE, OFF_TOPIC = "absence", "off topic"
+"""What it takes to decline: what is asked about is not there, or is nothing a scene could show."""
 
 CLEAR = 12.0  # pixels by which positions must differ to be told apart
 
