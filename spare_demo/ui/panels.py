@@ -68,8 +68,9 @@ def notes_html(visit: Visit, *more: str) -> str:
         )
     if visit.wording == "other" and not visit.unknown:
         notes.append(
-            "This small model was taught a few kinds of questions, and this is none of them in "
-            "their own words: its answers are guesses. The closest ones are under the question."
+            "This small model was taught a few kinds of questions in fixed words. These are not "
+            "among them, so its answers are guesses. The closest that it was taught are under the "
+            "question."
         )
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
