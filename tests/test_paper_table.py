@@ -117,3 +117,13 @@ def test_the_command_prints_the_table_or_a_sentence(
     monkeypatch.setattr(sys, "argv", ["paper_table.py", str(tmp_path / "nowhere")])
     with pytest.raises(SystemExit, match="Give the harness's --output_path"):
         paper_table.main()
+
+
+def test_published_numbers_are_of_rows_that_can_be_run() -> None:
+    published = paper_table.read_published(paper_table.PUBLISHED)
+    assert len(published) > 10
+    for setting, benchmark in published:
+        pruned = f",budget={setting.budget}" if setting.budget else ""
+        arguments = f"pretrained={setting.model},method={setting.method}{pruned}"
+        assert paper_table.read_setting(arguments) == setting
+        assert benchmark in paper_table.BENCHMARKS
