@@ -193,3 +193,9 @@ def test_a_story_that_a_model_cannot_tell_says_so(browser, lacking: str) -> None
     visitor.find(".story-card .next").click()
     expect(text).to_contain_text("A SPARE, reconstruction only keeps 16 of")
     page.close()
+
+
+def test_answers_to_a_question_off_topic_tell_no_story(visitor) -> None:
+    visitor.ask("Who is the president?")
+    expect(visitor.find("#answers")).to_contain_text("This small model answers questions about")
+    expect(tell(visitor, "pixels")).to_contain_text("The model here knows drawn scenes only")

@@ -72,8 +72,8 @@ SPARE.stories = (() => {
       if (!document.querySelector('#answers .answers')) {
         return 'This story is told by answers, and this model gives none.';
       }
-      if (data.badge) {
-        return 'The model here knows drawn scenes only, so its answers about this picture say nothing. ' +
+      if (document.querySelector('#answers .noise')) {
+        return 'The model here knows drawn scenes only, so its answers here say nothing. ' +
           'Choose an example, then open the story again.';
       }
       if (slot.inside || slot.merges) {
