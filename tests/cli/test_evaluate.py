@@ -287,7 +287,8 @@ def test_a_wrong_setting_is_refused_before_anything_runs(
 def test_a_word_that_is_no_set_names_the_sets(measure, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         measure("--set", "seen")
-    assert "no set of scenes (held-out, unseen-pairs)" in capsys.readouterr().err
+    sets = "held-out, unseen-pairs, held-out-wordings"
+    assert f"no set of scenes ({sets})" in capsys.readouterr().err
 
 
 def test_model_options_are_those_of_compare(
