@@ -41,7 +41,7 @@ def _made_up(rng: Rng) -> str:
 
 
 def off_topic(scene: Scene, rng: Rng) -> Question:
-    """A question of `texts`' kinds; whatever the scene, the answer is what the model is for."""
+    """A question of training about a name or a made-up word, whose answer is `MADE_FOR`."""
     name = pick(rng, _NAMES) if rng.random() < 0.6 else _made_up(rng)
     return Question(pick(rng, _TRAINED).format(x=name), MADE_FOR, (OFF_TOPIC,))
 

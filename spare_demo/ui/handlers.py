@@ -199,7 +199,8 @@ class Handlers:
         words: Wording = wording(request.question) if few_kinds else "taught"
         questions = examples.questions_about(listed, visit.key[0], scene)
         if scene and words != "taught":
-            questions = close_questions(request.question, [q.text for q in questions_of(*scene)])
+            drawn = [q.text for q in questions_of(*scene) if wording(q.text) == "taught"]
+            questions = close_questions(request.question, drawn)
         return dataclasses.replace(
             visit, unknown=few_kinds and not known and scene is None, wording=words, truth=truth,
             asked=asked, example=number, questions=questions,

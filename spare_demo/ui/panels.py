@@ -15,6 +15,7 @@ from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
+from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
 from spare_demo.ui.session import Visit
 from spare_demo.ui.story_card import stories_menu_html
@@ -69,8 +70,7 @@ def notes_html(visit: Visit, *more: str) -> str:
     if visit.wording == "other" and not visit.unknown:
         notes.append(
             "This small model was taught a few kinds of questions in fixed words. These are not "
-            "among them, so its answers are guesses. The closest that it was taught are under the "
-            "question."
+            f"among them, so its answers are guesses. {_instead_ask(visit)}".rstrip()
         )
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
@@ -85,15 +85,20 @@ def instead_html(visit: Visit, private: bool) -> str:
 
     private: whether visitors can load another model here.
     """
-    return _unknown_picture_html(private) if visit.unknown else _OFF_TOPIC
+    return _unknown_picture_html(private) if visit.unknown else _off_topic_html(visit)
 
 
-_OFF_TOPIC = (
-    '<section class="instead" role="note"><h3>This small model answers questions about shapes, '
-    "colours, numbers and words in drawn scenes</h3><p>This question names none of them, so "
-    "whatever it said would be a guess. Questions that this picture can answer are under the "
-    "question.</p></section>"
-)
+def _off_topic_html(visit: Visit) -> str:
+    """Of a question about nothing that a drawn scene shows."""
+    return (
+        f'<section class="instead" role="note"><h3>{escape(MADE_FOR)}</h3>'
+        "<p>This question names none of them, so whatever it said would be a guess. "
+        f"{_instead_ask(visit)}</p></section>"
+    )
+
+
+def _instead_ask(visit: Visit) -> str:
+    return "Questions that it was taught are under the question." if visit.questions else ""
 
 
 def _unknown_picture_html(private: bool) -> str:

@@ -6,14 +6,15 @@ import pytest
 from visits import controls
 
 from spare_demo.models import load_model
+from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.scenes.signature import questions_of, scene_of
+from spare_demo.scenes.taught import wording
 from spare_demo.settings import Settings
 from spare_demo.ui.examples import draw_scene
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.session import Visit
 
 GUESSES = "its answers are guesses"
-MADE_FOR = "answers questions about shapes, colours, numbers and words in drawn scenes"
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +70,14 @@ def test_of_a_photo_the_picture_is_what_it_says(handlers, photo_file) -> None:
         shown, _ = ask(handlers, photo_file, question)
         assert "knows drawn scenes only" in shown["answers"]
         assert MADE_FOR not in shown["answers"] and GUESSES not in shown["notes"]
+
+
+def test_nothing_is_offered_that_was_not_taught(handlers, tmp_path) -> None:
+    scene = draw_scene("held-out-wordings", 3, tmp_path)
+    shown, visit = ask(handlers, scene.path, scene.question)
+    assert visit.truth == scene.answers[scene.question]
+    assert visit.wording != "taught"
+    taught = {q.text for q in questions_of("held-out-wordings", 3) if wording(q.text) == "taught"}
+    assert set(visit.questions) <= taught
+    said = shown["notes"] + shown["answers"]
+    assert ("under the question" in said) == bool(visit.questions)
