@@ -8,9 +8,10 @@ import sys
 from tqdm import tqdm
 
 from spare_demo.comparison.request import choose
+from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.gallery import RULES, make_gallery, scene_sheets, write_gallery
 from spare_demo.evaluation.results import Row
-from spare_demo.evaluation.run import Experiment, run
+from spare_demo.evaluation.run import run
 from spare_demo.models import load_model
 
 SET = "page"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from spare_demo.evaluation.run import Experiment
+from spare_demo.evaluation.experiment import Experiment
 from spare_demo.models import Model
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from spare_demo.comparison.request import choose, read_seed
 from spare_demo.evaluation.budgets import Budget, read_budgets
-from spare_demo.evaluation.run import draw_anew, keep
+from spare_demo.evaluation.picks import draw_anew, keep
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Model, View
 from spare_demo.models.generate.repetition import changed_settings

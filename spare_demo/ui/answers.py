@@ -11,8 +11,8 @@ from spare_demo.analysis.first_words import Candidate, share_text
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.grading import grade
 from spare_demo.models import Answer
-from spare_demo.ui.session import Visit
 from spare_demo.ui.terms import mark_terms
+from spare_demo.ui.visit import Visit
 
 
 def answers_html(

@@ -27,7 +27,7 @@ from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, 
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.pictures import photo_input
 from spare_demo.ui.gradio_compat.sessions import forget_caller
-from spare_demo.ui.session import Guide
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.times_log import (
     ALL_STAGES,
     fields_of_result,

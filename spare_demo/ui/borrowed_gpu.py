@@ -31,8 +31,9 @@ from spare_demo.models.generate.passes import DeviceElsewhere
 from spare_demo.render import Canvas
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import fault_sentence
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.plain_data import pack, unpack
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.visit import Visit
 
 PageChanges = dict[str, Any]
 Event = Callable[..., Iterator[PageChanges]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 _ON_LOAD = "SPARE.chips(element, trigger); /* 'choose' */"
 

@@ -18,9 +18,9 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.table import Wide, html_table
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.visit import SLOTS, Visit
 
 _NONE = "–"
 

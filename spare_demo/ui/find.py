@@ -13,9 +13,10 @@ from spare_demo.comparison.request import QuestionOptions, read_budget, read_see
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui import examples
 from spare_demo.ui.gradio_compat.pictures import cached_picture
+from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import Visit, methods_by_slot
 from spare_demo.ui.steps import PageChanges
+from spare_demo.ui.visit import Visit
 
 MOST_SCENES = 60
 """Scenes that are drawn for one press of the button."""

@@ -11,7 +11,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves
 from spare_demo.render.base import number
 from spare_demo.render.curves import nearest_place
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.visit import SLOTS, Visit
 
 CHANGES = "What changes: KL to the unpruned model against k"
 LOST = "What is lost: reconstruction error against k"

@@ -17,7 +17,6 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
-from spare_demo.results.citation import cite
 from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import questions_of, read_signature
@@ -28,20 +27,13 @@ from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import own_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.pictures import picture_name
+from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
 from spare_demo.ui.headline import headline_html
 from spare_demo.ui.link_controls import controls_of_link
-from spare_demo.ui.payload import (
-    file_reply,
-    leftover_reply,
-    picks_reply,
-    refusal_reply,
-    why_reply,
-)
-from spare_demo.ui.permalink import MOST_CHARACTERS
-from spare_demo.ui.saved_page import save_visit
-from spare_demo.ui.session import OWN, SLOTS, Guide, Visit, methods_by_slot
+from spare_demo.ui.replies import Replies
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.studies import Studies
+from spare_demo.ui.visit import OWN, Visit
 
 QUICK = 2.0
 """Seconds of all answers below which the page asks again by itself."""
@@ -75,6 +67,7 @@ class Handlers:
         self.offered = examples.load_examples(model.name)
         self.opening = examples.choose_opening(model.name, self.offered, settings)
         self.steps = Steps(model, settings.private, self.offered)
+        self.replies = Replies(model, self.steps)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
@@ -210,7 +203,7 @@ class Handlers:
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit
     ) -> Iterator[PageChanges]:
         """Other methods on the same picture and question."""
-        k, start = self._budget(budget, visit), read_seed(seed)
+        k, start = slider_budget(self.model, budget, visit), read_seed(seed)
         methods = methods_by_slot(method_a, method_b, start)
         if methods == visit.request.labelled:
             return  # who passes a menu with the Tab key has chosen nothing
@@ -220,12 +213,12 @@ class Handlers:
 
     def draw_curve(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The reconstruction errors of what is there, after the answers and beside the model."""
-        yield self.steps.curve(visit, self._budget(budget, visit))
+        yield self.steps.curve(visit, slider_budget(self.model, budget, visit))
 
     def redraw(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""
         try:
-            k = self._budget(budget, visit)
+            k = slider_budget(self.model, budget, visit)
         except ValueError as error:
             yield {"budget_message": panels.message_html(str(error))}
             return
@@ -240,7 +233,7 @@ class Handlers:
         """The slider stands still: redraw, and answer at its budget unless that would take long."""
         yield from self.redraw(budget, visit)
         try:
-            k = self._budget(budget, visit)
+            k = slider_budget(self.model, budget, visit)
         except ValueError:  # the page says so by now
             return
         if visit.result.budget != k and visit.answer_seconds < QUICK:
@@ -248,24 +241,7 @@ class Handlers:
 
     def answer_now(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Answer at the slider's budget, however long it takes."""
-        yield from self._answer(visit, self._budget(budget, visit))
-
-    def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """What a method that is not nested keeps at a budget the browser has not seen."""
-        k = self._budget(asked.get("budget"), visit)
-        yield {"reply": picks_reply(visit, _read_slot(asked), k)}
-
-    def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """Leftover shares, for pictures of which the browser did not get the features."""
-        k = self._budget(asked.get("budget"), visit)
-        yield {"reply": leftover_reply(visit, _read_slot(asked), k)}
-
-    def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """Why a patch was kept or lost, likewise."""
-        k, patch = self._budget(asked.get("budget"), visit), asked.get("patch")
-        if type(patch) is not int:
-            raise ValueError("Choose a patch on the picture.")
-        yield {"reply": why_reply(visit, patch, k, str(asked.get("step")))}
+        yield from self._answer(visit, slider_budget(self.model, budget, visit))
 
     def ask_own(self, own: str | None, visit: Visit) -> Iterator[PageChanges]:
         """Answer from a set made by hand, and compare with the unpruned answer."""
@@ -295,30 +271,10 @@ class Handlers:
             "visit": dataclasses.replace(visit, own=(selection, answer)),
         }
 
-    def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
-        chosen = [str(name) for name in asked.get("panels") or []]
-        link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
-        yield _file(
-            "spare-comparison.zip",
-            "application/zip",
-            lambda: cite(visit.result_to_cite(), chosen, link),
-        )
-
-    def save_page(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """The comparison as one HTML file, sent in the same way."""
-        yield _file(
-            "spare-comparison.html",
-            "text/html",
-            lambda: save_visit(
-                visit, answers=self.steps.answers(visit, visit.result.budget, True)
-            ).encode(),
-        )
-
     def stop(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The answers so far, when the visitor presses Stop."""
         visit = dataclasses.replace(visit, stopped=True)
-        yield self.steps.finished(visit, self._budget(budget, visit))
+        yield self.steps.finished(visit, slider_budget(self.model, budget, visit))
 
     def _answer(self, visit: Visit, budget: int) -> Iterator[PageChanges]:
         for now in self.guide.answer(visit, budget):
@@ -354,32 +310,12 @@ class Handlers:
         """The slider's place at a mark: a number of tokens, or a share of this picture's own."""
         return mark if isinstance(mark, int) else read_budget(mark, visit.exploration.n)
 
-    def _budget(self, value: object, visit: Visit) -> int:
-        """A budget as the slider sends it; a picture with fewer tokens than that keeps them all."""
-        return min(read_budget(value, self.tokens), visit.exploration.n)
-
     @property
     def tokens(self) -> int:
         """The most visual tokens a picture can have, the slider's end."""
         return self.model.most_tokens
 
 
-def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:
-    """A file for the browser; what goes wrong is said beside its button, which waits for a word."""
-    try:
-        return {"reply": file_reply(name, media_type, make())}
-    except Exception as error:
-        return {"reply": refusal_reply(sentence(error))}
-
-
 def _key(digest: str, request: Request) -> Hashable:
     """What makes two requests about one file the same."""
     return digest, request.question, tuple(request.labelled.values()), request.options()
-
-
-def _read_slot(asked: Mapping[str, Any]) -> str:
-    """The slot that an event of the viewer names."""
-    slot = asked.get("slot")
-    if slot not in SLOTS:
-        raise ValueError("There are two methods, A and B. Choose one of them.")
-    return str(slot)

@@ -6,7 +6,7 @@ from html import escape
 
 from spare_demo.analysis.finding import headline, kept_sentence
 from spare_demo.evaluation.grading import grade_all
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 
 def headline_html(visit: Visit, budget: int) -> str:

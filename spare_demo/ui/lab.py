@@ -16,8 +16,10 @@ from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.cells import Table, title_of
+from spare_demo.evaluation.experiment import Experiment
+from spare_demo.evaluation.picks import picture_seed
 from spare_demo.evaluation.results import Row, csv_text
-from spare_demo.evaluation.run import Experiment, picture_seed, run
+from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.images.load import file_digest

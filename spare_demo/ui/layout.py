@@ -18,7 +18,7 @@ from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
 from spare_demo.ui.gradio_compat.pictures import photo_input
 from spare_demo.ui.guess import guess_toggle
 from spare_demo.ui.method_line import method_line
-from spare_demo.ui.session import VisitKey
+from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 

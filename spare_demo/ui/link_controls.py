@@ -14,7 +14,7 @@ from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
 from spare_demo.ui.permalink import decode, encode
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 
 def link_of(visit: Visit, model: Model, examples: Sequence[Example]) -> str:

@@ -36,9 +36,10 @@ from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
 from spare_demo.ui.layout import lay_out
 from spare_demo.ui.model_menu import model_menu, upcoming_line
 from spare_demo.ui.model_switch import ModelSwitch
-from spare_demo.ui.session import IDLE_SECONDS, OpenVisits, Visit
+from spare_demo.ui.open_visits import IDLE_SECONDS, OpenVisits
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.viewer import scripts
+from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import ANSWERING, wire
 
 _CSS = Path(__file__).with_name("style.css")

@@ -12,14 +12,14 @@ from spare_demo.analysis.min_budget import Sufficiency
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, Model
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
-from spare_demo.ui.session import Visit
 from spare_demo.ui.story_card import stories_menu_html
 from spare_demo.ui.terms import mark_terms
+from spare_demo.ui.visit import Visit
 
 _TAGLINE = (
     "Look inside visual token pruning: which of a picture's visual tokens a method keeps, and what "

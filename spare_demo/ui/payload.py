@@ -15,7 +15,7 @@ from spare_demo.render.png import png_bytes
 from spare_demo.results.references import references
 from spare_demo.tokens import Selection
 from spare_demo.ui.per_layer import identity, per_layer
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import MOST_BYTES, array, comparison_data, source_arrays, to_bytes, to_json
 
 _numbers = itertools.count()  # a message that says the same again must arrive again

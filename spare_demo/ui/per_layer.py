@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import Array, array, source_arrays, to_json
 
 _numbers = itertools.count()  # a message that says the same again must arrive again

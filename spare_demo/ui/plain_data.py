@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from spare_demo.models import Model
 from spare_demo.models.generate.passes import DeviceElsewhere
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 _PHOTO = "photo"
 

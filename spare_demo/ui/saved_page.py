@@ -26,8 +26,8 @@ from spare_demo.ui import panels
 from spare_demo.ui.answers import answers_html
 from spare_demo.ui.headline import headline_html
 from spare_demo.ui.payload import payload
-from spare_demo.ui.session import SLOTS, Visit
 from spare_demo.ui.viewer import code, markup
+from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import to_bytes
 
 MOST_BYTES = 1_000_000

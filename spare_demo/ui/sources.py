@@ -18,7 +18,8 @@ from spare_demo.render.png import data_address
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.folds import fold
-from spare_demo.ui.session import SLOTS, OpenVisits, Visit
+from spare_demo.ui.open_visits import OpenVisits
+from spare_demo.ui.visit import SLOTS, Visit
 
 _NONE = (
     "Neither A nor B merges tokens: what the language model gets of them are patches as they are."

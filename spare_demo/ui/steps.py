@@ -21,7 +21,7 @@ from spare_demo.ui.headline import headline_html
 from spare_demo.ui.link_controls import link_of
 from spare_demo.ui.payload import payload
 from spare_demo.ui.per_layer import per_layer_reply
-from spare_demo.ui.session import SLOTS, Visit
+from spare_demo.ui.visit import SLOTS, Visit
 
 PageChanges = dict[str, Any]
 

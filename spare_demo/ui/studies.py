@@ -23,7 +23,7 @@ from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import explore
 from spare_demo.comparison.stages import add_first_kl, start_result
 from spare_demo.models import Answer, Model
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.render.film import encode_film
@@ -34,9 +34,10 @@ from spare_demo.ui import panels
 from spare_demo.ui.carrier import carrier_html, carrier_reply, time_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import kl_title
+from spare_demo.ui.guide import explore_on
 from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.payload import file_reply, refusal_reply
-from spare_demo.ui.session import SLOTS, Visit, explore_on
+from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import array, to_json
 
 PageChanges = dict[str, Any]

@@ -20,7 +20,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.models import Answer, View
 from spare_demo.models.generate.passes import DeviceElsewhere
 from spare_demo.ui.gradio_compat.queue import seconds_in_queue
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 ALL_STAGES = ("encode", "relevance", "select")
 """What runs before the answers of a picture that nobody asked about before."""

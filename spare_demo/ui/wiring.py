@@ -15,7 +15,7 @@ from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.layout import Components
-from spare_demo.ui.session import OpenVisits
+from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.story_card import story_methods
 from spare_demo.ui.streaming import in_steps
@@ -248,7 +248,7 @@ def wire(
         *((p.stage, "picks", asking), (p.stage, "leftover", asking), (p.why, "why", asking)),
         *((p.cite, "cite", filing), (p.cite, "save_page", filing)),
     ):
-        handler = with_event_data(once(getattr(handlers, name)))
+        handler = with_event_data(once(getattr(handlers.replies, name)))
         getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET

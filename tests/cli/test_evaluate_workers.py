@@ -193,7 +193,7 @@ def test_a_picture_that_ends_every_worker_ends_the_run_with_a_sentence(
         "import functools, os, sys\n"
         "from spare_demo.comparison.request import choose\n"
         "from spare_demo.evaluation.on_ray import open_workers\n"
-        "from spare_demo.evaluation.run import Experiment\n"
+        "from spare_demo.evaluation.experiment import Experiment\n"
         "from spare_demo.evaluation.sheets import Sheet, SheetQuestion\n"
         "from spare_demo.models import load_model\n"
         "experiment = Experiment(choose(('random',)), (3,))\n"

@@ -13,7 +13,7 @@ from spare_demo.evaluation.harness import (
     check_greedy,
     read_options,
 )
-from spare_demo.evaluation.run import picture_seed
+from spare_demo.evaluation.picks import picture_seed
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.pruners import PRUNERS

@@ -13,7 +13,8 @@ from PIL import Image
 from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
-from spare_demo.evaluation.run import Experiment, expected_rows, run
+from spare_demo.evaluation.experiment import Experiment
+from spare_demo.evaluation.run import expected_rows, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.variants import Variant
 from spare_demo.images.load import PictureError

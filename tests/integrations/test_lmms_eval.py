@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from spare_demo.evaluation.run import Experiment, run
+from spare_demo.evaluation.experiment import Experiment
+from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.pruners import PRUNERS

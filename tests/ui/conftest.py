@@ -17,8 +17,9 @@ from visits import page_request
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import errors, examples
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.visit import Visit
 
 
 class Passes(list[str]):

@@ -9,7 +9,8 @@ import pytest
 from visits import page_request, with_result
 
 from spare_demo.ui.answers import answers_html, asked_html, own_html
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
+from spare_demo.ui.visit import Visit
 
 EVIL = "<script>alert('x')</script>"
 

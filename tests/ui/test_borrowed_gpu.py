@@ -23,7 +23,8 @@ from spare_demo.ui.api import Api
 from spare_demo.ui.borrowed_gpu import BorrowedGpu, Step
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
-from spare_demo.ui.session import Visit, VisitKey
+from spare_demo.ui.open_visits import VisitKey
+from spare_demo.ui.visit import Visit
 
 QUESTION = "Which number is written on the small triangle?"
 

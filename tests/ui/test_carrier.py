@@ -13,8 +13,9 @@ from visits import page_request
 
 from spare_demo.analysis.leave_one_out import LeaveOneOut, Removal, leave_one_out
 from spare_demo.ui.carrier import carrier_html, carrier_reply
+from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.session import Visit, methods_by_slot
+from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import pytest
 from visits import page_request
 
 from spare_demo.ui import examples
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
+from spare_demo.ui.visit import Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect

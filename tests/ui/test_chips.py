@@ -9,7 +9,7 @@ from spare_demo.scenes import signature
 from spare_demo.ui.chips import chips_html, choose
 from spare_demo.ui.examples import draw_scene
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 
 def look(handlers: Handlers, path: str, question: str, **other) -> Visit:

@@ -12,7 +12,7 @@ from visits import controls
 from spare_demo.ui.errors import Counter
 from spare_demo.ui.gradio_compat.pictures import remove_broken_uploads
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import OpenVisits
+from spare_demo.ui.open_visits import OpenVisits
 
 DAY = 86_400.0
 

@@ -10,7 +10,8 @@ from visits import page_request, with_result
 
 from spare_demo.analysis.cost import bytes_text, operations_text, seconds_text
 from spare_demo.ui.cost_table import cost_html
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
+from spare_demo.ui.visit import Visit
 
 
 def asked(guide: Guide, photo: str, methods: tuple[str, str], budget: int = 5) -> Visit:

@@ -10,7 +10,8 @@ from visits import page_request
 
 from spare_demo.render import BLUE, difference, layer_overlay, source_map
 from spare_demo.ui import examples
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
+from spare_demo.ui.visit import Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect

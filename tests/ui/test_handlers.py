@@ -26,7 +26,8 @@ from spare_demo.ui import build, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.session import OpenVisits, Visit, VisitKey
+from spare_demo.ui.open_visits import OpenVisits, VisitKey
+from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import with_visits
 
 QUESTION = "Which number is written on the small triangle?"
@@ -405,7 +406,7 @@ def test_a_page_without_language_model_shows_all_but_answers(
     ):
         with pytest.raises(ValueError, match="without its language model"):
             list(event)
-    assert "order" in next(iter(handlers.picks({"slot": "A", "budget": 3}, visit)))["reply"]
+    assert "order" in next(iter(handlers.replies.picks({"slot": "A", "budget": 3}, visit)))["reply"]
     moved = merged(list(handlers.settle(3, visit)))["visit"]
     assert moved.result.budget == 3
     names = zipfile.ZipFile(

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.results import Row
-from spare_demo.evaluation.run import Experiment
 from spare_demo.evaluation.sheets import draw_sheets
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model

@@ -12,7 +12,7 @@ from spare_demo.comparison.request import able_methods
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import studies
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture

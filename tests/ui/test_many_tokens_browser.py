@@ -17,8 +17,9 @@ from spare_demo.models import load_model
 from spare_demo.render import BLUE, leftover_map, pick_order
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples, launch_options
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.visit import Visit
 from spare_demo.ui.wire import to_bytes
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")

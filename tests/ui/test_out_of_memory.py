@@ -18,7 +18,7 @@ from spare_demo.ui.api import Api
 from spare_demo.ui.errors import SORRY
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.lab import Lab
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 QUESTION = "Which number is written on the small triangle?"
 SENTENCES = ("was not enough memory for this picture and question",)

@@ -10,7 +10,8 @@ import torch
 from visits import page_request
 
 from spare_demo.ui import panels
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
+from spare_demo.ui.visit import Visit
 
 EVIL = "<script>alert('x')</script>"
 

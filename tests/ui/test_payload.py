@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 from visits import page_request
 
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import leftover_reply, payload, picks_reply, why_reply
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from spare_demo.comparison.request import Request
 from spare_demo.pruners import PRUNERS
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.settings import Settings
+from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.permalink import _KEYS, decode, encode
-from spare_demo.ui.session import methods_by_slot
 
 SCENES = ("scene-1001.png", "wide-1025.png")
 names = st.sampled_from([*PRUNERS, "spare:squash=minmax"])

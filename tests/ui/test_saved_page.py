@@ -99,11 +99,11 @@ def test_a_notebook_shows_it_in_a_frame_of_its_own(result: Result) -> None:
 def test_the_button_sends_the_page_or_says_why_not(handlers: Handlers, photo_file: str) -> None:
     *_, last = handlers.ask(**controls(photo_file, QUESTION))
     visit = last["visit"]
-    (change,) = handlers.save_page({}, visit)
+    (change,) = handlers.replies.save_page({}, visit)
     reply = json.loads(change["reply"])
     assert (reply["kind"], reply["name"]) == ("file", "spare-comparison.html")
     page = base64.b64decode(reply["data"]).decode()
     assert "Probability of the first word" in page and 'class="answer-now"' not in page
     unfinished = dataclasses.replace(visit, result=dataclasses.replace(visit.result, answers={}))
-    (change,) = handlers.save_page({}, unfinished)
+    (change,) = handlers.replies.save_page({}, unfinished)
     assert json.loads(change["reply"])["kind"] == "refused"

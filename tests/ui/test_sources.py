@@ -9,8 +9,9 @@ import torch
 from visits import page_request, with_result
 
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.sources import merged_html
+from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from PIL import Image
 from visits import controls, finished_answers, page_request
 
 from spare_demo.ui.examples import load_examples
+from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.session import Visit, methods_by_slot
+from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, ph
 def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> None:
     own = merged(handlers.ask_own("[1, 4, 9]", visit))["visit"]
     asked = {"panels": ["kept", "difference"], "link": "http://here/?a=spare"}
-    reply = json.loads(merged(handlers.cite(asked, own))["reply"])
+    reply = json.loads(merged(handlers.replies.cite(asked, own))["reply"])
     with zipfile.ZipFile(io.BytesIO(base64.b64decode(reply["data"]))) as zipped:
         result = json.loads(zipped.read("result.json"))
         readme = zipped.read("README.txt").decode()

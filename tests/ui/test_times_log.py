@@ -15,8 +15,8 @@ from visits import controls
 from spare_demo.cli.main import main
 from spare_demo.ui import times_log
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import Visit
 from spare_demo.ui.times_log import with_times
+from spare_demo.ui.visit import Visit
 
 QUESTION = "How many crosses are there?"
 STAGES = {"encode", "relevance", "select"}

@@ -30,7 +30,8 @@ from spare_demo.render import (
     weight_map,
 )
 from spare_demo.ui import examples
-from spare_demo.ui.session import Guide, Visit
+from spare_demo.ui.guide import Guide
+from spare_demo.ui.visit import Visit
 from spare_demo.ui.wire import to_bytes
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")

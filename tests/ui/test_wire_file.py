@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from visits import page_request
 
+from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
-from spare_demo.ui.session import Guide
 from spare_demo.ui.viewer import viewer, write_comparison
 from spare_demo.ui.wire import to_bytes
 

@@ -12,7 +12,7 @@ from spare_demo.scenes.taught import wording
 from spare_demo.settings import Settings
 from spare_demo.ui.examples import draw_scene
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.session import Visit
+from spare_demo.ui.visit import Visit
 
 GUESSES = "its answers are guesses"
 

@@ -7,7 +7,8 @@ import re
 from typing import Any
 
 from spare_demo.comparison.request import Request
-from spare_demo.ui.session import Visit, methods_by_slot
+from spare_demo.ui.guide import methods_by_slot
+from spare_demo.ui.visit import Visit
 
 
 def page_request(

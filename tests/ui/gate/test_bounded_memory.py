@@ -20,8 +20,8 @@ from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep, sweep_also
 from spare_demo.ui.gradio_compat.pictures import remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
+from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.page import MOST_SESSIONS
-from spare_demo.ui.session import OpenVisits
 
 QUESTION = "How many crosses are there?"
 

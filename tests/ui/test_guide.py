@@ -21,7 +21,9 @@ from spare_demo.images.load import PictureError, file_digest
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.citation import command_line
 from spare_demo.results.io import write_result
-from spare_demo.ui.session import Guide, OpenVisits, Visit, VisitKey, methods_by_slot
+from spare_demo.ui.guide import Guide, methods_by_slot
+from spare_demo.ui.open_visits import OpenVisits, VisitKey
+from spare_demo.ui.visit import Visit
 
 QUESTION = "Which number is written on the small triangle?"
 

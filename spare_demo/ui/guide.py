@@ -1,0 +1,164 @@
+"""The steps of a visit: look, choose other methods, answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import torch
+
+from spare_demo.comparison.pipeline import answer_steps
+from spare_demo.comparison.request import (
+    UNPRUNED,
+    LabelledMethods,
+    Request,
+    choose,
+    read_budget,
+)
+from spare_demo.comparison.selections import Exploration, explore
+from spare_demo.comparison.stages import start_result
+from spare_demo.images.geometry import Aspect
+from spare_demo.images.load import PictureError, file_digest, open_picture
+from spare_demo.models import Model, Picture, View
+from spare_demo.render import Canvas
+from spare_demo.settings import Settings
+from spare_demo.ui.cache import SharedCache
+from spare_demo.ui.visit import SLOTS, Visit
+
+_CPU = torch.device("cpu")
+_SHARED_PICTURES = 12  # encoded pictures; there are about half as many examples
+
+
+def methods_by_slot(method_a: str, method_b: str, seed: int) -> LabelledMethods:
+    """The methods that two menus name, as a request takes them; raises as `choose`."""
+    return dict(zip(SLOTS, choose((method_a, method_b), seed).values(), strict=True))
+
+
+def explore_on(
+    model: Model, view: View, methods: LabelledMethods, budget: int | None = None
+) -> Exploration:
+    """What the methods keep, chosen on the model's GPU; what stays open lies on the CPU.
+
+    budget: the largest that will be asked for; None for all tokens.
+    """
+    device = model.device
+    exploration = explore(view.to(device) if device.type == "cuda" else view, methods, budget)
+    return dataclasses.replace(exploration, view=view.to(_CPU))
+
+
+class Guide:
+    """Leads a visitor through the steps, with the model and the limits of this server."""
+
+    def __init__(self, model: Model, settings: Settings, public: Collection[str] = ()) -> None:
+        """public: digests of files that are no visitor's own; what they hold is kept for all."""
+        self.model, self.settings = model, settings
+        self._pictures: SharedCache[tuple[str, Aspect], tuple[Picture, Canvas]] = SharedCache(
+            lambda key: key[0] in public, _SHARED_PICTURES
+        )
+
+    def look(self, request: Request, before: Visit | None = None) -> Visit:
+        """Picture and question as the model sees them, and what is kept. No answer yet.
+
+        request: its image the path of an upload or None, its methods by slot. A budget larger than
+        the picture's number of tokens keeps all. The picture is not encoded again where `before`
+        holds it already, nor a public one that somebody has asked about.
+
+        Raises:
+            PictureError, ValueError: with a sentence for the visitor.
+        """
+        question, path = self.settings.check_question(request.question), request.image
+        if not isinstance(path, str) or not path:
+            raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
+        self.check_size(path)
+        model, relevance, together = self.model, request.relevance, request.together
+        positions = model.position_option(request.positions)
+        key = (file_digest(path), model.aspect(request.aspect))
+        if before is not None and before.key == key:
+            known: tuple[Picture, Canvas] | None = before.exploration.view.picture, before.canvas
+        else:
+            known = self._pictures.get(key)
+        if known is not None:
+            picture, canvas = known
+            view = model.ask(picture, question, relevance, together)
+        else:
+            photo = open_picture(path, max_pixels=self.settings.max_pixels)
+            view = model.encode(photo, question, key[1], relevance, together)
+            view = dataclasses.replace(view, picture=view.picture.to(_CPU))
+            canvas = Canvas(view.photo, view.grid)
+            self._pictures.put(key, (view.picture, canvas))
+        budget = min(request.budget_of(model.most_tokens), view.tokens.n)
+        request = dataclasses.replace(
+            request,
+            image=view.photo,
+            question=question,
+            aspect=key[1],
+            budget=budget,
+            positions=positions,
+        )
+        exploration = explore_on(self.model, view, request.labelled)
+        result = start_result(exploration, request.options(), model.name, model.revision)
+        ran = ("relevance", "select") if known is not None else ("encode", "relevance", "select")
+        return Visit(key, canvas, exploration, request, result, path=path, ran=ran)
+
+    def check_picture(self, path: str) -> None:
+        """Raises PictureError, as `look` would, for an upload that cannot be opened."""
+        self.check_size(path)
+        open_picture(path, max_pixels=self.settings.max_pixels)
+
+    def check_size(self, path: str) -> None:
+        """Refuses a file that is too large to read at all, or that is gone."""
+        try:
+            size = Path(path).stat().st_size
+        except OSError:  # an upload is deleted after some hours
+            raise PictureError("The picture could not be opened. Upload it again.") from None
+        if size > self.settings.max_upload_bytes:
+            most = self.settings.max_upload_bytes / 1_000_000
+            raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")
+
+    def change_methods(self, visit: Visit, methods: LabelledMethods, seed: int) -> Visit:
+        """The same picture and question with other methods; answers of what stays are kept."""
+        request = dataclasses.replace(visit.request, methods=methods, seed=seed)
+        before, exploration = visit.result, explore_on(self.model, visit.exploration.view, methods)
+        settings = request.options(budget=before.budget)
+        answers = {
+            label: answer
+            for label, answer in before.answers.items()
+            if label == UNPRUNED or visit.request.labelled[label] == methods[label]
+        }
+        start = start_result(exploration, settings, before.model, before.revision)
+        result = dataclasses.replace(start, answers=answers)
+        return dataclasses.replace(
+            visit,
+            exploration=exploration,
+            request=request,
+            result=result,
+            stopped=False,
+            ran=("select",),
+        )
+
+    def answer(self, visit: Visit, budget: int) -> Iterator[Visit]:
+        """Answers with all tokens, with A's and with B's, word by word in step.
+
+        Answers that are already there for this budget are not asked for again. A method inside the
+        language model whose schedule cannot meet it is passed over, and the result says why.
+
+        Yields:
+            the visit with the answers so far, at first and after each word and each answer.
+        """
+        before, settings = visit.result, visit.request.options(budget=budget)
+        answers = {
+            label: answer
+            for label, answer in before.answers.items()
+            if label == UNPRUNED or before.budget == budget
+        }
+        start = start_result(visit.exploration, settings, before.model, before.revision)
+        start = dataclasses.replace(start, answers=answers, kl=before.kl)
+        visit = dataclasses.replace(visit, stopped=False)
+        for result in answer_steps(self.model, visit.exploration, start):
+            yield dataclasses.replace(visit, result=result)
+
+
+def slider_budget(model: Model, value: object, visit: Visit) -> int:
+    """A budget as the slider sends it; a picture with fewer tokens than that keeps them all."""
+    return min(read_budget(value, model.most_tokens), visit.exploration.n)

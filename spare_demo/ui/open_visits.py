@@ -1,0 +1,101 @@
+"""The comparisons that are open on this server, and which of them are put away."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from spare_demo.ui.visit import Visit
+
+PUT_AWAY = (
+    "This comparison was put away because many others are open, or because it was not used for "
+    "some minutes. Press Ask to see it again."
+)
+IDLE_SECONDS = 600.0
+"""After which a comparison that nobody uses is put away on a public page."""
+
+OPEN_PIXELS = 200_000_000
+"""Of the photos of all open comparisons, three bytes each."""
+
+
+class VisitKey:
+    """What a page's state holds in a visit's place, which Gradio would copy for each visitor."""
+
+    def __init__(self, shown: Visit | None = None) -> None:
+        """shown: of the key that a page opens on, its visit, which is never put away."""
+        self.shown = shown
+
+    def __deepcopy__(self, memo: dict) -> VisitKey:
+        return self  # a copy would open nothing
+
+
+class OpenVisits:
+    """The visits that were used last; any other is put away. Safe to share between threads."""
+
+    def __init__(
+        self,
+        size: int,
+        idle_seconds: float = math.inf,
+        pixels: int = OPEN_PIXELS,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """One whose page was closed goes by itself, with its key.
+
+        Args:
+            size: how many stay open. pixels: of all their photos; the one used last stays anyway.
+            idle_seconds: after which one that is not used is put away. now: a clock, in seconds.
+        """
+        self._size, self._pixels, self._idle, self._now = size, pixels, idle_seconds, now
+        self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._visits)
+
+    def put(self, visit: Visit) -> VisitKey:
+        """Keep a visit open, under a new key."""
+        key = VisitKey()
+        self.put_away_idle()
+        with self._lock:
+            self._visits[key] = visit, self._now()
+            while len(self._visits) > 1 and (
+                len(self._visits) > self._size or self._open_pixels() > self._pixels
+            ):
+                del self._visits[next(self._visits.keys())]
+        return key
+
+    def put_away_idle(self) -> None:
+        """Put away what was not used for too long."""
+        with self._lock:
+            end = self._now() - self._idle
+            for key in [key for key, (_, used) in self._visits.items() if used < end]:
+                del self._visits[key]
+
+    def _open_pixels(self) -> int:
+        """Of all photos; one that several visits share counts once."""
+        photos = {id(photo): photo for photo in (v.photo for v, _ in self._visits.values())}
+        return sum(photo.width * photo.height for photo in photos.values())
+
+    def find(self, value: Any) -> Any:
+        """The visit under a key, None if it was put away; any other value as it is."""
+        if not isinstance(value, VisitKey):
+            return value
+        if value.shown is not None:
+            return value.shown
+        with self._lock:
+            entry = self._visits.pop(value, None)
+            if entry is None:
+                return None
+            self._visits[value] = entry[0], self._now()  # used last
+            return entry[0]
+
+    def get(self, value: Any) -> Any:
+        """As `find`; ValueError, with a sentence to show, for a visit that was put away."""
+        visit = self.find(value)
+        if visit is None and value is not None:
+            raise ValueError(PUT_AWAY)
+        return visit
