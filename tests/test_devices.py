@@ -22,7 +22,7 @@ from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.padded_cache import PaddedCache
 from spare_demo.pruners import PRUNERS, LayerPruner, greedy, plain
 from spare_demo.settings import Settings
-from spare_demo.ui.session import Guide, methods_by_slot
+from spare_demo.ui.guide import Guide, methods_by_slot
 
 FIELDS = ("features", "clip_image", "clip_text", "states", "class_states")
 

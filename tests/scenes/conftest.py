@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,14 +25,26 @@ TINY: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="session")
-def text_tokenizer() -> PreTrainedTokenizerFast:
+def few_sentences() -> Iterator[None]:
+    """The tokenizers are made of a tenth of their sentences: nearly the same, in a second."""
+    from spare_demo.scenes.training import architecture
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(architecture, "_SCENES", 300)
+        architecture._corpus.cache_clear()
+        yield
+    architecture._corpus.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def text_tokenizer(few_sentences: None) -> PreTrainedTokenizerFast:
     from spare_demo.scenes.training import architecture
 
     return architecture.text_tokenizer()
 
 
 @pytest.fixture(scope="session")
-def language_tokenizer() -> PreTrainedTokenizerFast:
+def language_tokenizer(few_sentences: None) -> PreTrainedTokenizerFast:
     from spare_demo.scenes.training import architecture
 
     return architecture.language_tokenizer()

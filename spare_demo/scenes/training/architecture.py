@@ -7,6 +7,7 @@ the layer before the last, a two-layer GELU projector, a Llama decoder.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import open_clip
@@ -61,6 +62,7 @@ LANGUAGE: dict[str, Any] = {
 }
 
 
+@functools.cache
 def _corpus() -> list[str]:
     lines = []
     for seed in range(_SCENES):
