@@ -37,7 +37,7 @@ from local_hub import LocalHub  # noqa: E402
 
 from spare_demo.models.families import family_of  # noqa: E402
 from spare_demo.models.loading.catalogue import CATALOGUE  # noqa: E402
-from spare_demo.models.loading.memory import bfloat16_slowness  # noqa: E402
+from spare_demo.models.loading.number_format import bfloat16_slowness  # noqa: E402
 from spare_demo.models.loading.published import STORED, published_config  # noqa: E402
 from spare_demo.pruners import PRUNERS  # noqa: E402
 

@@ -25,6 +25,7 @@ from spare_demo.models.loading import checkpoint
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.checkpoint import vision_is_openai_clip
 from spare_demo.models.loading.memory import TEXT_SIDE, Fit, count_weights, needed_bytes
+from spare_demo.models.loading.number_format import uniform
 from spare_demo.models.loading.published import STORED, published_config
 
 QUESTION = "What colour is the circle?"
@@ -166,7 +167,9 @@ def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
     config, entry = published_config(name), CATALOGUE[name]
     family = FAMILIES[config.model_type]
     fit = Fit(torch.device("cuda"))
-    needed = needed_bytes(config, family, count_weights(config, family), fit, entry.gpu_dtype)
+    needed = needed_bytes(
+        config, family, count_weights(config, family), fit, uniform(entry.gpu_dtype)
+    )
     said = re.search(r"(\d+) GB (?:of )?free.*; downloads (\d+) GB", entry.needs)
     assert said is not None
     room, download = int(said[1]) * 1e9, int(said[2]) * 1e9
@@ -211,7 +214,7 @@ def test_quantising_takes_the_language_model_and_is_counted(
     assert weights.linear == sum(m.weight.numel() for m in taken.values())
 
     whole, small = (
-        needed_bytes(config, family, weights, Fit(fit.device, bits=b), torch.float16)
+        needed_bytes(config, family, weights, Fit(fit.device, bits=b), uniform(torch.float16))
         for b in (16, bits)
     )
     # 4 bits carry 4 bytes for every 64 weights.

@@ -21,7 +21,7 @@ from visits import controls
 
 from spare_demo.models import CATALOGUE, ModelError, load_model
 from spare_demo.models.generate.prefill_floor import Rates
-from spare_demo.models.loading import memory
+from spare_demo.models.loading import memory, number_format
 from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.settings import Settings
 from spare_demo.ui import build
@@ -151,7 +151,7 @@ def test_what_each_model_would_take_here(
     model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 9 * 10**9)
-    monkeypatch.setattr(memory, "bfloat16_slowness", lambda: 0.3)
+    monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: 0.3)
     rates = Rates(bandwidth=10e9, product=1e12)
     monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
     offers = {offer.entry.name: offer for offer in model_switch.offers(16)}

@@ -116,7 +116,7 @@ def decode(
         columns[first : first + len(rows.bias)] = rows.bias
         later = torch.ones(end - start, end, dtype=torch.bool).triu(1 + start)
         mask = columns.expand(end - start, end).masked_fill(later, -torch.inf)
-        return {"attention_mask": mask[None, None].to(device, embed.weight.dtype)}
+        return {"attention_mask": mask[None, None].to(device, hf.dtype)}
 
     prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
     decode_seconds = 0.0

@@ -95,7 +95,7 @@ class JoinedCache:
             ]
         self.places = torch.tensor(lengths if places is None else places).to(hf.device)
         others = ~torch.eye(len(caches), dtype=torch.bool).to(hf.device)
-        mask = torch.zeros_like(others, dtype=hf.get_input_embeddings().weight.dtype)
+        mask = torch.zeros_like(others, dtype=hf.dtype)
         # (b, b) the mask of the next positions, one of each answer.
         self._next = mask.masked_fill_(others, -torch.inf)
         columns = [

@@ -7,7 +7,7 @@ import importlib.util
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 import transformers
 from safetensors import SafetensorError, safe_open
-from transformers import AutoConfig, AutoProcessor
+from transformers import AutoConfig, AutoProcessor, GenerationConfig
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import family_of, supported_classes
@@ -28,6 +28,7 @@ from spare_demo.models.loading.memory import (
     find_room,
     without_language_model,
 )
+from spare_demo.models.loading.narrow_weights import widen_arithmetic
 from spare_demo.models.model import Model
 
 _OPTIONS: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
@@ -103,11 +104,13 @@ def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
     processor = _processor(opened)
     options: dict[str, Any] = {
         **_OPTIONS,
-        "dtype": room.dtype,
+        "dtype": room.number_format.weights,
         "device_map": "auto" if room.spread else {"": fit.device},
     }
     if fit.bits != 16:
-        options["quantization_config"] = _quantisation(fit, opened.family, room.dtype)
+        options["quantization_config"] = _quantisation(
+            fit, opened.family, room.number_format.arithmetic
+        )
     read = _read_whole if fit.language_model else _read_vision
     hf, report = read(opened, options)
     # Parts that accelerate could not place are left on the CPU without a word.
@@ -120,6 +123,8 @@ def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
             f"{label} lacks {len(missing)} of the model's parameters (such as {missing[0]}). It "
             "would answer from noise, so it is not started. Get the whole checkpoint again."
         )
+    if room.number_format.is_narrow:
+        widen_arithmetic(hf)
     commit = "" if opened.repository is None else opened.folder.name
     return Checkpoint(opened.family, hf, processor, commit)
 
@@ -152,14 +157,31 @@ def _read_whole(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, A
         hub.download_weights(opened.repository, folder, fit.progress)
     fit.progress(0, 0)
     fit.make_room()
+    source: Path | None = folder
     try:
+        if fit.device.type == "cpu" and fit.bits == 16:
+            # Given the files, transformers holds all that it read of them until it is done.
+            paths = [folder / name for name in hub.shards(folder, opened.repository)]
+            source = None
+            options = options | {
+                "config": opened.config,
+                "state_dict": _tensors(paths, lambda name: True, options["dtype"]),
+                "generation_config": _generation_config(folder),
+            }
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
         model_and_report: Any = getattr(transformers, opened.family.hf_class).from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True, **options
+            source, use_safetensors=True, output_loading_info=True, **options
         )
     except Exception as error:
         raise _refusal(opened.label, "its weights", error) from error
     return tuple(model_and_report)
+
+
+def _generation_config(folder: Path) -> GenerationConfig | None:
+    """What transformers reads beside the weights where it is given their files."""
+    if not (folder / "generation_config.json").is_file():
+        return None
+    return GenerationConfig.from_pretrained(folder, local_files_only=True)
 
 
 def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -183,8 +205,7 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
     fit.make_room()
     cls, small = getattr(transformers, family.hf_class), without_language_model(config)
     try:
-        dtype = opened.room.dtype
-        tensors = {name: value for path in paths for name, value in _tensors(path, wanted, dtype)}
+        tensors = _tensors(paths, wanted, options["dtype"])
         with torch.device("meta"):
             shapes = {
                 name: value.shape
@@ -203,14 +224,19 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
 
 
 def _tensors(
-    path: Path, wanted: Callable[[str], bool], dtype: torch.dtype
-) -> Iterator[tuple[str, torch.Tensor]]:
-    with safe_open(path, framework="pt") as file:
-        names = list(filter(wanted, file.keys()))
-    for name in names:
-        # Opened anew: of a file that stays open, all that was read stays in memory.
+    paths: Sequence[Path], wanted: Callable[[str], bool], dtype: torch.dtype
+) -> dict[str, torch.Tensor]:
+    """The wanted tensors of some files by name, converted one by one: never two of each at once."""
+    tensors: dict[str, torch.Tensor] = {}
+    for path in paths:
         with safe_open(path, framework="pt") as file:
-            yield name, file.get_tensor(name).to(dtype)
+            names = list(filter(wanted, file.keys()))
+        for name in names:
+            # Opened anew: of a file that stays open, all that was read stays in memory.
+            with safe_open(path, framework="pt") as file:
+                tensor = file.get_tensor(name)
+            tensors[name] = tensor.to(dtype) if tensor.is_floating_point() else tensor
+    return tensors
 
 
 def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:

@@ -23,11 +23,11 @@ from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, TINY_LLAVA, 
 from spare_demo.models.loading.memory import (
     Fit,
     count_weights,
-    fast_cpu_dtype,
     free_bytes,
     needed_bytes,
     size_words,
 )
+from spare_demo.models.loading.number_format import suited_format
 from spare_demo.models.loading.published import published_config
 
 
@@ -108,6 +108,6 @@ def to_follow(machine: Machine, bits: int = 16) -> Entry | None:
 def needed(name: str, device: str, bits: int = 16) -> int:
     """Bytes that a LLaVA of the table needs on a kind of device; see `memory.needed_bytes`."""
     config = published_config(name)
-    dtype = fast_cpu_dtype() if device == "cpu" else torch.float16
-    fit = Fit(torch.device(device), bits=bits)
-    return needed_bytes(config, LlavaModel, count_weights(config, LlavaModel), fit, dtype)
+    fit, weights = Fit(torch.device(device), bits=bits), count_weights(config, LlavaModel)
+    number_format = suited_format(config.dtype, weights.count, fit.device, bits)
+    return needed_bytes(config, LlavaModel, weights, fit, number_format)

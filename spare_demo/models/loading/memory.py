@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch import nn
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading.hub import Progress, no_progress
+from spare_demo.models.loading.number_format import NumberFormat, suited_format, uniform
 from spare_demo.models.model import Model
 
 BITS = (16, 8, 4)
@@ -36,8 +35,6 @@ _PHOTO = 3_000_000  # of a megapixel
 _PRUNED = 2  # answers beside the unpruned one, each with a cache, of a quarter of the tokens
 _WORDS = 600  # a long question and a long answer, in tokens
 _CLIP_LARGE = 250_000_000  # parameters; of CLIP ViT-L alone 303 million
-_LARGE = 100_000_000  # parameters; below that, single precision is no burden on a CPU
-_TOO_SLOW = 4  # times as long as in float32: nobody waits for that
 
 
 @dataclass(frozen=True)
@@ -110,45 +107,8 @@ def count_weights(config: Any, family: type[Model]) -> Weights:
     return Weights(linear, sum(p.numel() for p in model.parameters()) - linear)
 
 
-def suited_dtype(own: torch.dtype | None, count: int, device: torch.device) -> torch.dtype:
-    """The number format for a checkpoint stored as `own`: half precision for what is large.
-
-    On a CPU the one in which it multiplies faster, measured once: not all are fast in bfloat16.
-    """
-    if device.type == "cpu":
-        return torch.float32 if count < _LARGE else fast_cpu_dtype()
-    if own is None or own == torch.float32:
-        return torch.float32 if count < _LARGE else torch.float16
-    return own
-
-
-def fast_cpu_dtype() -> torch.dtype:
-    """bfloat16 where this processor multiplies matrices in it as fast as in float32, or faster."""
-    return torch.bfloat16 if bfloat16_slowness() <= 1 else torch.float32
-
-
-@cache
-def bfloat16_slowness() -> float:
-    """How many times as long as in float32 a product takes in bfloat16 on this processor.
-
-    Measured once, on a small product: about 0.3 where the processor has instructions for it, and
-    several hundred where it has none.
-    """
-
-    def seconds(dtype: torch.dtype) -> float:
-        matrix = torch.ones(512, 512, dtype=dtype)
-        times: list[float] = []
-        while len(times) < 4 and sum(times) < 0.2:  # the first one sets the kernels up
-            start = time.perf_counter()
-            matrix @ matrix
-            times.append(time.perf_counter() - start)
-        return min(times)
-
-    return seconds(torch.bfloat16) / seconds(torch.float32)
-
-
 def needed_bytes(
-    config: Any, family: type[Model], weights: Weights, fit: Fit, dtype: torch.dtype
+    config: Any, family: type[Model], weights: Weights, fit: Fit, number_format: NumberFormat
 ) -> int:
     """Weights, CLIP's text side, and what one question with the most visual tokens takes.
 
@@ -159,6 +119,7 @@ def needed_bytes(
     """
     text = config.get_text_config()
     visual = family.most_tokens_of(config)
+    dtype = number_format.arithmetic
     tokens, size = visual + _WORDS, dtype.itemsize
     heads = text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // heads
@@ -170,7 +131,7 @@ def needed_bytes(
     driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0
     visit = visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
     visits = visit * open_visits(config, visual, dtype)
-    own = weights.bytes(dtype, fit.bits) + clip + choosing + driver + visits
+    own = weights.bytes(number_format.weights, fit.bits) + clip + choosing + driver + visits
     return own + cache + activations if fit.language_model else own
 
 
@@ -192,7 +153,7 @@ def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
 
     Args:
         visual: tokens of the picture.
-        dtype: of the weights.
+        dtype: of what is computed.
     """
     width, vision = config.get_text_config().hidden_size, config.vision_config
     states = dtype.itemsize * (width + 6 * vision.hidden_size) + 4 * vision.hidden_size
@@ -226,21 +187,19 @@ class Room:
     """Whether a model fits, and how.
 
     Attributes:
-        dtype: number format of its weights.
+        number_format: of its weights, and of what it computes.
         spread: whether it is spread over all GPUs.
         needed, free, given_back: bytes that it needs, that are free where it goes, and that making
             room frees there.
         where: "on the GPU" and the like.
-        slow_format: whether it is float32 because this processor is slow in bfloat16.
     """
 
-    dtype: torch.dtype
+    number_format: NumberFormat
     spread: bool
     needed: int
     free: int
     given_back: int
     where: str
-    slow_format: bool
 
     @property
     def crowded(self) -> bool:
@@ -257,17 +216,15 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
     """How a checkpoint of this config would be loaded now."""
     counted = config if fit.language_model else without_language_model(config)
     weights = count_weights(counted, family)
-    dtype = fit.dtype or suited_dtype(getattr(config, "dtype", None), weights.count, fit.device)
+    own = getattr(config, "dtype", None)
+    number_format = (
+        uniform(fit.dtype) if fit.dtype else suited_format(own, weights.count, fit.device, fit.bits)
+    )
     free, where, spread = free_bytes(fit.device), _words(fit.device), False
-    needed = needed_bytes(config, family, weights, fit, dtype)
-    large = fit.device.type == "cpu" and weights.count >= _LARGE
-    if large and needed > free + fit.given_back and bfloat16_slowness() < _TOO_SLOW:
-        dtype = torch.bfloat16  # half the size
-        needed = needed_bytes(config, family, weights, fit, dtype)
+    needed = needed_bytes(config, family, weights, fit, number_format)
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
-    slow_format = large and dtype == torch.float32
-    return Room(dtype, spread, needed, free, fit.given_back, where, slow_format)
+    return Room(number_format, spread, needed, free, fit.given_back, where)
 
 
 def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
@@ -279,8 +236,8 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
     room = plan_room(config, family, fit)
     free = room.free + room.given_back
     sentence = f"{label} needs about {size_words(room.needed)} {room.where}"
-    if room.slow_format:
-        sentence += " in float32 (this processor is slow in bfloat16)"
+    if room.number_format.is_narrow:
+        sentence += " (with weights of 16 bits, computing in float32)"
     sentence += f", and {size_words(free)} are free"
     sentence += " without the present model" if room.given_back else ""
     if room.fits:
@@ -288,9 +245,9 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
         return room
     offers = []
     if fit.device.type == "cuda":
-        weights = count_weights(config, family)
+        weights, dtype = count_weights(config, family), room.number_format.weights
         for bits in BITS:
-            saved = weights.bytes(room.dtype, fit.bits) - weights.bytes(room.dtype, bits)
+            saved = weights.bytes(dtype, fit.bits) - weights.bytes(dtype, bits)
             if bits < fit.bits and room.needed - saved <= free:
                 small = size_words(room.needed - saved)
                 offers.append(f"start it with --bits {bits} (about {small})")

@@ -93,11 +93,11 @@ def _seconds(
     """Three prefills and the tower's pass at the rate of a matrix product; each token of the
     answers, which are written in step, at the rate at which the weights are read."""
     try:
-        measured = rates(room.dtype)
+        measured = rates(room.number_format.arithmetic)
     except (OutOfMemory, ModelError):
         return None
     tokens = family.most_tokens_of(config)
     prefills = 2 * weights.linear * (tokens + 2 * _KEPT + 3 * _WORDS)
     tower = 2 * vision.count * tokens
-    reading = _ANSWER * weights.bytes(room.dtype, bits) / measured.bandwidth
+    reading = _ANSWER * weights.bytes(room.number_format.weights, bits) / measured.bandwidth
     return (prefills + tower) / measured.product + reading

@@ -20,7 +20,9 @@ from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory, plain_tensor
 from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import memory as module
-from spare_demo.models.loading.memory import Fit, Room, Weights, count_weights, suited_dtype
+from spare_demo.models.loading import number_format
+from spare_demo.models.loading.memory import Fit, Room, Weights, count_weights
+from spare_demo.models.loading.number_format import NumberFormat, suited_format, uniform
 
 FOLDERS = {
     "llava": "tiny_folder",
@@ -28,7 +30,7 @@ FOLDERS = {
     "qwen2_5_vl": "tiny_qwen_folder",
 }
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
-SPREAD = Room(torch.float32, True, 1, 2, 0, "on all GPUs together", False)
+SPREAD = Room(uniform(torch.float32), True, 1, 2, 0, "on all GPUs together")
 QUESTION = "What colour is the circle?"
 
 
@@ -59,15 +61,21 @@ def test_bytes_of_weights() -> None:
 
 
 def test_the_number_format_suits_size_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    half, single, large = torch.float16, torch.float32, 7 * 10**9
-    assert suited_dtype(half, 1000, CPU) == single and suited_dtype(None, 1000, CPU) == single
-    for slowness, dtype in ((0.3, torch.bfloat16), (150, single)):
-        monkeypatch.setattr(module, "bfloat16_slowness", lambda slowness=slowness: slowness)
-        for count in (330 * 10**6, large):  # a vision tower alone, and a whole model
-            assert suited_dtype(half, count, CPU) == dtype
-    assert suited_dtype(single, large, CUDA) == half
-    assert suited_dtype(torch.bfloat16, large, CUDA) == torch.bfloat16
-    assert suited_dtype(single, 1000, torch.device("mps")) == single
+    half, brain, single, large = torch.float16, torch.bfloat16, torch.float32, 7 * 10**9
+    for own in (half, None):
+        assert suited_format(own, 1000, CPU) == uniform(single)
+    monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: 0.3)
+    for count in (330 * 10**6, large):  # a vision tower alone, and a whole model
+        assert suited_format(half, count, CPU) == uniform(brain)
+    for slowness in (1.5, 150):
+        monkeypatch.setattr(number_format, "bfloat16_slowness", lambda times=slowness: times)
+        assert suited_format(half, 330 * 10**6, CPU) == NumberFormat(half, single)
+        assert suited_format(brain, large, CPU) == NumberFormat(brain, single)
+        assert suited_format(single, large, CPU) == NumberFormat(half, single)
+        assert suited_format(half, large, CPU, bits=4) == uniform(single)
+    assert suited_format(single, large, CUDA) == uniform(half)
+    assert suited_format(brain, large, CUDA) == uniform(brain)
+    assert suited_format(single, 1000, torch.device("mps")) == uniform(single)
 
 
 def test_free_memory_of_this_machine_is_a_number() -> None:
@@ -79,9 +87,9 @@ def test_what_remains_is_counted(tiny_model: LlavaModel, device: torch.device) -
     """Three answers' caches; and on a CPU the comparisons that visitors have open."""
     config, family = tiny_model.hf.config, type(tiny_model)
     weights, fit = Weights(linear=0, others=0), Fit(device)
-    with_answers = module.needed_bytes(config, family, weights, fit, torch.float32)
+    with_answers = module.needed_bytes(config, family, weights, fit, uniform(torch.float32))
     fit = Fit(device, language_model=False)
-    without = module.needed_bytes(config, family, weights, fit, torch.float32)
+    without = module.needed_bytes(config, family, weights, fit, uniform(torch.float32))
     text, tokens = config.text_config, 16 + 600
     width = text.hidden_size // text.num_attention_heads
     a_token = 2 * text.num_hidden_layers * text.num_key_value_heads * width * 4
@@ -168,7 +176,7 @@ def test_an_apple_gpus_memory_is_what_is_counted(
         fit = Fit(mps, dtype=torch.float16, report=said.append)
         given = (tiny_model.hf.config, type(tiny_model), "Big", fit)
         if enough:
-            assert module.find_room(*given).dtype == torch.float16
+            assert module.find_room(*given).number_format == uniform(torch.float16)
             continue
         with pytest.raises(ModelError, match=r"on the Apple GPU, and 13\.0 GB") as refusal:
             module.find_room(*given)
@@ -176,32 +184,23 @@ def test_an_apple_gpus_memory_is_what_is_counted(
     assert len(said) == 1 and "GB on the Apple GPU, and 16.0 GB are free." in said[0]
 
 
-@pytest.mark.parametrize(
-    ("free", "slowness", "dtype"),
-    [
-        (40, 0.3, torch.bfloat16),
-        (40, 150, torch.float32),
-        (40, 2, torch.float32),
-        (20, 2, torch.bfloat16),
-        (20, 150, None),
-    ],
-)
-def test_a_processor_without_bfloat16_computes_in_float32_or_not_at_all(
-    tiny_model: LlavaModel,
-    monkeypatch: pytest.MonkeyPatch,
-    free: int,
-    slowness: float,
-    dtype: torch.dtype | None,
+@pytest.mark.parametrize(("free", "slowness"), [(20, 0.3), (20, 150), (14, 0.3), (14, 150)])
+def test_weights_of_16_bits_fit_whatever_a_processor_computes_in(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch, free: int, slowness: float
 ) -> None:
     monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
     monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
-    monkeypatch.setattr(module, "bfloat16_slowness", lambda: slowness)
-    given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU))
-    if dtype is not None:
+    monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
+    said = list[str]()
+    given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU, report=said.append))
+    narrow = " (with weights of 16 bits, computing in float32)" if slowness > 1 else ""
+    if free == 20:
         room = module.find_room(*given)
-        assert (room.dtype, room.crowded) == (dtype, False)
+        assert (room.number_format.is_narrow, room.crowded) == (bool(narrow), False)
+        assert f" GB of memory{narrow}, and 20.0 GB are free." in said[0]
         return
-    with pytest.raises(ModelError, match=r"about 28\.\d GB.*slow in bfloat16\), and 20\.0 GB"):
+    refusal = re.escape(f" GB of memory{narrow}, and 14.0 GB are free.")
+    with pytest.raises(ModelError, match=rf"about 14\.\d{refusal}"):
         module.find_room(*given)
 
 
@@ -227,7 +226,7 @@ def on_gpus(
     )
     given = Fit(CUDA, **{"dtype": torch.float16, "spread": True, **fit})
     room = module.find_room(model.hf.config, type(model), "Big", given)
-    return room.dtype, room.spread
+    return room.number_format.weights, room.spread
 
 
 def test_a_smaller_way_is_offered(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:

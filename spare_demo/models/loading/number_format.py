@@ -1,0 +1,77 @@
+"""The number formats of a model: of its weights in memory, and of what is computed with them.
+
+A large model's weights take two bytes each wherever it runs. A processor that is slow in bfloat16
+computes in float32 with them (`narrow_weights`).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+_LARGE = 100_000_000  # parameters; below that, single precision is no burden on a CPU
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """weights: of the matrices in memory. arithmetic: of all that is computed."""
+
+    weights: torch.dtype
+    arithmetic: torch.dtype
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether the weights take fewer bytes than what is computed with them."""
+        return self.weights.itemsize < self.arithmetic.itemsize
+
+
+def uniform(dtype: torch.dtype) -> NumberFormat:
+    """One format for both."""
+    return NumberFormat(dtype, dtype)
+
+
+def suited_format(
+    own: torch.dtype | None, count: int, device: torch.device, bits: int = 16
+) -> NumberFormat:
+    """The format for a checkpoint of `count` parameters stored as `own`.
+
+    Half precision for what is large; on a CPU that is slow in it for the weights alone.
+
+    bits: below 16 the language model's matrices are quantised, and this is the format of the rest.
+    """
+    if device.type == "cpu":
+        if count < _LARGE:
+            return uniform(torch.float32)
+        if bfloat16_slowness() <= 1:
+            return uniform(torch.bfloat16)
+        if bits != 16:
+            return uniform(torch.float32)
+        # Of both halves float16 is the finer one, where the checkpoint does not decide.
+        return NumberFormat(own if own in _HALVES else torch.float16, torch.float32)
+    if own is None or own == torch.float32:
+        return uniform(torch.float32 if count < _LARGE else torch.float16)
+    return uniform(own)
+
+
+@cache
+def bfloat16_slowness() -> float:
+    """How many times as long as in float32 a product takes in bfloat16 on this processor.
+
+    Measured once, on a small product: about 0.3 where the processor has instructions for it, and
+    several hundred where it has none.
+    """
+
+    def seconds(dtype: torch.dtype) -> float:
+        matrix = torch.ones(512, 512, dtype=dtype)
+        times: list[float] = []
+        while len(times) < 4 and sum(times) < 0.2:  # the first one sets the kernels up
+            start = time.perf_counter()
+            matrix @ matrix
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    return seconds(torch.bfloat16) / seconds(torch.float32)
