@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.models import Model
+from spare_demo.models.loading.narrow_weights import narrow_layers
 
 
 class Fitted(NamedTuple):
@@ -61,16 +62,18 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
                 f"{title} is measured at {', '.join(met)}: below {least} it has no schedule."
             )
     parameters = sum(p.numel() for p in model.hf.parameters())
+    parameters += sum(x.in_features * x.out_features for x in narrow_layers(model.hf))
     return Fitted(possible, describe(model), parameters, tuple(notes))
 
 
 def describe(model: Model) -> dict[str, str]:
     """All of a model that results depend on, for the settings file."""
+    dtypes = dict.fromkeys((model.dtype, model.hf.get_input_embeddings().weight.dtype))
     return {
         "name": model.name,
         "title": model.title,
         "revision": model.revision,
-        "dtype": str(model.dtype).removeprefix("torch."),
+        "dtype": ", weights ".join(str(each).removeprefix("torch.") for each in dtypes),
         "device": model.device.type,
         "system": model.system,
     }

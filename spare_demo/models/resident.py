@@ -22,6 +22,7 @@ from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
+from spare_demo.models.loading.narrow_weights import NarrowLinear, narrow_layers
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.tokens import Selection
 
@@ -66,7 +67,7 @@ class Resident(Answering):
         tensors = [*self._weights(), *(tensor for _, _, tensor in self._quantised())]
         # bitsandbytes reaches one matrix by several names.
         sizes = {(t.device, t.data_ptr()): t.numel() * t.element_size() for t in tensors}
-        return sum(sizes.values())
+        return sum(sizes.values()) + sum(layer.packed_bytes for layer in narrow_layers(self.hf))
 
     def stop(self, why: str) -> None:
         """Let no pass begin any more, at once: the process is about to end.
@@ -86,6 +87,8 @@ class Resident(Answering):
             tensor.data = tensor.new_empty(0)
         for holder, name, _ in list(self._quantised()):
             setattr(holder, name, None)  # not emptied: some tables are shared by all models
+        for layer in narrow_layers(self.hf):
+            layer.packed, layer.packed_bytes = None, 0
         self._captured = None
         self._passes.release()
 
@@ -193,17 +196,23 @@ class Resident(Answering):
                 "program does not apply, so its answers would not be the model's. Choose another "
                 "checkpoint, or take that setting out of its generation_config.json."
             )
-        towers = [] if self.text_tower is None else [self.text_tower]
-        for part in (self.hf, *towers):
-            for name, weight in part.named_parameters():
+        for name in self._weights_that_are_no_numbers():
+            raise ModelError(
+                f"The weights of {self.title} hold NaN or infinity, in {name}, so its answers "
+                "would be noise. The files are damaged: get the whole checkpoint again."
+            )
+
+    def _weights_that_are_no_numbers(self) -> Iterator[str]:
+        """Their names."""
+        for name, module in self.hf.named_modules():
+            if isinstance(module, NarrowLinear) and not module.is_finite:
+                yield f"{name}.weight"
+        for part in (self.hf, self.text_tower):
+            for name, weight in () if part is None else part.named_parameters():
                 if weight.is_meta or not weight.is_floating_point():  # elsewhere, or quantised
                     continue
                 if not all(bound.isfinite() for bound in weight.detach().aminmax()):
-                    raise ModelError(
-                        f"The weights of {self.title} hold NaN or infinity, in {name}, so its "
-                        "answers would be noise. The files are damaged: get the whole checkpoint "
-                        "again."
-                    )
+                    yield name
 
 
 def tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[object, str, Tensor]]:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from spare_demo.models.generate.passes import synchronise
+from spare_demo.models.loading.narrow_weights import narrow_layers
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ def prefill_bytes(hf: Any) -> int:
     parts = (_decoder(hf).layers, hf.lm_head)
     read = [p for part in parts for p in part.parameters()]
     read += [scale for part in parts for module in part.modules() for scale in _scales(module)]
-    return sum(tensor.numel() * tensor.element_size() for tensor in read)
+    packed = sum(layer.packed_bytes for part in parts for layer in narrow_layers(part))
+    return packed + sum(tensor.numel() * tensor.element_size() for tensor in read)
 
 
 def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:

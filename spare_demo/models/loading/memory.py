@@ -132,6 +132,9 @@ def needed_bytes(
     visit = visit_bytes(config, visual, dtype) if fit.device.type == "cpu" else 0
     visits = visit * open_visits(config, visual, dtype)
     own = weights.bytes(number_format.weights, fit.bits) + clip + choosing + driver + visits
+    if number_format.is_narrow and getattr(config, "tie_word_embeddings", False):
+        # Packed for the head, and once more as it is for the words.
+        own += text.vocab_size * text.hidden_size * number_format.weights.itemsize
     return own + cache + activations if fit.language_model else own
 
 

@@ -1,64 +1,61 @@
-"""Weights of 16 bits in a model that computes in float32.
+"""Weights of 16 bits in a model that computes in float32, by FBGEMM, which comes with torch.
 
 For processors without instructions for 16-bit arithmetic: half the memory of float32, the very
-values of a checkpoint that is stored in 16 bits, and results that differ from float32's in the
-order of sums alone. A matrix is widened in blocks small enough to stay in the processor's cache, so
-that half as many bytes come from memory. With three rows or more that is as fast as float32 or
-faster; with one row it takes half as long again.
+values of a checkpoint that is stored in float16, and results that differ from float32's in the
+order of sums alone. An answer's words come faster than in float32, as half as many bytes are read.
 """
 
 from __future__ import annotations
 
-import threading
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-_BLOCK = 2**20  # numbers
-_of_thread = threading.local()
+_PACKED_AT_ONCE = 4  # layers, each of which is widened for it
 
 
-def _block(numbers: int) -> Tensor:
-    """Room for so many float32 numbers, the same at every call of a thread: new memory would cost
-    more than the product of a small matrix."""
-    room: Tensor | None = getattr(_of_thread, "room", None)
-    if room is None or len(room) < numbers:
-        with torch.inference_mode(False):  # a tensor of that mode could not be written outside it
-            room = _of_thread.room = torch.empty(max(numbers, _BLOCK))
-    return room[:numbers]
+def can_pack() -> bool:
+    """Whether torch has FBGEMM for this processor: x86 with AVX2."""
+    return "fbgemm" in torch.backends.quantized.supported_engines
 
 
 class NarrowLinear(nn.Module):
-    """A linear layer (out_features, in_features) with weights of 16 bits, for float32 inputs."""
+    """A linear layer with float16 weights for float32 inputs.
+
+    Attributes:
+        in_features, out_features: as of ``nn.Linear``.
+        packed: the weights in FBGEMM's own order; None once the model is closed.
+        packed_bytes: what they take, with the bias.
+        is_finite: whether none of them is NaN or infinite.
+    """
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = layer.in_features, layer.out_features
-        self.weight, self.bias = layer.weight, layer.bias
+        bias = None if layer.bias is None else layer.bias.detach().float()
+        weight = layer.weight.detach()
+        self.is_finite = all(bool(bound.isfinite()) for bound in weight.half().aminmax())
+        self.packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
+        self.packed_bytes = 2 * weight.numel() + (0 if bias is None else 4 * len(bias))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(…, in_features) float32 -> (…, out_features) float32; not to be differentiated."""
         rows = inputs.reshape(-1, self.in_features)
-        out = rows.new_empty(len(rows), self.out_features)
-        step = max(1, _BLOCK // self.in_features)
-        for start in range(0, self.out_features, step):
-            weight = self.weight[start : start + step]
-            wide = _block(weight.numel()).view(weight.shape).copy_(weight)
-            torch.mm(rows, wide.mT, out=out[:, start : start + step])
-        if self.bias is not None:
-            out += self.bias
+        out = torch.ops.quantized.linear_dynamic_fp16(rows, self.packed)
         return out.view(*inputs.shape[:-1], self.out_features)
 
 
 class NarrowEmbedding(nn.Module):
-    """An embedding (words, width) with weights of 16 bits and float32 rows."""
+    """An embedding with float16 weights (words, width) and float32 rows."""
 
     def __init__(self, layer: nn.Embedding) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = layer.num_embeddings, layer.embedding_dim
-        self.weight = layer.weight
+        self.weight = nn.Parameter(layer.weight.detach(), requires_grad=False)
 
     def forward(self, ids: Tensor) -> Tensor:
         """(…) words -> (…, width) float32."""
@@ -66,19 +63,30 @@ class NarrowEmbedding(nn.Module):
 
 
 def widen_arithmetic(hf: Any) -> None:
-    """Let a model whose weights are of 16 bits compute in float32, in place.
+    """Let a model whose weights are float16 compute in float32, in place.
 
     Its linear layers and the embedding of its words stay narrow, the rest becomes float32. From
     then on it can only answer, not be trained.
     """
-    for module in list(hf.modules()):
-        for name, child in list(module.named_children()):
-            if type(child) is nn.Linear:
-                setattr(module, name, NarrowLinear(child))
-    hf.set_input_embeddings(NarrowEmbedding(hf.get_input_embeddings()))
-    layers = [m for m in hf.modules() if isinstance(m, NarrowLinear | NarrowEmbedding)]
-    narrow = {id(layer.weight) for layer in layers}
-    for tensor in (*hf.parameters(), *hf.buffers()):
+    embedding = NarrowEmbedding(hf.get_input_embeddings())
+    hf.set_input_embeddings(embedding)
+    places = [
+        (module, name)
+        for module in hf.modules()
+        for name, child in module.named_children()
+        if type(child) is nn.Linear
+    ]
+    at_once = min(_PACKED_AT_ONCE, torch.get_num_threads())
+    with ThreadPoolExecutor(at_once) as pool:
+        packed = pool.map(lambda place: NarrowLinear(getattr(*place)), places)
+        for (module, name), layer in zip(places, packed, strict=True):
+            setattr(module, name, layer)  # which frees the other one
+    for tensor in itertools.chain(hf.parameters(), hf.buffers()):
         tensor.requires_grad_(False)
-        if id(tensor) not in narrow and tensor.is_floating_point():
+        if tensor is not embedding.weight and tensor.is_floating_point():
             tensor.data = tensor.data.float()
+
+
+def narrow_layers(hf: nn.Module) -> list[NarrowLinear]:
+    """All layers of a model whose weights are packed."""
+    return [module for module in hf.modules() if isinstance(module, NarrowLinear)]

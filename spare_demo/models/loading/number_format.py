@@ -1,7 +1,7 @@
 """The number formats of a model: of its weights in memory, and of what is computed with them.
 
-A large model's weights take two bytes each wherever it runs. A processor that is slow in bfloat16
-computes in float32 with them (`narrow_weights`).
+A large model's weights take two bytes each. An x86 processor that is slow in bfloat16 computes in
+float32 with them (`narrow_weights`); any other that is takes float32 for both.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from functools import cache
 
 import torch
 
+from spare_demo.models.loading.narrow_weights import can_pack
+
 _LARGE = 100_000_000  # parameters; below that, single precision is no burden on a CPU
-_HALVES = (torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,8 @@ def suited_format(
             return uniform(torch.float32)
         if bfloat16_slowness() <= 1:
             return uniform(torch.bfloat16)
-        if bits != 16:
-            return uniform(torch.float32)
-        # Of both halves float16 is the finer one, where the checkpoint does not decide.
-        return NumberFormat(own if own in _HALVES else torch.float16, torch.float32)
+        narrow = bits == 16 and can_pack()
+        return NumberFormat(torch.float16 if narrow else torch.float32, torch.float32)
     if own is None or own == torch.float32:
         return uniform(torch.float32 if count < _LARGE else torch.float16)
     return uniform(own)

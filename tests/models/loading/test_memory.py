@@ -69,10 +69,11 @@ def test_the_number_format_suits_size_and_device(monkeypatch: pytest.MonkeyPatch
         assert suited_format(half, count, CPU) == uniform(brain)
     for slowness in (1.5, 150):
         monkeypatch.setattr(number_format, "bfloat16_slowness", lambda times=slowness: times)
-        assert suited_format(half, 330 * 10**6, CPU) == NumberFormat(half, single)
-        assert suited_format(brain, large, CPU) == NumberFormat(brain, single)
-        assert suited_format(single, large, CPU) == NumberFormat(half, single)
-        assert suited_format(half, large, CPU, bits=4) == uniform(single)
+        for packs, dtype in ((True, half), (False, single)):
+            monkeypatch.setattr(number_format, "can_pack", lambda packs=packs: packs)
+            for own in (half, brain, single):
+                assert suited_format(own, 330 * 10**6, CPU) == NumberFormat(dtype, single)
+            assert suited_format(half, large, CPU, bits=4) == uniform(single)
     assert suited_format(single, large, CUDA) == uniform(half)
     assert suited_format(brain, large, CUDA) == uniform(brain)
     assert suited_format(single, 1000, torch.device("mps")) == uniform(single)
@@ -191,6 +192,7 @@ def test_weights_of_16_bits_fit_whatever_a_processor_computes_in(
     monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
     monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
+    monkeypatch.setattr(number_format, "can_pack", lambda: True)
     said = list[str]()
     given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU, report=said.append))
     narrow = " (with weights of 16 bits, computing in float32)" if slowness > 1 else ""

@@ -1,9 +1,9 @@
-"""Weights of 16 bits, widened as they are used: float32's results, in half its memory."""
+"""Weights of 16 bits, packed: float32's results, in half its memory."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,70 +11,60 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from torch import nn
 
+from spare_demo.evaluation.fit import describe
 from spare_demo.models import Model, load_model
-from spare_demo.models.loading import checkpoint, narrow_weights, number_format
-from spare_demo.models.loading.narrow_weights import NarrowEmbedding, NarrowLinear
-from spare_demo.models.loading.number_format import NumberFormat
+from spare_demo.models.base import ModelError
+from spare_demo.models.generate.prefill_floor import prefill_bytes
+from spare_demo.models.loading import number_format
+from spare_demo.models.loading.narrow_weights import NarrowLinear, can_pack
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
-HALVES = (torch.float16, torch.bfloat16)
+pytestmark = pytest.mark.skipif(
+    not can_pack(), reason="torch has no FBGEMM for this processor, so nothing is packed"
+)
 
 
 @given(
     st.sampled_from([(), (1,), (2, 3), (0, 4)]),
-    st.integers(1, 9),
-    st.integers(1, 40),
+    st.integers(1, 70),
+    st.integers(1, 90),
     st.booleans(),
-    st.sampled_from(HALVES),
-    st.integers(1, 64),
+    st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
 )
-def test_a_layer_is_the_linear_layer_of_its_widened_weights(
-    shape: tuple[int, ...], given: int, out: int, bias: bool, dtype: torch.dtype, block: int
+def test_a_layer_is_the_linear_layer_of_its_rounded_weights(
+    shape: tuple[int, ...], given: int, out: int, bias: bool, dtype: torch.dtype
 ) -> None:
-    layer = nn.Linear(given, out, bias).requires_grad_(False)
-    layer.weight.data = layer.weight.data.to(dtype)
+    layer = nn.Linear(given, out, bias, dtype=dtype).requires_grad_(False)
     inputs = torch.randn(*shape, given)
-    expected = F.linear(inputs, layer.weight.float(), layer.bias)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(narrow_weights, "_BLOCK", block)
-        found = NarrowLinear(layer)(inputs)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-    assert found.is_contiguous()
+    expected = F.linear(inputs, layer.weight.half().float(), layer.bias.float() if bias else None)
+    found = NarrowLinear(layer)(inputs)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    assert found.is_contiguous() and found.dtype == torch.float32
 
 
-def test_blocks_of_two_sizes_do_not_mix() -> None:
-    """The room of a thread is used again, by layers of every shape."""
-    layers = [nn.Linear(n, m).requires_grad_(False) for n, m in ((3, 50), (70, 9), (5, 5))]
-    for layer in layers:
-        layer.weight.data = layer.weight.data.half()
-    for layer in (*layers, *reversed(layers)):
-        inputs = torch.randn(4, layer.in_features)
-        expected = F.linear(inputs, layer.weight.float(), layer.bias)
-        torch.testing.assert_close(NarrowLinear(layer)(inputs), expected)
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_weights_that_are_no_numbers_are_noticed(value: float) -> None:
+    layer = nn.Linear(3, 2).requires_grad_(False)
+    assert NarrowLinear(layer).is_finite
+    layer.weight[1, 2] = value
+    assert not NarrowLinear(layer).is_finite
 
 
 def load(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, slowness: float, dtype: torch.dtype
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    slowness: float = 150,
+    language_model: bool = True,
 ) -> Model:
-    """As a large model stored in `dtype`, on a processor that slow in bfloat16."""
+    """As a large model, on a processor that slow in bfloat16."""
     with monkeypatch.context() as patch:
         patch.setattr(number_format, "_LARGE", 0)
         patch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
-        if dtype != torch.float16:  # which is what a checkpoint in float32 is taken for
-            patch.setattr(checkpoint, "find_room", _with_weights_of(dtype, checkpoint.find_room))
-        return load_model(str(folder), device="cpu")
-
-
-def _with_weights_of(dtype: torch.dtype, find_room: Any) -> Any:
-    def run(*given: Any) -> Any:
-        room = find_room(*given)
-        object.__setattr__(room, "number_format", NumberFormat(dtype, torch.float32))
-        return room
-
-    return run
+        return load_model(str(folder), device="cpu", language_model=language_model)
 
 
 @pytest.fixture(params=["tiny_folder", "tiny_next_folder", "tiny_qwen_folder"])
@@ -82,14 +72,14 @@ def folder(request: pytest.FixtureRequest) -> Path:
     return request.getfixturevalue(request.param)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("language_model", [True, False])
 def test_a_model_says_what_it_says_in_float32(
-    folder: Path, dtype: torch.dtype, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    folder: Path, language_model: bool, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    narrow = load(folder, monkeypatch, 150, dtype)
-    wide = load_model(str(folder), device="cpu")
+    narrow = load(folder, monkeypatch, language_model=language_model)
+    wide = load_model(str(folder), device="cpu", language_model=language_model)
     for parameter in wide.hf.parameters():
-        parameter.data = parameter.data.to(dtype).float()
+        parameter.data = parameter.data.half().float()
     question = "What is on the left?"
     views = [model.encode(photo, question) for model in (narrow, wide)]
     found, expected = views
@@ -97,6 +87,8 @@ def test_a_model_says_what_it_says_in_float32(
     torch.testing.assert_close(
         found.tokens.features, expected.tokens.features, rtol=1e-4, atol=1e-4
     )
+    if not language_model:
+        return
     n = found.tokens.n
     selections = [None, Selection(torch.arange(0, n, 3))]
     if n >= 16:
@@ -113,29 +105,54 @@ def test_a_model_says_what_it_says_in_float32(
 def test_its_matrices_are_narrow_and_all_else_is_float32(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, wide = load(folder, monkeypatch, 150, torch.float16), load_model(str(folder), "cpu")
+    model, wide = load(folder, monkeypatch), load_model(str(folder), "cpu")
     assert model.dtype == model.hf.dtype == torch.float32
-    layers = [m for m in model.hf.modules() if isinstance(m, NarrowLinear | NarrowEmbedding)]
-    narrow = {id(layer.weight) for layer in layers}
-    assert not any(type(module) is nn.Linear for module in model.hf.modules())
-    for name, parameter in model.hf.named_parameters():
-        half = id(parameter) in narrow
-        assert parameter.dtype == (torch.float16 if half else torch.float32), name
-        assert not parameter.requires_grad
-    assert all(b.dtype == torch.float32 for b in model.hf.buffers() if b.is_floating_point())
-    count = sum(p.numel() for p in wide.hf.parameters())
-    assert count == sum(p.numel() for p in model.hf.parameters())  # tied weights stay tied
-    saved = {id(layer.weight): 2 * layer.weight.numel() for layer in layers}
-    assert wide.bytes - model.bytes == sum(saved.values())
+    assert describe(model)["dtype"] == "float32, weights float16"
+    words = model.hf.get_input_embeddings().weight
+    assert words.dtype == torch.float16
+    kinds = (nn.Linear, NarrowLinear)
+    linear = {name for name, m in wide.hf.named_modules() if type(m) in kinds}
+    assert linear == {name for name, m in model.hf.named_modules() if type(m) is NarrowLinear}
+    for name, tensor in (*model.hf.named_parameters(), *model.hf.named_buffers()):
+        assert tensor is words or not tensor.is_floating_point() or tensor.dtype == torch.float32
+        assert not tensor.requires_grad, name
+    saved = 2 * sum(m.weight.numel() for m in wide.hf.modules() if isinstance(m, nn.Linear))
+    tied = wide.hf.get_input_embeddings().weight is wide.hf.lm_head.weight
+    # Tied, the words are there once packed and once as they are.
+    assert wide.bytes - model.bytes == saved + (-2 if tied else 2) * words.numel()
+    assert prefill_bytes(model.hf) < 0.6 * prefill_bytes(wide.hf)
     model.close("It was in the way.")
     assert model.bytes == 0
+
+
+def test_damaged_weights_are_not_started(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(tiny_folder, folder)
+    for weights in folder.glob("*.safetensors"):
+        state = load_file(weights)
+        for name in state:
+            if name.endswith("layers.1.mlp.up_proj.weight"):
+                state[name][2, 3] = torch.nan
+        save_file(state, weights, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=r"NaN or infinity, in .*layers\.1\.mlp\.up_proj\.weight"):
+        load(folder, monkeypatch)
+
+
+def test_without_fbgemm_it_is_float32_throughout(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(number_format, "can_pack", lambda: False)
+    model = load(tiny_folder, monkeypatch)
+    assert {p.dtype for p in model.hf.parameters()} == {torch.float32}
 
 
 def test_keeping_all_is_stock_generate(
     tiny_folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Called as its users call it, with gradients on."""
-    model = load(tiny_folder, monkeypatch, 150, torch.float16)
+    model = load(tiny_folder, monkeypatch)
     view = model.encode(photo, "Is it red?")
     stock = model.hf.generate(
         input_ids=view.input_ids,
@@ -151,6 +168,6 @@ def test_keeping_all_is_stock_generate(
 def test_a_processor_that_is_fast_in_bfloat16_computes_in_it(
     tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model = load(tiny_folder, monkeypatch, 0.3, torch.float16)
-    assert model.dtype == torch.bfloat16
+    model = load(tiny_folder, monkeypatch, slowness=0.3)
+    assert model.dtype == torch.bfloat16 and describe(model)["dtype"] == "bfloat16"
     assert {p.dtype for p in model.hf.parameters()} == {torch.bfloat16}
