@@ -67,6 +67,8 @@ def clip_reads(
     def project(rows: Tensor) -> Tensor:
         """(m, w) -> (m, d) in float32: a difference of half-precision rows would be rounding."""
         weights = projector.state_dict()
+        if not weights:  # packed (loading/narrow_weights.py), and computing in float32 anyway
+            return run(lambda: projector(rows.detach().float()))
         if not all(value.is_floating_point() for value in weights.values()):  # quantised
             rows = rows.detach().to(device, states.dtype)
             return run(lambda: projector(rows).float())

@@ -102,6 +102,28 @@ def test_a_model_says_what_it_says_in_float32(
         torch.testing.assert_close(ours.first_logits, theirs.first_logits, rtol=1e-3, atol=1e-3)
 
 
+def test_every_method_keeps_what_it_keeps_in_float32(
+    folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow, wide = load(folder, monkeypatch), load_model(str(folder), device="cpu")
+    for parameter in wide.hf.parameters():
+        parameter.data = parameter.data.half().float()
+    found, expected = (m.encode(photo, "What is on the left?") for m in (narrow, wide))
+    n, layers = found.tokens.n, found.layers
+    methods = [m for m in PRUNERS.values() if narrow.reason_against(m) is None]
+    assert len(methods) > 8
+    for method in methods:
+        k = max(n // 2, method.lowest(n, layers))
+        kept = [
+            method.plan(view, k) if method.inside else method.select(view.tokens, k)
+            for view in (found, expected)
+        ]
+        if not method.inside:
+            assert torch.equal(kept[0].kept, kept[1].kept), method.title
+        ours, theirs = narrow.answer(found, kept[0], 3), wide.answer(expected, kept[1], 3)
+        assert ours.token_ids == theirs.token_ids, method.title
+
+
 def test_its_matrices_are_narrow_and_all_else_is_float32(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
