@@ -48,7 +48,7 @@ class Model(Resident):
         text_tower: None where no CLIP text side is known; then there is no relevance.
         has_language_model: whether it can answer; without, all else works.
         system: the system sentence of its prompts, one of `prompt.SYSTEMS`.
-        warm_up_seconds: of a short answer with all visual tokens; 0 before `warm_up`.
+        warm_up_seconds: about those of a short answer with all visual tokens; 0 before `warm_up`.
     """
 
     hf_class: ClassVar[str]

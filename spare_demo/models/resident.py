@@ -114,8 +114,12 @@ class Resident(Answering):
         view = self.encode(_grey(), "What is this?")
         if not self.has_language_model:
             return
-        answer = self.answer(view, max_new_tokens=2)
-        self.warm_up_seconds = answer.prefill_seconds + answer.decode_seconds
+        n = view.tokens.n
+        # A CPU gets nothing ready that depends on the length, and may take many seconds for all.
+        few = Selection(torch.arange(0, n, 9)) if self.device.type == "cpu" else None
+        answer = self.answer(view, few, max_new_tokens=2)
+        longer = 1 + (n - answer.visual_tokens) / answer.prompt_tokens
+        self.warm_up_seconds = longer * answer.prefill_seconds + answer.decode_seconds
         self._rates = self.measure_rates(self.dtype)
 
     def measure_rates(self, dtype: torch.dtype) -> Rates:

@@ -15,7 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from spare_demo.models.loading.heap import return_free_memory
+
 _PACKED_AT_ONCE = 4  # layers, each of which is widened for it
+_FREED_AT_ONCE = 16  # layers; else what they took would come on top of the packed ones
 
 
 def can_pack() -> bool:
@@ -79,8 +82,10 @@ def widen_arithmetic(hf: Any) -> None:
     at_once = min(_PACKED_AT_ONCE, torch.get_num_threads())
     with ThreadPoolExecutor(at_once) as pool:
         packed = pool.map(lambda place: NarrowLinear(getattr(*place)), places)
-        for (module, name), layer in zip(places, packed, strict=True):
-            setattr(module, name, layer)  # which frees the other one
+        for number, (module, name) in enumerate(places):
+            setattr(module, name, next(packed))  # which frees the other one
+            if number % _FREED_AT_ONCE == 0:
+                return_free_memory()
     for tensor in itertools.chain(hf.parameters(), hf.buffers()):
         tensor.requires_grad_(False)
         if tensor is not embedding.weight and tensor.is_floating_point():

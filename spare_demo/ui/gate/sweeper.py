@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import logging
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
@@ -12,6 +10,7 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spare_demo.models.loading.heap import return_free_memory
 from spare_demo.ui.gradio_compat.pictures import remove_broken_uploads, remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 
@@ -66,10 +65,3 @@ async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:
     for job in _jobs.get(demo, []):
         job()
     await asyncio.to_thread(return_free_memory)
-
-
-def return_free_memory() -> None:
-    """Give the system back what visitors who left had; glibc keeps hundreds of megabytes of it."""
-    # Another C library has no such function, and Windows no such library.
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)

@@ -16,6 +16,7 @@ import pytest
 from gradio.queueing import AsyncQueue
 from visits import page_request
 
+from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep, sweep_also
 from spare_demo.ui.gradio_compat.pictures import remove_oldest_files
@@ -137,9 +138,9 @@ def test_a_machine_without_glibc_keeps_its_memory(monkeypatch, library) -> None:
             raise OSError("no such library")
         return library
 
-    sweeper.return_free_memory()  # of this machine, which may have it
-    monkeypatch.setattr(sweeper.ctypes, "CDLL", open_library)
-    sweeper.return_free_memory()
+    heap.return_free_memory()  # of this machine, which may have it
+    monkeypatch.setattr(heap.ctypes, "CDLL", open_library)
+    heap.return_free_memory()
 
 
 @pytest.fixture
