@@ -225,9 +225,6 @@ nothing here says what a published model answers.
 `download` counts all bytes that the hub sent; the first three connections that moved more than
 200 MB were cut, and the download went on by itself. The second start is from the cache. An answer
 has at most 16 tokens, the budget is 64.
-
-What ran where a product in bfloat16 takes half as long as in float32 ran before weights were read
-one by one: there `most memory` holds file pages that are not held any more.
 """
 
 
@@ -243,6 +240,8 @@ def section(file: Path) -> Iterator[str]:
     part = ", without its language model" if figures["without_language_model"] else ""
     yield f"## {figures['model']}{part}\n"
     yield f"`{figures['command']}`, on {figures['machine']}.\n"
+    if earlier := figures.get("earlier"):  # of files whose machine is not at hand any more
+        yield f"Run before {earlier}.\n"
     first = figures["first"]
     if first["status"]:
         yield (
