@@ -114,8 +114,7 @@ def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
 
 def test_caches_are_joined_wherever_their_layers_lie() -> None:
     with there():
-        weight = SimpleNamespace(weight=torch.zeros(1))
-        hf = SimpleNamespace(device=ELSEWHERE, config=None, get_input_embeddings=lambda: weight)
+        hf = SimpleNamespace(device=ELSEWHERE, config=None, dtype=torch.float32)
         caches = []
         for length in (3, 1, 2):
             cache = DynamicCache()

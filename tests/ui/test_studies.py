@@ -185,7 +185,7 @@ def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None
 
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
-    (step,) = with_refusals(handlers.cite)({"panels": ["kept"]}, unasked)
+    (step,) = with_refusals(handlers.replies.cite)({"panels": ["kept"]}, unasked)
     assert "let all of them end" in json.loads(step["reply"])["sentence"]
 
 

@@ -130,8 +130,8 @@ def test_the_page(
         measured = list(handlers.studies.measure(4, visit))
         assert measured[-1]["visit"].result.kl is not None
         assert list(handlers.studies.enough(visit))[-1]["enough"]
-        assert list(handlers.why({"patch": 1, "budget": 4, "step": "own"}, visit))
-        assert list(handlers.cite({"panels": ["difference"]}, visit))
+        assert list(handlers.replies.why({"patch": 1, "budget": 4, "step": "own"}, visit))
+        assert list(handlers.replies.cite({"panels": ["difference"]}, visit))
 
 
 @pytest.mark.parametrize("size", [(2000, 10), (10, 2000)])
