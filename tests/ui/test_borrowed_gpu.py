@@ -139,8 +139,9 @@ def test_what_needs_no_pass_borrows_nothing(
     lending.calls.clear()
     assert run(gpu.stream(handlers.draw_curve), 4, visit)["curve_words"]
     assert run(gpu.stream(handlers.redraw), 4, visit)["answers"]
-    assert run(gpu.stream(handlers.replies.why), {"budget": 4, "patch": 1, "step": "why"}, visit)["reply"]
-    cited = run(gpu.stream(handlers.replies.cite), {"panels": ["kept"]}, visit)["reply"]
+    replies, asked = handlers.replies, {"budget": 4, "patch": 1, "step": "why"}
+    assert run(gpu.stream(replies.why), asked, visit)["reply"]
+    cited = run(gpu.stream(replies.cite), {"panels": ["kept"]}, visit)["reply"]
     assert json.loads(cited)["kind"] == "file"
     assert run(gpu.stream(handlers.stop), 4, visit)["answers"]
     assert lending.calls == []
