@@ -67,7 +67,7 @@ TINY_LLAVA = Entry(
     clip=OPENAI_CLIP,
     gpu_dtype=torch.float16,
     cpu_dtype=None,
-    needs="5 GB of free memory; no GPU; downloads 7 GB the first time",
+    needs="6 GB of free memory; no GPU; downloads 7 GB the first time",
     note="Relevance uses OpenAI's CLIP text side; it is exact only if TinyLLaVA left that tower as "
     "it was.",
 )
