@@ -124,7 +124,10 @@ def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
             "would answer from noise, so it is not started. Get the whole checkpoint again."
         )
     if room.number_format.is_narrow:
-        widen_arithmetic(hf)
+        try:
+            widen_arithmetic(hf)
+        except Exception as error:
+            raise _refusal(label, "its weights", error) from error
     commit = "" if opened.repository is None else opened.folder.name
     return Checkpoint(opened.family, hf, processor, commit)
 

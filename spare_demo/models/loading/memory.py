@@ -15,7 +15,13 @@ from torch import nn
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading.hub import Progress, no_progress
-from spare_demo.models.loading.number_format import NumberFormat, suited_format, uniform
+from spare_demo.models.loading.number_format import (
+    LARGE,
+    NumberFormat,
+    bfloat16_slowness,
+    suited_format,
+    uniform,
+)
 from spare_demo.models.model import Model
 
 BITS = (16, 8, 4)
@@ -35,6 +41,7 @@ _PHOTO = 3_000_000  # of a megapixel
 _PRUNED = 2  # answers beside the unpruned one, each with a cache, of a quarter of the tokens
 _WORDS = 600  # a long question and a long answer, in tokens
 _CLIP_LARGE = 250_000_000  # parameters; of CLIP ViT-L alone 303 million
+_TOO_SLOW = 4  # times as long as in float32: nobody waits for that
 
 
 @dataclass(frozen=True)
@@ -195,6 +202,7 @@ class Room:
         needed, free, given_back: bytes that it needs, that are free where it goes, and that making
             room frees there.
         where: "on the GPU" and the like.
+        slow_format: whether all is float32 because this processor is slow in bfloat16.
     """
 
     number_format: NumberFormat
@@ -203,6 +211,7 @@ class Room:
     free: int
     given_back: int
     where: str
+    slow_format: bool
 
     @property
     def crowded(self) -> bool:
@@ -225,9 +234,16 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
     )
     free, where, spread = free_bytes(fit.device), _words(fit.device), False
     needed = needed_bytes(config, family, weights, fit, number_format)
+    single = uniform(torch.float32)
+    large = fit.device.type == "cpu" and weights.count >= LARGE
+    short = large and number_format == single and needed > free + fit.given_back
+    if short and bfloat16_slowness() < _TOO_SLOW:
+        number_format = uniform(torch.bfloat16)  # half the size
+        needed = needed_bytes(config, family, weights, fit, number_format)
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
-    return Room(number_format, spread, needed, free, fit.given_back, where)
+    slow_format = large and number_format == single
+    return Room(number_format, spread, needed, free, fit.given_back, where, slow_format)
 
 
 def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
@@ -241,6 +257,8 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
     sentence = f"{label} needs about {size_words(room.needed)} {room.where}"
     if room.number_format.is_narrow:
         sentence += " (with weights of 16 bits, computing in float32)"
+    if room.slow_format:
+        sentence += " in float32 (this processor is slow in bfloat16)"
     sentence += f", and {size_words(free)} are free"
     sentence += " without the present model" if room.given_back else ""
     if room.fits:

@@ -14,7 +14,8 @@ import torch
 
 from spare_demo.models.loading.narrow_weights import can_pack
 
-_LARGE = 100_000_000  # parameters; below that, single precision is no burden on a CPU
+LARGE = 100_000_000
+"""Parameters; below that, single precision is no burden on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,14 @@ def suited_format(
     bits: below 16 the language model's matrices are quantised, and this is the format of the rest.
     """
     if device.type == "cpu":
-        if count < _LARGE:
+        if count < LARGE:
             return uniform(torch.float32)
         if bfloat16_slowness() <= 1:
             return uniform(torch.bfloat16)
         narrow = bits == 16 and can_pack()
         return NumberFormat(torch.float16 if narrow else torch.float32, torch.float32)
     if own is None or own == torch.float32:
-        return uniform(torch.float32 if count < _LARGE else torch.float16)
+        return uniform(torch.float32 if count < LARGE else torch.float16)
     return uniform(own)
 
 

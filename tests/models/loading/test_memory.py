@@ -30,7 +30,7 @@ FOLDERS = {
     "qwen2_5_vl": "tiny_qwen_folder",
 }
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
-SPREAD = Room(uniform(torch.float32), True, 1, 2, 0, "on all GPUs together")
+SPREAD = Room(uniform(torch.float32), True, 1, 2, 0, "on all GPUs together", False)
 QUESTION = "What colour is the circle?"
 
 
@@ -183,6 +183,37 @@ def test_an_apple_gpus_memory_is_what_is_counted(
             module.find_room(*given)
         assert "--bits" not in str(refusal.value)  # which does not work there
     assert len(said) == 1 and "GB on the Apple GPU, and 16.0 GB are free." in said[0]
+
+
+@pytest.mark.parametrize(
+    ("free", "slowness", "dtype"),
+    [
+        (40, 0.3, torch.bfloat16),
+        (40, 150, torch.float32),
+        (40, 2, torch.float32),
+        (20, 2, torch.bfloat16),
+        (20, 150, None),
+    ],
+)
+def test_a_processor_without_bfloat16_and_fbgemm_computes_in_float32_or_not_at_all(
+    tiny_model: LlavaModel,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    slowness: float,
+    dtype: torch.dtype | None,
+) -> None:
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
+    for part in (module, number_format):
+        monkeypatch.setattr(part, "bfloat16_slowness", lambda: slowness)
+    monkeypatch.setattr(number_format, "can_pack", lambda: False)
+    given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU))
+    if dtype is not None:
+        room = module.find_room(*given)
+        assert (room.number_format, room.crowded) == (uniform(dtype), False)
+        return
+    with pytest.raises(ModelError, match=r"about 28\.\d GB.*slow in bfloat16\), and 20\.0 GB"):
+        module.find_room(*given)
 
 
 @pytest.mark.parametrize(("free", "slowness"), [(20, 0.3), (20, 150), (14, 0.3), (14, 150)])

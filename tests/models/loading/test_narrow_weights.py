@@ -18,7 +18,7 @@ from spare_demo.evaluation.fit import describe
 from spare_demo.models import Model, load_model
 from spare_demo.models.base import ModelError
 from spare_demo.models.generate.prefill_floor import prefill_bytes
-from spare_demo.models.loading import number_format
+from spare_demo.models.loading import checkpoint, number_format
 from spare_demo.models.loading.narrow_weights import NarrowLinear, can_pack
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
@@ -62,7 +62,7 @@ def load(
 ) -> Model:
     """As a large model, on a processor that slow in bfloat16."""
     with monkeypatch.context() as patch:
-        patch.setattr(number_format, "_LARGE", 0)
+        patch.setattr(number_format, "LARGE", 0)
         patch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
         return load_model(str(folder), device="cpu", language_model=language_model)
 
@@ -160,6 +160,17 @@ def test_damaged_weights_are_not_started(
         save_file(state, weights, metadata={"format": "pt"})
     with pytest.raises(ModelError, match=r"NaN or infinity, in .*layers\.1\.mlp\.up_proj\.weight"):
         load(folder, monkeypatch)
+
+
+def test_memory_that_runs_out_while_weights_are_packed_is_a_sentence(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(hf: object) -> None:
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory")
+
+    monkeypatch.setattr(checkpoint, "widen_arithmetic", full)
+    with pytest.raises(ModelError, match=r"Memory ran out while .* was loaded"):
+        load(tiny_folder, monkeypatch)
 
 
 def test_without_fbgemm_it_is_float32_throughout(
