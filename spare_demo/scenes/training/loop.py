@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from spare_demo.scenes.training.checkpoint import Checkpoint, reason
 from spare_demo.scenes.training.curve import write_curve
+from spare_demo.scenes.training.muon import Muon
 from spare_demo.scenes.training.phases import Phase, Rates, phase_at, steps_of
 
 _SAVE_EVERY = 60.0  # seconds
@@ -75,9 +76,7 @@ class Training:
         ours = {id(p) for p in matrices}
         rest = [p for p in self.module.parameters() if p.requires_grad and id(p) not in ours]
         rates = part.rates
-        muon = torch.optim.Muon(
-            matrices, lr=rates.muon, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-        )
+        muon = Muon(matrices, lr=rates.muon)
         adam = torch.optim.AdamW(rest, lr=rates.adam, betas=(0.9, 0.98), weight_decay=0.0)
         self.optimisers = [(muon, rates.muon), (adam, rates.adam)]
         self.step, self.steps = 0, steps_of(part.phases)
