@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from spare_demo.scenes.world import Scene, Thing, place_of
+from spare_demo.scenes.world import Rng, Scene, Thing, place_of
 
 _MOST = 6  # things named in one caption: what fits CLIP's 77 tokens
 
 
-def _name(thing: Thing, side: int, rng: np.random.Generator) -> str:
+def _name(thing: Thing, side: int, rng: Rng) -> str:
     words = f"{thing.colour} {thing.shape or 'object'}".strip()
     if rng.random() < 0.3:
         words = f"{'small' if thing.size < 40 else 'large'} {words}"
@@ -21,7 +19,7 @@ def _name(thing: Thing, side: int, rng: np.random.Generator) -> str:
     return f"{'an' if words.startswith('object') else 'a'} {words}"
 
 
-def caption(scene: Scene, rng: np.random.Generator) -> str:
+def caption(scene: Scene, rng: Rng) -> str:
     """One sentence that names up to six of the scene's things, in any order."""
     order = rng.permutation(len(scene.things))[:_MOST]
     parts = [_name(scene.things[i], scene.side, rng) for i in order]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from spare_demo.scenes.question import Question
-from spare_demo.scenes.references import OFF_TOPIC, Rng, pick
-from spare_demo.scenes.world import Scene
+from spare_demo.scenes.question import OFF_TOPIC, Question, pick
+from spare_demo.scenes.world import Rng, Scene
 
 MADE_FOR = (
     "This small model answers questions about shapes, colours, numbers and words in drawn scenes"

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
-from spare_demo.scenes import counting, questions
+from spare_demo.scenes import questions
 from spare_demo.scenes.off_topic import MADE_FOR, held_out_form, off_topic
-from spare_demo.scenes.question import Question, ordered
-from spare_demo.scenes.questions import Maker
-from spare_demo.scenes.references import (
+from spare_demo.scenes.question import (
     ABSENCE,
     CLEAR,
     COUNTING,
@@ -25,17 +22,21 @@ from spare_demo.scenes.references import (
     RECOGNITION,
     SIDES,
     SPATIAL,
-    Rng,
+    Question,
+    indices,
     is_clear,
+    on_side,
     pick,
     plain_references,
 )
+from spare_demo.scenes.questions import Maker
 from spare_demo.scenes.wordings import plural, reword, style
 from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
     SHAPES,
     WORDS,
+    Rng,
     Scene,
     Thing,
 )
@@ -58,8 +59,7 @@ def _is_colour(scene: Scene, rng: Rng) -> Question | None:
         there = [t.colour for t in scene.things if t.colour and t.colour not in never]
         others = [colour for colour in COLOURS if colour not in never]
         colour, answer = pick(rng, there if there and rng.random() < 0.7 else others), "no"
-    skills, about = ordered(reference.skills | {RECOGNITION}), (reference.index,)
-    return Question(f"Is {reference.words} {colour}?", answer, skills, about, reference.index)
+    return reference.question(f"Is {reference.words} {colour}?", answer, {RECOGNITION})
 
 
 def _is_on_side(scene: Scene, rng: Rng) -> Question | None:
@@ -71,28 +71,28 @@ def _is_on_side(scene: Scene, rng: Rng) -> Question | None:
     one, two = scene.things[a.index], scene.things[b.index]
     if not is_clear(side, one, two):
         return None
-    skills = ordered(a.skills | b.skills | {SPATIAL})
     answer = "yes" if SIDES[side](one, two) else "no"
     text = f"Is {a.words} {side} {b.words}?"
-    return Question(text, answer, skills, (a.index, b.index), a.index)
+    return a.question(text, answer, b.skills | {SPATIAL}, (b.index,))
 
 
-def _kind(scene: Scene, rng: Rng) -> tuple[str, Callable[[Thing], bool], str] | None:
-    """A name of things, there or not, which things it fits, and the skill to see them."""
+def _kind(scene: Scene, rng: Rng) -> tuple[str, tuple[int, ...], str] | None:
+    """A name of things, there or not, the indices of those it fits, and the skill to see them."""
     thing = pick(rng, scene.things)
     colour = thing.colour if rng.random() < 0.5 else pick(rng, list(COLOURS))
     shape = thing.shape if rng.random() < 0.5 else pick(rng, SHAPES)
     roll = rng.random()
     if roll < 0.1:
         kind = pick(rng, ("number", "word"))
-        return kind, lambda t: bool(getattr(t, kind)), OCR
+        return kind, indices(scene, lambda t: getattr(t, kind)), OCR
     if roll < 0.4 and shape:
-        return shape, lambda t: t.shape == shape, RECOGNITION
+        return shape, indices(scene, lambda t: t.shape == shape), RECOGNITION
     if roll < 0.6 and colour:
-        return f"{colour} object", lambda t: t.colour == colour, RECOGNITION
+        return f"{colour} object", indices(scene, lambda t: t.colour == colour), RECOGNITION
     if not (colour and shape) or (colour, shape) in HELD_OUT_COLOUR_SHAPE:
         return None
-    return f"{colour} {shape}", lambda t: (t.colour, t.shape) == (colour, shape), RECOGNITION
+    about = indices(scene, lambda t: (t.colour, t.shape) == (colour, shape))
+    return f"{colour} {shape}", about, RECOGNITION
 
 
 def _exists(scene: Scene, rng: Rng) -> Question | None:
@@ -100,8 +100,7 @@ def _exists(scene: Scene, rng: Rng) -> Question | None:
     wanted = rng.random() < 0.5
     for _ in range(_TRIES):
         if kind := _kind(scene, rng):
-            name, fits, skill = kind
-            about = tuple(i for i, thing in enumerate(scene.things) if fits(thing))
+            name, about, skill = kind
             if bool(about) == wanted:
                 return Question(f"Is there a {name}?", "yes" if about else "no", (skill,), about)
     return None
@@ -111,8 +110,7 @@ def _how_many(scene: Scene, rng: Rng) -> Question | None:
     """How many of a kind, of none as well."""
     if (kind := _kind(scene, rng)) is None:
         return None
-    name, fits, skill = kind
-    about = tuple(i for i, thing in enumerate(scene.things) if fits(thing))
+    name, about, skill = kind
     if len(about) < 2 and rng.random() < 0.5:
         return None
     text = f"How many {plural(name)} are there?"
@@ -169,22 +167,21 @@ def _grid_place(scene: Scene, rng: Rng) -> Question | None:
     reference = pick(rng, plain_references(scene))
     if reference is None:
         return None
-    thing, skills = scene.things[reference.index], ordered(reference.skills | {SPATIAL})
+    thing = scene.things[reference.index]
     way, at = ("column", thing.x) if rng.random() < 0.6 else ("row", thing.y)
     text, answer = f"Which {way} is {reference.words} in?", str(int(_CELLS * at / scene.side))
-    return Question(text, answer, skills, (reference.index,), reference.index)
+    return reference.question(text, answer, {SPATIAL})
 
 
 def _count_beyond(scene: Scene, rng: Rng) -> Question | None:
     """How many lie on a side of a row or column, of twenty-four: practice in counting a part."""
     side, at = pick(rng, list(SIDES)), int(rng.integers(4, 20))
-    across = side in ("left of", "right of")
+    line = "column" if side in ("left of", "right of") else "row"
     middle = (at + 0.5) * scene.side / _CELLS
-    line = Thing("", "", middle, middle, 0.0)
-    if not all(is_clear(side, thing, line) for thing in scene.things):
+    about = on_side(scene, side, Thing("", "", middle, middle, 0.0))
+    if about is None:
         return None
-    about = tuple(i for i, thing in enumerate(scene.things) if SIDES[side](thing, line))
-    text = f"How many objects are {side} {'column' if across else 'row'} {at}?"
+    text = f"How many objects are {side} {line} {at}?"
     return Question(text, str(len(about)), (SPATIAL, COUNTING), about)
 
 
@@ -203,9 +200,9 @@ ADDED: tuple[tuple[Maker, float], ...] = (
 HARD: tuple[tuple[Maker, float], ...] = (
     (_grid_place, 0.05),
     (_count_beyond, 0.08),
-    (counting.count_alike, 0.05),
-    (counting.count_on_side, 0.1),
-    (counting.add_up, 0.03),
+    (questions.count_alike, 0.05),
+    (questions.count_on_side, 0.1),
+    (questions.add_up, 0.03),
 )
 
 
@@ -224,10 +221,8 @@ def _all(
 ) -> list[tuple[Maker, float]]:
     """The kinds that are measured, with so much of their shares, and others; all reworded."""
     makers = [(maker, measured * share) for maker, share in questions.MAKERS] + list(added)
-    return [
-        (functools.partial(_reworded, maker=maker, held_out=held_out), share)
-        for maker, share in makers
-    ]
+    reworded = functools.partial(_reworded, held_out=held_out)
+    return [(functools.partial(reworded, maker=maker), share) for maker, share in makers]
 
 
 _TRAINING = _all(0.4, ADDED + HARD, held_out=False)
@@ -239,8 +234,9 @@ def practise(scene: Scene, rng: Rng, count: int) -> list[Question]:
     return questions.ask(scene, rng, count, makers=_TRAINING)
 
 
-def ask_in_held_out_wordings(
-    scene: Scene, rng: Rng, count: int, unasked: Callable[[str], bool]
-) -> list[Question]:
-    """Up to ``count`` questions of every kind, each in a wording that training never uses."""
-    return questions.ask(scene, rng, count, unasked, _PEOPLE)
+def ask_in_held_out_wordings(scene: Scene, rng: Rng, count: int) -> list[Question]:
+    """Up to ``count`` questions of every kind, each in a wording that training never uses.
+
+    None offers a choice.
+    """
+    return questions.ask(scene, rng, count, _PEOPLE, no_choices=True)

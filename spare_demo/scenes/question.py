@@ -1,19 +1,21 @@
-"""What a question about a scene is."""
+"""What a question about a scene is, and words that name exactly one of the scene's things."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
-from spare_demo.scenes.references import (
-    ABSENCE,
-    COUNTING,
-    OCR,
-    OFF_TOPIC,
-    RECOGNITION,
-    SPATIAL,
-)
+from spare_demo.scenes.world import SHAPES, Rng, Scene, Thing
 
+RECOGNITION, OCR, SPATIAL, COUNTING = "recognition", "ocr", "spatial", "counting"
+ABSENCE, OFF_TOPIC = "absence", "off topic"
+"""What it takes to decline: what is asked about is not there, or is nothing a scene could show."""
 SKILLS = (RECOGNITION, OCR, SPATIAL, COUNTING, ABSENCE, OFF_TOPIC)
+"""In the order in which a category names them."""
+
+CLEAR = 12.0  # pixels by which positions must differ to be told apart
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,109 @@ class Question:
     anchor: int | None = None  # the thing that is named outright and has to be found first
 
 
-def ordered(skills: frozenset[str] | set[str]) -> tuple[str, ...]:
-    """Skills in the order in which a category names them."""
-    return tuple(skill for skill in SKILLS if skill in skills)
+@dataclass(frozen=True)
+class Reference:
+    """Words that name exactly one thing of the scene, and what it takes to follow them."""
+
+    words: str
+    index: int
+    gives: frozenset[str]  # properties that the words give away
+    skills: frozenset[str]
+
+    def question(
+        self, text: str, answer: str, skills: Set[str], others: tuple[int, ...] = ()
+    ) -> Question:
+        """A question about the thing and ``others``, which takes ``skills`` besides."""
+        needed = tuple(skill for skill in SKILLS if skill in self.skills | skills)
+        anchor = None if SPATIAL in self.skills else self.index
+        return Question(text, answer, needed, (self.index, *others), anchor)
+
+
+def pick(rng: Rng, options: Sequence[Any]) -> Any:
+    """One of the options, or None where there is none."""
+    return options[int(rng.integers(len(options)))] if options else None
+
+
+def indices(scene: Scene, test: Callable[[Thing], object]) -> tuple[int, ...]:
+    """Of the things that pass."""
+    return tuple(i for i, thing in enumerate(scene.things) if test(thing))
+
+
+SIDES: dict[str, Callable[[Thing, Thing], bool]] = {
+    "left of": lambda a, b: a.x < b.x,
+    "right of": lambda a, b: a.x > b.x,
+    "above": lambda a, b: a.y < b.y,
+    "below": lambda a, b: a.y > b.y,
+}
+
+
+def is_clear(side: str, a: Thing, b: Thing) -> bool:
+    """Whether it is beyond doubt which of two lies further to a side."""
+    along = abs(a.x - b.x) if side in ("left of", "right of") else abs(a.y - b.y)
+    return along >= CLEAR
+
+
+def on_side(scene: Scene, side: str, other: Thing) -> tuple[int, ...] | None:
+    """Indices of all things on a side of another one; None where that of any is in doubt."""
+    if not all(is_clear(side, thing, other) for thing in scene.things if thing is not other):
+        return None
+    return indices(scene, lambda thing: SIDES[side](thing, other))
+
+
+def _references(thing: Thing, index: int) -> list[Reference]:
+    """By shape, by colour, by both, by what is printed on it."""
+    shape, colour = thing.shape, thing.colour
+    seen, references = frozenset({RECOGNITION}), []
+    if shape:
+        references.append(Reference(f"the {shape}", index, frozenset({"shape"}), seen))
+    if colour:
+        references.append(Reference(f"the {colour} object", index, frozenset({"colour"}), seen))
+    if shape and colour:
+        both = frozenset({"colour", "shape"})
+        references.append(Reference(f"the {colour} {shape}", index, both, seen))
+    if thing.print:
+        kind = "number" if thing.number else "word"
+        words = f"the object with the {kind} {thing.print}"
+        references.append(Reference(words, index, frozenset({kind}), frozenset({OCR})))
+    return references
+
+
+def plain_references(scene: Scene) -> list[Reference]:
+    """Words that name one thing by itself."""
+    references = [r for i, thing in enumerate(scene.things) for r in _references(thing, i)]
+    counts = Counter(reference.words for reference in references)
+    return [reference for reference in references if counts[reference.words] == 1]
+
+
+def side_references(scene: Scene, rng: Rng) -> list[Reference]:
+    """The one of two alike on a side, and the one that lies on a side of another thing."""
+    things, references = scene.things, []
+    shape_alone = frozenset({"shape"})
+    for shape in SHAPES:
+        alike = indices(scene, lambda thing, shape=shape: thing.shape == shape)
+        if len(alike) != 2:
+            continue
+        for words, side in (
+            ("on the left", "left of"), ("on the right", "right of"),
+            ("at the top", "above"), ("at the bottom", "below"),
+        ):  # fmt: skip
+            i, j = alike if SIDES[side](things[alike[0]], things[alike[1]]) else alike[::-1]
+            if is_clear(side, things[i], things[j]):
+                skills = frozenset({RECOGNITION, SPATIAL})
+                references.append(Reference(f"the {shape} {words}", i, shape_alone, skills))
+    anchor = pick(rng, [r for r in plain_references(scene) if r.gives != {"colour", "shape"}])
+    if anchor is None:
+        return references
+    skills = anchor.skills | {SPATIAL}
+    for side in SIDES:
+        there = on_side(scene, side, things[anchor.index]) or ()
+        if len(there) == 1:
+            words = f"the object {side} {anchor.words}"
+            references.append(Reference(words, there[0], frozenset(), skills))
+            continue
+        shapes = [things[i].shape for i in there]
+        for i, shape in zip(there, shapes, strict=True):
+            if shape and shapes.count(shape) == 1:
+                words = f"the {shape} {side} {anchor.words}"
+                references.append(Reference(words, i, shape_alone, skills | {RECOGNITION}))
+    return references

@@ -10,74 +10,72 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spare_demo.scenes.counting import add_up, count_alike, count_on_side
-from spare_demo.scenes.question import Question, ordered
-from spare_demo.scenes.references import (
+from spare_demo.scenes.question import (
     CLEAR,
+    COUNTING,
     OCR,
     RECOGNITION,
     SIDES,
     SPATIAL,
+    Question,
     Reference,
-    Rng,
+    indices,
     is_clear,
-    only,
+    on_side,
     pick,
     plain_references,
     side_references,
 )
+from spare_demo.scenes.wordings import plural
 from spare_demo.scenes.world import (
     COLOURS,
     HELD_OUT_COLOUR_SHAPE,
     SHAPES,
+    Rng,
     Scene,
     place_of,
 )
 
 
-def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
+def _ask_about(reference: Reference | None, scene: Scene, rng: Rng) -> Question | None:
     """Colour, shape, number or word of what the reference names."""
+    if reference is None:
+        return None
     thing, words = scene.things[reference.index], reference.words
     options: list[tuple[str, str, str]] = []
     if thing.colour and "colour" not in reference.gives:
         ask = pick(rng, (f"What colour is {words}?", f"What color is {words}?"))
-        options.append((ask, "colour", RECOGNITION))
+        options.append((ask, thing.colour, RECOGNITION))
     if thing.shape and "shape" not in reference.gives:
-        options.append((f"What shape is {words}?", "shape", RECOGNITION))
+        options.append((f"What shape is {words}?", thing.shape, RECOGNITION))
     if thing.number and "number" not in reference.gives:
         ask = pick(rng, (f"What number is on {words}?", f"Which number is on {words}?"))
-        options += [(ask, "number", OCR)] * 2
+        options += [(ask, thing.number, OCR)] * 2
     if thing.word and "word" not in reference.gives:
-        options += [(f"What word is on {words}?", "word", OCR)] * 2
-    chosen = pick(rng, options)
-    if chosen is None:
+        options += [(f"What word is on {words}?", thing.word, OCR)] * 2
+    if (chosen := pick(rng, options)) is None:
         return None
-    text, asked, skill = chosen
-    skills = ordered(reference.skills | {skill})
-    anchor = None if SPATIAL in reference.skills else reference.index
-    about, answer = (reference.index,), getattr(thing, asked)
-    return Question(text, answer, skills, about, anchor)
+    text, answer, skill = chosen
+    return reference.question(text, answer, {skill})
 
 
 def _attribute(scene: Scene, rng: Rng) -> Question | None:
-    reference = pick(rng, plain_references(scene))
-    return _ask_about(reference, scene, rng) if reference else None
+    return _ask_about(pick(rng, plain_references(scene)), scene, rng)
 
 
 def _attribute_by_side(scene: Scene, rng: Rng) -> Question | None:
-    reference = pick(rng, side_references(scene, rng))
-    return _ask_about(reference, scene, rng) if reference else None
+    return _ask_about(pick(rng, side_references(scene, rng)), scene, rng)
 
 
 def _exists(scene: Scene, rng: Rng) -> Question | None:
     """Half yes; a no differs from something that is there in one property only."""
     thing = pick(rng, scene.things)
-    index = scene.things.index(thing)
+    about = (scene.things.index(thing),)
     colour, shape = thing.colour, thing.shape
     if not (colour and shape):
         return None
     if rng.random() < 0.5:
-        return Question(f"Is there a {colour} {shape}?", "yes", (RECOGNITION,), (index,))
+        return Question(f"Is there a {colour} {shape}?", "yes", (RECOGNITION,), about)
     if rng.random() < 0.5:
         colour = str(rng.choice(list(COLOURS)))
     else:
@@ -86,7 +84,7 @@ def _exists(scene: Scene, rng: Rng) -> Question | None:
         return None
     if (colour, shape) in HELD_OUT_COLOUR_SHAPE:
         return None  # else training would teach that such things never are
-    return Question(f"Is there a {colour} {shape}?", "no", (RECOGNITION,), (index,))
+    return Question(f"Is there a {colour} {shape}?", "no", (RECOGNITION,), about)
 
 
 def _side_of(scene: Scene, rng: Rng) -> Question | None:
@@ -99,10 +97,9 @@ def _side_of(scene: Scene, rng: Rng) -> Question | None:
     first, second = ("left of", "right of") if rng.random() < 0.5 else ("above", "below")
     if not is_clear(first, one, two):
         return None
-    answer = (first if SIDES[first](one, two) else second).replace(" of", "")
-    text = f"Is {a.words} {first.replace(' of', '')} or {second} {b.words}?"
-    skills = ordered(a.skills | b.skills | {SPATIAL})
-    return Question(text, answer, skills, (a.index, b.index), a.index)
+    answer = (first if SIDES[first](one, two) else second).removesuffix(" of")
+    text = f"Is {a.words} {first.removesuffix(' of')} or {second} {b.words}?"
+    return a.question(text, answer, b.skills | {SPATIAL}, (b.index,))
 
 
 def _where(scene: Scene, rng: Rng) -> Question | None:
@@ -110,27 +107,23 @@ def _where(scene: Scene, rng: Rng) -> Question | None:
     reference = pick(rng, plain_references(scene))
     if reference is None:
         return None
-    thing, skills = scene.things[reference.index], ordered(reference.skills | {SPATIAL})
     if rng.random() < 0.5:
-        place = place_of(thing, scene.side, CLEAR)
+        place = place_of(scene.things[reference.index], scene.side, CLEAR)
         if place is None:
             return None
-        about = (reference.index,)
-        return Question(f"Where is {reference.words}?", place, skills, about, reference.index)
-    return _which_half(reference.index, reference.words, skills, scene, rng)
+        return reference.question(f"Where is {reference.words}?", place, {SPATIAL})
+    return _which_half(reference, scene, rng)
 
 
-def _which_half(
-    index: int, words: str, skills: tuple[str, ...], scene: Scene, rng: Rng
-) -> Question | None:
-    across = rng.random() < 0.5
-    place = scene.things[index].x if across else scene.things[index].y
+def _which_half(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
+    thing = scene.things[reference.index]
+    place, first, second = thing.y, "top", "bottom"
+    if rng.random() < 0.5:
+        place, first, second = thing.x, "left", "right"
     if abs(place - scene.side / 2) < CLEAR:
         return None
-    first, second = ("left", "right") if across else ("top", "bottom")
-    text = f"Is {words} in the {first} or the {second} half?"
-    answer = first if place < scene.side / 2 else second
-    return Question(text, answer, skills, (index,), index)
+    text = f"Is {reference.words} in the {first} or the {second} half?"
+    return reference.question(text, first if place < scene.side / 2 else second, {SPATIAL})
 
 
 def _half_of_outsize(scene: Scene, rng: Rng) -> Question | None:
@@ -143,8 +136,8 @@ def _half_of_outsize(scene: Scene, rng: Rng) -> Question | None:
     ratio = scene.things[i].size / scene.things[j].size
     if max(ratio, 1 / ratio) < 1.25:
         return None
-    which = "largest" if largest else "smallest"
-    return _which_half(i, f"the {which} object", (SPATIAL,), scene, rng)
+    words = f"the {'largest' if largest else 'smallest'} object"
+    return _which_half(Reference(words, i, frozenset(), frozenset()), scene, rng)
 
 
 _EXTREMES = {"leftmost": ("x", 1), "rightmost": ("x", -1), "topmost": ("y", 1), "lowest": ("y", -1)}
@@ -162,11 +155,8 @@ def _extreme(scene: Scene, rng: Rng) -> Question | None:
     a, b = (getattr(scene.things[i], axis) for i in these[:2])
     if abs(a - b) < CLEAR:
         return None
-    if numbers_only:
-        number = scene.things[these[0]].number
-        assert number is not None
-        text = f"What is the {word} number?"
-        return Question(text, number, (OCR, SPATIAL), tuple(these[:1]))
+    if number := numbers_only and scene.things[these[0]].number:
+        return Question(f"What is the {word} number?", number, (OCR, SPATIAL), (these[0],))
     reference = Reference(f"the {word} object", these[0], frozenset(), frozenset({SPATIAL}))
     return _ask_about(reference, scene, rng)
 
@@ -174,11 +164,11 @@ def _extreme(scene: Scene, rng: Rng) -> Question | None:
 def _read(scene: Scene, rng: Rng) -> Question | None:
     """The only number or word there is."""
     kind = pick(rng, ("number", "word"))
-    index = only(scene.things, lambda t: bool(getattr(t, kind)))
-    if index is None:
+    about = indices(scene, lambda t: getattr(t, kind))
+    if len(about) != 1:
         return None
     text = "What number is shown?" if kind == "number" else "What word is written?"
-    return Question(text, getattr(scene.things[index], kind), (OCR,), (index,))
+    return Question(text, getattr(scene.things[about[0]], kind), (OCR,), about)
 
 
 def _print_exists(scene: Scene, rng: Rng) -> Question | None:
@@ -191,8 +181,61 @@ def _print_exists(scene: Scene, rng: Rng) -> Question | None:
         number, answer = str(rng.integers(10)), "no"
         if number in numbers:
             return None
-    about = tuple(i for i, t in enumerate(scene.things) if t.number == number)
+    about = indices(scene, lambda t: t.number == number)
     return Question(f"Is there a number {number}?", answer, (OCR,), about)
+
+
+def count_alike(scene: Scene, rng: Rng) -> Question | None:
+    """How many things there are, numbers, or things of one shape or colour."""
+    kind = pick(rng, ("all", "shape", "shape", "colour", "colour", "numbers"))
+    if kind == "all":
+        about, names, skills = indices(scene, lambda _: True), "objects", (COUNTING,)
+    elif kind == "numbers":
+        about, names, skills = indices(scene, lambda t: t.number), "numbers", (OCR, COUNTING)
+    else:  # mostly what is there, and what is there more than once more often than not
+        value = getattr(pick(rng, scene.things), kind)
+        if not value:
+            return None
+        about, skills = indices(scene, lambda t: getattr(t, kind) == value), (RECOGNITION, COUNTING)
+        if len(about) == 1 and rng.random() < 0.5:
+            return None
+        names = plural(value) if kind == "shape" else f"{value} objects"
+    return Question(f"How many {names} are there?", str(len(about)), skills, about)
+
+
+def count_on_side(scene: Scene, rng: Rng) -> Question | None:
+    """How many things lie on a side of the one that is named."""
+    reference = pick(rng, plain_references(scene))
+    if reference is None:
+        return None
+    side = pick(rng, list(SIDES))
+    there = on_side(scene, side, scene.things[reference.index])
+    if there is None:
+        return None
+    text = f"How many objects are {side} {reference.words}?"
+    return reference.question(text, str(len(there)), {SPATIAL, COUNTING}, there)
+
+
+def add_up(scene: Scene, rng: Rng) -> Question | None:
+    """Numbers added or compared: all there are, or the two that are named."""
+    numbers = {i: int(t.number) for i, t in enumerate(scene.things) if t.number}
+    if len(numbers) < 2:
+        return None
+    if rng.random() < 0.4:
+        word, answer = pick(rng, (("largest", max), ("smallest", min)))
+        text, total = f"What is the {word} number?", answer(numbers.values())
+        return Question(text, str(total), (OCR, COUNTING), tuple(numbers))
+    if len(numbers) == 2 and rng.random() < 0.5:
+        text, total = "What is the sum of the numbers?", sum(numbers.values())
+        return Question(text, str(total), (OCR, COUNTING), tuple(numbers))
+    named = [r for r in plain_references(scene) if r.index in numbers and "number" not in r.gives]
+    a = pick(rng, named)
+    b = pick(rng, [r for r in named if r.index != a.index])
+    if b is None:
+        return None
+    total = numbers[a.index] + numbers[b.index]
+    text = f"What is the number on {a.words} plus the number on {b.words}?"
+    return a.question(text, str(total), {RECOGNITION, OCR, COUNTING}, (b.index,))
 
 
 Maker = Callable[[Scene, Rng], "Question | None"]
@@ -217,26 +260,27 @@ def ask(
     scene: Scene,
     rng: Rng,
     count: int,
-    unasked: Callable[[str], bool] | None = None,
     makers: Sequence[tuple[Maker, float]] = MAKERS,
+    no_choices: bool = False,
 ) -> list[Question]:
     """Up to ``count`` different questions about the scene; fewer where it allows fewer.
 
-    None whose text is ``unasked`` is among them. ``makers`` come with their shares.
+    ``makers`` come with their shares. With ``no_choices``, none is "left or right?" and the like,
+    which is half right by guessing.
     """
     if not scene.things:
         return []
     shares = np.array([share for _, share in makers])
+    shares = shares / shares.sum()
     questions: dict[str, Question] = {}
-    for _ in range((12 if unasked else 6) * count):
-        maker = makers[rng.choice(len(makers), p=shares / shares.sum())][0]
+    for _ in range((12 if no_choices else 6) * count):
+        maker, _ = makers[rng.choice(len(makers), p=shares)]
         question = maker(scene, rng)
-        if unasked and question and unasked(question.text):
+        if question is None or (no_choices and " or " in question.text):
             continue
-        if question and question.text not in questions:
-            questions[question.text] = question
-            if len(questions) == count:
-                break
+        questions.setdefault(question.text, question)
+        if len(questions) == count:
+            break
     return list(questions.values())
 
 

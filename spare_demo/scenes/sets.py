@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from spare_demo.scenes.practice import ask_in_held_out_wordings
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
-from spare_demo.scenes.references import Rng
-from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
+from spare_demo.scenes.world import Pairs, Rng, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {
     "held-out": "seen",
@@ -32,16 +31,12 @@ class Sample:
     questions: tuple[Question, ...]
 
 
-def _offers_two_places(text: str) -> bool:
-    """Whether a question is "left or right?" and the like: half right by guessing."""
-    return " or " in text
-
-
-def ask_to_measure(which: str, scene: Scene, rng: Rng, count: int) -> list[Question]:
-    """Up to ``count`` different questions about a scene of a set, none that offers two places."""
+def ask_of(which: str, scene: Scene, rng: Rng, count: int) -> list[Question]:
+    """Up to ``count`` different questions about a scene of a set; where it is measured on, none
+    that offers a choice."""
     if which == "held-out-wordings":
-        return ask_in_held_out_wordings(scene, rng, count, _offers_two_places)
-    return ask(scene, rng, count, unasked=_offers_two_places)
+        return ask_in_held_out_wordings(scene, rng, count)
+    return ask(scene, rng, count, no_choices=which in SETS)
 
 
 def samples(which: str, count: int) -> Iterator[Sample]:
@@ -58,7 +53,7 @@ def samples(which: str, count: int) -> Iterator[Sample]:
     while count:
         rng = rng_of(which, seed)
         scene = sample_scene(world, rng)
-        questions = tuple(ask_to_measure(which, scene, rng, min(_PER_SCENE, count)))
+        questions = tuple(ask_of(which, scene, rng, min(_PER_SCENE, count)))
         if questions:
             yield Sample(seed, scene, questions)
         count -= len(questions)

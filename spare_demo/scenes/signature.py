@@ -6,20 +6,16 @@ drawing it again: the pixels must be the same, whatever the file says.
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 from PIL import Image, PngImagePlugin
 
 from spare_demo.images.load import photo_digest
 from spare_demo.scenes import draw
 from spare_demo.scenes.question import Question
-from spare_demo.scenes.questions import ask
-from spare_demo.scenes.sets import SETS, Sample, ask_to_measure
-from spare_demo.scenes.world import Scene, World, rng_of, sample_scene
+from spare_demo.scenes.sets import SETS, Sample, ask_of
+from spare_demo.scenes.world import Rng, Scene, World, rng_of, sample_scene
 
 _KEY = "spare-scene"
 WORLDS = {
@@ -41,20 +37,16 @@ def scene_of(which: str, seed: int) -> Scene:
 
 def questions_of(which: str, seed: int) -> list[Question]:
     """Questions about the scene of a set with this seed, those that it was made with first."""
-    return _ask(which)(*_sample(which, seed), _QUESTIONS)
+    return ask_of(which, *_sample(which, seed), _QUESTIONS)
 
 
 def sample_of(which: str, seed: int) -> Sample:
     """The scene of a set with this seed, and up to four of its questions; always the same ones."""
     scene, rng = _sample(which, seed)
-    return Sample(seed, scene, tuple(_ask(which)(scene, rng, _CHIPS)))
+    return Sample(seed, scene, tuple(ask_of(which, scene, rng, _CHIPS)))
 
 
-def _ask(which: str) -> Callable[[Scene, np.random.Generator, int], list[Question]]:
-    return functools.partial(ask_to_measure, which) if which in SETS else ask
-
-
-def _sample(which: str, seed: int) -> tuple[Scene, np.random.Generator]:
+def _sample(which: str, seed: int) -> tuple[Scene, Rng]:
     rng = rng_of(_STREAMS.get(which, which), seed)
     return sample_scene(WORLDS[which], rng), rng
 

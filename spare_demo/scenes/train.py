@@ -11,17 +11,21 @@ import argparse
 import dataclasses
 import functools
 import hashlib
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import open_clip
 import torch
+from safetensors.torch import save_file
 from torch import nn
+from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes.training import architecture, language, language_batch, tower
+from spare_demo.scenes.training import architecture, language, tower
 from spare_demo.scenes.training.checkpoint import Checkpoint, reason
-from spare_demo.scenes.training.files import BuiltInFiles
 from spare_demo.scenes.training.loop import Part, Training
 from spare_demo.scenes.training.phases import (
     DECODER,
@@ -35,6 +39,7 @@ from spare_demo.scenes.training.phases import (
 from spare_demo.scenes.training.relevance_report import relevance_report
 
 _LENGTH_ON_CUDA = 3  # a GPU takes so many times the steps in less time
+_LARGEST_FILE = "8MB"  # a Space refuses files over 10 MB without LFS
 
 
 def train_built_in(
@@ -59,9 +64,8 @@ def train_built_in(
             full.
     """
     text_tokenizer, tokenizer = architecture.text_tokenizer(), architecture.language_tokenizer()
-    clip_config = architecture.clip_config(text_tokenizer)
     torch.manual_seed(seed)
-    clip = architecture.new_clip(clip_config)
+    clip = architecture.new_clip(text_tokenizer)
     module = tower.TowerTraining(clip)
     first = Training(
         Part(
@@ -80,7 +84,7 @@ def train_built_in(
     second = Training(
         Part(
             "decoder", decoder, decoder.matrices(), DECODER_RATES, phases[1], stream=1,
-            make_batch=functools.partial(language_batch.batch, tokenizer=tokenizer),
+            make_batch=functools.partial(language.batch, tokenizer=tokenizer),
             origin=f", the CLIP {_digest(clip)}",
         ),
         Checkpoint(run / "decoder.pt"), device, seed,
@@ -95,9 +99,8 @@ def train_built_in(
         "language_phases": [dataclasses.asdict(phase) for phase in phases[1]],
     }
     try:
-        BuiltInFiles(out).write(
-            clip.cpu(), clip_config, text_tokenizer,
-            llava.cpu().eval(), architecture.processor(tokenizer),
+        write_files(
+            out, clip.cpu(), text_tokenizer, llava.cpu().eval(), tokenizer,
             history, first.log + second.log,
         )  # fmt: skip
     except OSError as error:
@@ -105,6 +108,44 @@ def train_built_in(
             f"The model's files were not written: {reason(error, out)} and run the same command "
             "again. Nothing is trained anew."
         ) from None
+
+
+def write_files(
+    folder: Path,
+    clip: open_clip.CLIP,
+    text_tokenizer: PreTrainedTokenizerFast,
+    llava: LlavaForConditionalGeneration,
+    tokenizer: PreTrainedTokenizerFast,
+    history: dict[str, Any],
+    log: list[str],
+) -> None:
+    """Replaces the model's files.
+
+    ``folder`` becomes a Hugging Face LLaVA checkpoint, ``folder/clip`` an open_clip folder; beside
+    them ``training.json`` says how the weights were trained, and ``training.log`` what was printed
+    on the way. Weights lie in half precision, which halves the download; they are used in float32.
+
+    Raises:
+        OSError: the disk is full, say.
+    """
+    clip_folder = folder / "clip"
+    clip_folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "model_cfg": architecture.clip_config(text_tokenizer),
+        "preprocess_cfg": {
+            "size": architecture.SIDE,
+            "mean": architecture.MEAN,
+            "std": architecture.STD,
+        },
+    }
+    (clip_folder / "open_clip_config.json").write_text(json.dumps(config, indent=2) + "\n")
+    state = {name: value.half().contiguous() for name, value in clip.state_dict().items()}
+    save_file(state, clip_folder / "open_clip_model.safetensors")
+    text_tokenizer.save_pretrained(clip_folder)
+    llava.half().save_pretrained(folder, max_shard_size=_LARGEST_FILE)
+    architecture.processor(tokenizer).save_pretrained(folder)
+    (folder / "training.json").write_text(json.dumps(history, indent=2) + "\n")
+    (folder / "training.log").write_text("".join(f"{line}\n" for line in log))
 
 
 def _digest(module: nn.Module) -> str:

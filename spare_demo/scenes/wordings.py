@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from spare_demo.scenes.references import Rng, pick
+from spare_demo.scenes.question import pick
+from spare_demo.scenes.world import Rng
 
 _ONE, _OTHER, _SIDE = r"(?P<a>the .+?)", r"(?P<b>the .+)", r"(?P<s>left of|right of|above|below)"
 # Of each kind: its pattern, wordings in training, and wordings held out. {a} and {b} are as the

@@ -45,6 +45,7 @@ FAR = 90.0
 Pairs = Literal["seen", "unseen"]
 
 # Seeds of different sets can never meet: each set draws from a stream of its own.
+Rng = np.random.Generator
 SETS = {"train": 1, "held-out": 2, "unseen-pairs": 3, "page": 4, "held-out-wordings": 5}
 
 
@@ -111,7 +112,7 @@ def font_pixels(shape: str, size: float, letters: int) -> float:
     return height if letters == 1 else height * 0.5  # three letters side by side want less
 
 
-def rng_of(which: str, seed: int) -> np.random.Generator:
+def rng_of(which: str, seed: int) -> Rng:
     """The random stream of one scene of a set (``SETS``): the same seed gives the same scene."""
     return np.random.default_rng([SETS[which], seed])
 
@@ -134,7 +135,7 @@ def is_held_out(colour: str, shape: str, number: str | None) -> bool:
     return (colour, shape) in HELD_OUT_COLOUR_SHAPE or (number, shape) in HELD_OUT_NUMBER_SHAPE
 
 
-def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: float) -> dict:
+def _looks(world: World, rng: Rng, others: list[Thing], size: float) -> dict:
     """Colour, shape and print of a new thing, within the pairs that the world allows."""
     while True:
         colour = str(rng.choice(list(COLOURS)))
@@ -161,21 +162,17 @@ def _looks(world: World, rng: np.random.Generator, others: list[Thing], size: fl
             return named | {"tint": tint, "blob": blob}
 
 
-def _nameless(
-    world: World, rng: np.random.Generator
-) -> tuple[tuple[int, int, int] | None, int | None]:
+def _nameless(world: World, rng: Rng) -> tuple[tuple[int, int, int] | None, int | None]:
     """A colour far from those with a name, or a shape like none with a name, or neither."""
-    tint: tuple[int, int, int] | None = None
-    blob: int | None = None
     if not (world.tint_share or world.blob_share):
-        return tint, blob  # the scenes that are measured draw no number for it
+        return None, None  # the scenes that are measured draw no number for it
     if rng.random() < world.tint_share:
         rgb = rng.integers(20, 250, 3)
         if all(np.linalg.norm(rgb - other) > FAR for other in COLOURS.values()):
-            tint = (int(rgb[0]), int(rgb[1]), int(rgb[2]))
+            return (int(rgb[0]), int(rgb[1]), int(rgb[2])), None
     elif rng.random() < world.blob_share:
-        blob = int(rng.integers(2**31))
-    return tint, blob
+        return None, int(rng.integers(2**31))
+    return None, None
 
 
 def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thing]) -> bool:
@@ -188,7 +185,7 @@ def _has_room(x: float, y: float, size: float, has_print: bool, things: list[Thi
     return True
 
 
-def sample_scene(world: World, rng: np.random.Generator) -> Scene:
+def sample_scene(world: World, rng: Rng) -> Scene:
     """Draws a scene of ``world``. A thing that finds no room in 20 tries is left out."""
     wanted = int(rng.integers(world.things[0], world.things[1] + 1))
     low, high = world.sizes

@@ -68,7 +68,7 @@ def clip(tiny_sizes: None, text_tokenizer: PreTrainedTokenizerFast) -> open_clip
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return architecture.new_clip(architecture.clip_config(text_tokenizer)).eval()
+        return architecture.new_clip(text_tokenizer).eval()
 
 
 @pytest.fixture

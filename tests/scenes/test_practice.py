@@ -8,8 +8,7 @@ from collections import Counter
 from spare_demo.scenes import practice, questions
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.scenes.practice import ADDED, CANNOT_TELL, HARD
-from spare_demo.scenes.question import Question
-from spare_demo.scenes.references import ABSENCE
+from spare_demo.scenes.question import ABSENCE, Question
 from spare_demo.scenes.sets import samples
 from spare_demo.scenes.wordings import plural
 from spare_demo.scenes.world import (

@@ -153,9 +153,9 @@ def _sines(side: int, width: int) -> torch.Tensor:
     return torch.cat([rows, columns], -1).reshape(side * side, -1)
 
 
-def new_clip(config: dict[str, Any]) -> open_clip.CLIP:
+def new_clip(tokenizer: PreTrainedTokenizerFast) -> open_clip.CLIP:
     """An untrained CLIP, its position embeddings started from sines."""
-    clip = open_clip.CLIP(**config)
+    clip = open_clip.CLIP(**clip_config(tokenizer))
     with torch.no_grad():
         clip.visual.positional_embedding[1:] = 0.1 * _sines(GRID, VISION["width"])
     return clip

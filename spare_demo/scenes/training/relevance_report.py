@@ -13,7 +13,7 @@ from spare_demo.scenes import draw
 from spare_demo.scenes.sets import samples
 from spare_demo.scenes.training.architecture import GRID
 from spare_demo.scenes.training.patches import thing_at_each_patch
-from spare_demo.scenes.training.tower import normalise, text_vectors, vision_states, window_at
+from spare_demo.scenes.training.tower import normalise, text_vectors, vision_states
 
 _QUESTIONS = 240
 
@@ -24,14 +24,14 @@ def relevance_report(clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -
     asked about has a higher cosine with the question than one of the background, or of other
     things: the area under the ROC curve, its mean over questions about held-out scenes."""
     device = clip.visual.conv1.weight.device
+    whole_grid = torch.arange(GRID * GRID, device=device)[None]
     chances: dict[tuple[int, str], list[float]] = {}
     for sample in samples("held-out", _QUESTIONS):
         asked = [question for question in sample.questions if question.things]
         if not asked:
             continue
         pixels = torch.from_numpy(np.asarray(draw.draw(sample.scene)).copy())[None].to(device)
-        windows = torch.from_numpy(window_at((0, 0), GRID))[None].to(device)
-        layers = vision_states(clip.visual, normalise(pixels), windows)
+        layers = vision_states(clip.visual, normalise(pixels), whole_grid)
         text = tokenizer([q.text for q in asked], padding=True, return_tensors="pt")["input_ids"]
         words = F.normalize(text_vectors(clip, text.to(device)).float(), dim=-1)
         owner = torch.from_numpy(thing_at_each_patch(sample.scene).astype(np.int64)).flatten() - 1

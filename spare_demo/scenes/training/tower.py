@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from spare_demo.scenes import captions, draw
-from spare_demo.scenes.references import Rng
 from spare_demo.scenes.training import patches
-from spare_demo.scenes.training.architecture import GRID, PATCH, SIDE, VISION
+from spare_demo.scenes.training.architecture import GRID, MEAN, PATCH, SIDE, STD, VISION
 from spare_demo.scenes.training.phases import Phase
-from spare_demo.scenes.world import Scene, rng_of, sample_scene
+from spare_demo.scenes.world import Rng, Scene, rng_of, sample_scene
 
 
 def random_corner(cells: int, rng: Rng) -> tuple[int, int]:
@@ -34,42 +33,40 @@ def window_at(corner: tuple[int, int], cells: int) -> np.ndarray:
     return (rows[:, None] * GRID + columns[None]).reshape(-1)
 
 
-def canvases(phase: Phase, first: int) -> Iterator[tuple[Scene, Scene, np.ndarray, Rng]]:
-    """A batch of scenes, from the ``first`` number of a training stream on.
+def draw_canvases(phase: Phase, first: int) -> tuple[dict[str, Tensor], list[tuple[Scene, Rng]]]:
+    """The pictures of a batch, of the scenes from number ``first`` of the training stream on.
 
-    Of each: the canvas, the whole picture that it is a window of, the raster indices of its patches
-    there, and the random stream to go on with.
+    Returns:
+        ``pixels`` (B, side, side, 3), the ``targets`` of their patches, and in ``windows`` the
+        patches' raster indices in the whole grid; and of each canvas the whole picture that it is a
+        window of, with the random stream to go on with.
     """
     world = replace(phase.world, side=phase.cells * PATCH)
-    for index in range(phase.batch):
-        rng = rng_of("train", first + index)
+    pixels, targets, windows, wholes = [], [], [], []
+    for number in range(first, first + phase.batch):
+        rng = rng_of("train", number)
         scene = sample_scene(world, rng)
         row, column = random_corner(phase.cells, rng)
-        whole = scene.inside(SIDE, column * PATCH, row * PATCH)
-        yield scene, whole, window_at((row, column), phase.cells), rng
+        pixels.append(np.asarray(draw.draw(scene)))
+        targets.append(patches.patch_targets(scene))
+        windows.append(window_at((row, column), phase.cells))
+        wholes.append((scene.inside(SIDE, column * PATCH, row * PATCH), rng))
+    arrays = {"pixels": pixels, "targets": targets, "windows": windows}
+    return {key: torch.from_numpy(np.stack(rows)) for key, rows in arrays.items()}, wholes
 
 
 def batch(phase: Phase, first: int, tokenizer: PreTrainedTokenizerFast) -> dict[str, Tensor]:
     """A training batch of the scenes from number ``first`` on, always the same one."""
-    pictures, texts, targets, windows = [], [], [], []
-    for scene, whole, window, rng in canvases(phase, first):
-        pictures.append(np.asarray(draw.draw(scene)))
-        texts.append(captions.caption(whole, rng))
-        targets.append(patches.patch_targets(scene))
-        windows.append(window)
+    data, wholes = draw_canvases(phase, first)
+    texts = [captions.caption(whole, rng) for whole, rng in wholes]
     encoded = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
-    return {
-        "pixels": torch.from_numpy(np.stack(pictures)),
-        "text": encoded["input_ids"],
-        "targets": torch.from_numpy(np.stack(targets)),
-        "windows": torch.from_numpy(np.stack(windows)),
-    }
+    return {**data, "text": encoded["input_ids"]}
 
 
 def normalise(pixels: Tensor) -> Tensor:
     """(B, H, W, 3) bytes to (B, 3, H, W) as CLIP wants them."""
-    mean = torch.tensor(open_clip.OPENAI_DATASET_MEAN, device=pixels.device)
-    std = torch.tensor(open_clip.OPENAI_DATASET_STD, device=pixels.device)
+    mean = torch.tensor(MEAN, device=pixels.device)
+    std = torch.tensor(STD, device=pixels.device)
     return ((pixels.float() / 255 - mean) / std).permute(0, 3, 1, 2)
 
 

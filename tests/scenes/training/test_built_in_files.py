@@ -14,8 +14,8 @@ from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 from spare_demo.models import load_model
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.scenes.draw import draw
+from spare_demo.scenes.train import write_files
 from spare_demo.scenes.training import architecture
-from spare_demo.scenes.training.files import BuiltInFiles
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
@@ -31,11 +31,8 @@ def write(
     text_tokenizer: PreTrainedTokenizerFast,
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    BuiltInFiles(folder).write(
-        clip, architecture.clip_config(text_tokenizer), text_tokenizer,
-        llava, architecture.processor(language_tokenizer),
-        {"tower_steps": 12, "language_steps": 34}, ["one", "two"],
-    )  # fmt: skip
+    history = {"tower_steps": 12, "language_steps": 34}
+    write_files(folder, clip, text_tokenizer, llava, language_tokenizer, history, ["one", "two"])
 
 
 def test_exported_files_load_see_and_answer(
@@ -85,7 +82,7 @@ def test_the_true_sizes_keep_to_the_limits(
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
     """Every file under 9.5 MB and 17 MB in all, and the shape of LLaVA-1.5."""
-    clip = architecture.new_clip(architecture.clip_config(text_tokenizer))
+    clip = architecture.new_clip(text_tokenizer)
     llava = architecture.new_llava(clip, language_tokenizer)
     config = llava.config
     assert (config.vision_config.image_size, config.vision_config.patch_size) == (336, 14)

@@ -18,7 +18,7 @@ from spare_demo.scenes.practice import practise
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.training import architecture, language, tower
 from spare_demo.scenes.training.architecture import GRID, PATCH
-from spare_demo.scenes.training.language_batch import IGNORED, batch, sequence
+from spare_demo.scenes.training.language import IGNORED, batch, sequence
 from spare_demo.scenes.training.packed import BLOCK
 from spare_demo.scenes.training.phases import Phase
 from spare_demo.scenes.world import World, rng_of, sample_scene
