@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -75,6 +75,12 @@ def _write(factory: pytest.TempPathFactory, name: str) -> Path:
     return folder
 
 
+def _load(folder: Path) -> Any:
+    from spare_demo.models import load_model
+
+    return load_model(str(folder), device="cpu")
+
+
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A local LLaVA checkpoint folder with ``clip/``. Copy it before changing anything."""
@@ -96,25 +102,19 @@ def tiny_qwen_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_model(tiny_folder: Path) -> LlavaModel:
     """The tiny checkpoint, loaded on the CPU: 16 visual tokens, 3 decoder layers."""
-    from spare_demo.models import load_model
-
-    return load_model(str(tiny_folder), device="cpu")  # type: ignore[return-value]
+    return _load(tiny_folder)
 
 
 @pytest.fixture(scope="session")
 def tiny_next(tiny_next_folder: Path) -> LlavaNextModel:
     """The tiny LLaVA-NeXT, loaded on the CPU: views of 16 visual tokens, five in the fixed way."""
-    from spare_demo.models import load_model
-
-    return load_model(str(tiny_next_folder), device="cpu")  # type: ignore[return-value]
+    return _load(tiny_next_folder)
 
 
 @pytest.fixture(scope="session")
 def tiny_qwen(tiny_qwen_folder: Path) -> QwenModel:
     """The tiny Qwen2.5-VL, loaded on the CPU: at most 60 visual tokens of 28 pixels."""
-    from spare_demo.models import load_model
-
-    return load_model(str(tiny_qwen_folder), device="cpu")  # type: ignore[return-value]
+    return _load(tiny_qwen_folder)
 
 
 @pytest.fixture(scope="session")
@@ -123,13 +123,11 @@ def deep_model(tmp_path_factory: pytest.TempPathFactory) -> LlavaModel:
     import torch
     from tiny_checkpoint import write_llava_folder
 
-    from spare_demo.models import load_model
-
     folder = tmp_path_factory.mktemp("checkpoint") / "deep-llava"
     with torch.random.fork_rng():
         torch.manual_seed(1)
         write_llava_folder(folder, layers=6)
-    return load_model(str(folder), device="cpu")  # type: ignore[return-value]
+    return _load(folder)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,8 +41,10 @@ LIGHT = {"torch", "triton", "numpy", "PIL"} | set(sys.stdlib_module_names)
 MODEL_LIBRARIES = {"transformers", "open_clip", "torchvision", "accelerate", "timm"}
 
 
-def imports(path: Path) -> Iterator[str]:
+@functools.cache
+def imports(path: Path) -> list[str]:
     """Dotted names of everything a file imports when it runs."""
+    names: list[str] = []
     pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while pending:
         node = pending.pop()
@@ -52,14 +53,15 @@ def imports(path: Path) -> Iterator[str]:
             continue
         pending.extend(ast.iter_child_nodes(node))
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             package = path.relative_to(ROOT).parts[: -node.level] if node.level else ()
             module = ".".join([*package, *([node.module] if node.module else [])])
             if module == "spare_demo":  # a module, or a public name that stands for its module
-                yield from (_HOME.get(a.name, f"spare_demo.{a.name}") for a in node.names)
+                names += [_HOME.get(a.name, f"spare_demo.{a.name}") for a in node.names]
             else:
-                yield module
+                names.append(module)
+    return names
 
 
 def part(path: Path) -> str:

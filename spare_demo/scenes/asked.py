@@ -17,7 +17,7 @@ from spare_demo.scenes import draw, signature
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.world import Scene, Thing
 
-_YES_NO = ("yes", "no")
+Kind = Literal["word", "number", "things"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Asked:
     """
 
     answer: str
-    kind: Literal["word", "number", "things"]
+    kind: Kind
     tokens: NDArray[np.bool_] | None
 
 
@@ -58,10 +58,10 @@ def _asked(
     scene: Scene, photo: Image.Image, question: Question, boxes: NDArray[np.float64]
 ) -> Asked:
     things = [scene.things[index] for index in question.things]
-    kind: Literal["word", "number", "things"] = "things"
+    kind: Kind = "things"
     if len(things) == 1 and question.answer == things[0].print:
         kind = "word" if things[0].word else "number"
-    if question.answer in _YES_NO or not things:
+    if question.answer in ("yes", "no") or not things:
         return Asked(question.answer, kind, None)
     # What changes where it is taken out is what shows it, whatever lies before or behind it.
     take_out = _move_away if kind == "things" else _without_print

@@ -7,14 +7,7 @@ from functools import cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from spare_demo.scenes.world import (
-    BLOB_ROOM,
-    COLOURS,
-    PRINT_ROOM,
-    Scene,
-    Thing,
-    font_pixels,
-)
+from spare_demo.scenes.world import BLOB_ROOM, COLOURS, PRINT_ROOM, Scene, Thing, font_pixels
 
 Ink = int | tuple[int, int, int]  # of a grey or of an RGB picture
 _Corners = list[tuple[float, float]]
@@ -38,10 +31,10 @@ def _lump(seed: int) -> _Corners:
     """A lump with a few bulges, like no shape that has a name."""
     rng = np.random.default_rng(seed)
     turns = np.linspace(0, 2 * np.pi, 48, endpoint=False)
-    radii = 0.75 + sum(
-        rng.uniform(0.05, 0.2) * np.cos(bulges * turns + rng.uniform(0, 2 * np.pi))
-        for bulges in range(2, 6)
-    )
+    bulges = np.zeros(48)
+    for count in range(2, 6):
+        bulges += rng.uniform(0.05, 0.2) * np.cos(count * turns + rng.uniform(0, 2 * np.pi))
+    radii = 0.75 + bulges
     radii = radii / radii.max()
     return _pairs(radii * np.cos(turns), radii * np.sin(turns))
 

@@ -31,15 +31,7 @@ from spare_demo.scenes.question import (
 )
 from spare_demo.scenes.questions import Maker
 from spare_demo.scenes.wordings import plural, reword, style
-from spare_demo.scenes.world import (
-    COLOURS,
-    HELD_OUT_COLOUR_SHAPE,
-    SHAPES,
-    WORDS,
-    Rng,
-    Scene,
-    Thing,
-)
+from spare_demo.scenes.world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, WORDS, Rng, Scene, Thing
 
 CANNOT_TELL = "I cannot tell"
 _LISTED = 4  # things in a description

@@ -53,7 +53,7 @@ def pick(rng: Rng, options: Sequence[Any]) -> Any:
 
 
 def indices(scene: Scene, test: Callable[[Thing], object]) -> tuple[int, ...]:
-    """Of the things that pass."""
+    """Where in ``scene.things`` those lie that pass."""
     return tuple(i for i, thing in enumerate(scene.things) if test(thing))
 
 
@@ -108,7 +108,7 @@ def side_references(scene: Scene, rng: Rng) -> list[Reference]:
     things, references = scene.things, []
     shape_alone = frozenset({"shape"})
     for shape in SHAPES:
-        alike = indices(scene, lambda thing, shape=shape: thing.shape == shape)
+        alike = [i for i, thing in enumerate(things) if thing.shape == shape]
         if len(alike) != 2:
             continue
         for words, side in (

@@ -27,14 +27,7 @@ from spare_demo.scenes.question import (
     side_references,
 )
 from spare_demo.scenes.wordings import plural
-from spare_demo.scenes.world import (
-    COLOURS,
-    HELD_OUT_COLOUR_SHAPE,
-    SHAPES,
-    Rng,
-    Scene,
-    place_of,
-)
+from spare_demo.scenes.world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, Rng, Scene, place_of
 
 
 def _ask_about(reference: Reference | None, scene: Scene, rng: Rng) -> Question | None:
@@ -189,18 +182,18 @@ def count_alike(scene: Scene, rng: Rng) -> Question | None:
     """How many things there are, numbers, or things of one shape or colour."""
     kind = pick(rng, ("all", "shape", "shape", "colour", "colour", "numbers"))
     if kind == "all":
-        about, names, skills = indices(scene, lambda _: True), "objects", (COUNTING,)
-    elif kind == "numbers":
-        about, names, skills = indices(scene, lambda t: t.number), "numbers", (OCR, COUNTING)
-    else:  # mostly what is there, and what is there more than once more often than not
-        value = getattr(pick(rng, scene.things), kind)
-        if not value:
-            return None
-        about, skills = indices(scene, lambda t: getattr(t, kind) == value), (RECOGNITION, COUNTING)
-        if len(about) == 1 and rng.random() < 0.5:
-            return None
-        names = plural(value) if kind == "shape" else f"{value} objects"
-    return Question(f"How many {names} are there?", str(len(about)), skills, about)
+        about = tuple(range(len(scene.things)))
+        return Question("How many objects are there?", str(len(about)), (COUNTING,), about)
+    if kind == "numbers":
+        about = indices(scene, lambda t: t.number)
+        return Question("How many numbers are there?", str(len(about)), (OCR, COUNTING), about)
+    # Mostly what is there, and what is there more than once more often than not.
+    value = getattr(pick(rng, scene.things), kind)
+    about = indices(scene, lambda t: getattr(t, kind) == value)
+    if not value or (len(about) == 1 and rng.random() < 0.5):
+        return None
+    names = plural(value if kind == "shape" else f"{value} object")
+    return Question(f"How many {names} are there?", str(len(about)), (RECOGNITION, COUNTING), about)
 
 
 def count_on_side(scene: Scene, rng: Rng) -> Question | None:

@@ -6,8 +6,9 @@ was cut off and started again sees, does and says what an unbroken one would hav
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,11 +147,20 @@ class Training:
         Raises:
             SystemExit: the end could not be saved.
         """
-        ends = [steps_of(self.part.phases[: i + 1]) for i in range(len(self.part.phases))]
+        if self.step == self.steps:
+            return
+        batches = DataLoader(
+            _Batches(self.part, self.seed, self.step),
+            batch_size=None,
+            num_workers=workers,
+            prefetch_factor=8 if workers else None,
+            pin_memory=self.device.type == "cuda",
+        )
+        ends = list(itertools.accumulate(phase.steps for phase in self.part.phases))
         shown: list[dict[str, Tensor]] = []
         began = saved_at = time.monotonic()
         first = self.step
-        for data in self._batches(workers):
+        for data in batches:
             phase = phase_at(self.part.phases, self.step)
             shown.append(self._update(data, phase))
             if self.step % _SHOW_EVERY and self.step not in ends:
@@ -171,19 +181,6 @@ class Training:
                 f"The end of {self.part.name} could not be saved to {self.checkpoint.path.parent}. "
                 "Free some space and run the same command again: it resumes at the last checkpoint."
             )
-
-    def _batches(self, workers: int) -> Iterator[Batch]:
-        if self.step == self.steps:
-            return iter(())
-        return iter(
-            DataLoader(
-                _Batches(self.part, self.seed, self.step),
-                batch_size=None,
-                num_workers=workers,
-                prefetch_factor=8 if workers else None,
-                pin_memory=self.device.type == "cuda",
-            )
-        )
 
 
 def _means(figures: list[dict[str, Tensor]]) -> str:

@@ -13,23 +13,18 @@ from torch import Tensor, nn
 
 from spare_demo.scenes.draw import thing_at_each_pixel
 from spare_demo.scenes.training.architecture import GRID, PATCH
-from spare_demo.scenes.world import (
-    COLOURS,
-    SHAPES,
-    WORDS,
-    Scene,
-)
+from spare_demo.scenes.world import COLOURS, SHAPES, WORDS, Scene
 
 _NAMELESS = -100  # a class that is not asked for
 _SIZES = 4
 _PLACE_WEIGHT = 4.0
 _PLAIN = 0.05  # the weight of a patch on which nothing lies
-_FIRST_WORD = 1 + 10
+_PRINTS = (None, *"0123456789", *WORDS)
 # The classes that a patch is asked about; class 0 of each is "nothing".
 CLASSES = {
     "colour": 1 + len(COLOURS),
     "shape": 1 + len(SHAPES),
-    "print": _FIRST_WORD + len(WORDS),
+    "print": len(_PRINTS),
     "size": 1 + _SIZES,
     "centre": 2,  # whether the middle of what is seen there lies in this very patch
 }
@@ -46,15 +41,10 @@ def patch_targets(scene: Scene) -> np.ndarray:
     seen = thing_at_each_patch(scene)
     rows = [(0, 0, 0, 0, 0)]
     for thing in scene.things:
-        printed = 0
-        if thing.number:
-            printed = 1 + int(thing.number)
-        elif thing.word:
-            printed = _FIRST_WORD + WORDS.index(thing.word)
         size = 1 + min(_SIZES - 1, int(thing.size // 24))
         colour = 1 + list(COLOURS).index(thing.colour) if thing.colour else _NAMELESS
         shape = 1 + SHAPES.index(thing.shape) if thing.shape else _NAMELESS
-        rows.append((colour, shape, printed, size, 0))
+        rows.append((colour, shape, _PRINTS.index(thing.print), size, 0))
     targets = np.array(rows, np.int64)[seen]
     for index, thing in enumerate(scene.things, 1):
         at = int(thing.y // PATCH), int(thing.x // PATCH)

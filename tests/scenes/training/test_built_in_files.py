@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import open_clip
-import pytest
 import torch
-from PIL import Image
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from spare_demo.models import load_model
@@ -17,11 +15,6 @@ from spare_demo.scenes.draw import draw
 from spare_demo.scenes.train import write_files
 from spare_demo.scenes.training import architecture
 from spare_demo.scenes.world import World, rng_of, sample_scene
-
-
-@pytest.fixture
-def picture() -> Image.Image:
-    return draw(sample_scene(World(), rng_of("page", 0)))
 
 
 def write(
@@ -41,7 +34,6 @@ def test_exported_files_load_see_and_answer(
     llava: LlavaForConditionalGeneration,
     text_tokenizer: PreTrainedTokenizerFast,
     language_tokenizer: PreTrainedTokenizerFast,
-    picture: Image.Image,
 ) -> None:
     before = {name: weight.clone() for name, weight in llava.state_dict().items()}
     write(tmp_path, clip, llava, text_tokenizer, language_tokenizer)
@@ -51,7 +43,7 @@ def test_exported_files_load_see_and_answer(
         assert weight.dtype == torch.float32
         torch.testing.assert_close(weight, before[name].half().float(), atol=0, rtol=0)
     question = "What colour is the star?"
-    view = model.encode(picture, question)
+    view = model.encode(draw(sample_scene(World(), rng_of("page", 0))), question)
     made = architecture.processor(language_tokenizer)
     assert torch.equal(view.input_ids, build_prompt(made, question, 576)[1])
     assert view.tokens.features.shape == (576, 32)
@@ -61,19 +53,14 @@ def test_exported_files_load_see_and_answer(
 
     # Relevance: one vision pass serves it, and the patches are those of the CLIP that was trained.
     assert view.tokens.clip_image is not None and view.tokens.clip_text is not None
+    padded = text_tokenizer([question], padding="max_length", max_length=77, return_tensors="pt")
     with torch.no_grad():
-        text = clip.encode_text(_padded(text_tokenizer, question))
+        text = clip.encode_text(padded["input_ids"])
         seen = model.hf.model.vision_tower(view.pixel_values, output_hidden_states=True)
         patches = clip.visual.ln_post(seen.hidden_states[-2][0, 1:]) @ clip.visual.proj
     cosine = torch.nn.functional.cosine_similarity
     assert cosine(view.tokens.clip_text, text).min() > 0.999  # shipped in half precision
     assert cosine(view.tokens.clip_image, patches).min() > 0.999
-
-
-def _padded(tokenizer: PreTrainedTokenizerFast, text: str) -> torch.Tensor:
-    batch = tokenizer([text], padding="max_length", max_length=77, return_tensors="pt")
-    ids: torch.Tensor = batch["input_ids"]
-    return ids
 
 
 def test_the_true_sizes_keep_to_the_limits(

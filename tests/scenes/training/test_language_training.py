@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import numpy as np
 import open_clip
@@ -21,7 +20,7 @@ from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.training.language import IGNORED, batch, sequence
 from spare_demo.scenes.training.packed import BLOCK
 from spare_demo.scenes.training.phases import Phase
-from spare_demo.scenes.world import World, rng_of, sample_scene
+from spare_demo.scenes.world import Scene, World, rng_of, sample_scene
 
 WHOLE = Phase("pictures", 1, 2, GRID, World(), 0.5, 5)
 WINDOWS = Phase("windows", 1, 2, 8, World(side=8 * PATCH, things=(2, 4)), 0.5, 4)
@@ -42,12 +41,12 @@ def training(
     return language.LanguageTraining(llava, clip.visual, language_tokenizer)
 
 
-def drawn(phase: Phase, index: int) -> tuple[Any, list[Question]]:
-    """Picture and questions of one row of a batch, sampled once more."""
+def sampled(phase: Phase, index: int) -> tuple[Scene, list[Question]]:
+    """Scene and questions of one row of a batch, sampled once more."""
     rng = rng_of("train", FIRST + index)
     scene = sample_scene(phase.world, rng)
     rng.integers(0, GRID - phase.cells + 1, 2)  # the window's corner, drawn in between
-    return draw(scene), practise(scene, rng, phase.questions)
+    return scene, practise(scene, rng, phase.questions)
 
 
 @torch.no_grad()
@@ -79,9 +78,9 @@ def test_packed_questions_get_the_logits_of_stock_inference(
     assert len(logits) == int(asked.sum())
     every, labels = [], []
     for row in range(WHOLE.batch):
-        picture, questions = drawn(WHOLE, row)
+        scene, questions = sampled(WHOLE, row)
         assert len(questions) == WHOLE.questions
-        pixel_values = processor.image_processor(picture, return_tensors="pt").pixel_values
+        pixel_values = processor.image_processor(draw(scene), return_tensors="pt").pixel_values
         for index, question in enumerate(questions):
             _, prompt = build_prompt(processor, question.text, GRID * GRID)
             answer = language_tokenizer.encode(f" {question.answer}", add_special_tokens=False)
@@ -110,8 +109,8 @@ def test_the_prompt_is_what_the_stock_processor_makes(
     question = "What number is on the star?"
     prompt, ids = build_prompt(processor, question, GRID * GRID)
     assert prompt == f"USER: <image>\n{question} ASSISTANT:"
-    picture, _ = drawn(WHOLE, 0)
-    stock = processor(images=picture, text=prompt, return_tensors="pt")
+    scene, _ = sampled(WHOLE, 0)
+    stock = processor(images=draw(scene), text=prompt, return_tensors="pt")
     assert stock["input_ids"].tolist() == ids.tolist()
     assert ids[0, 0] == language_tokenizer.bos_token_id
 
@@ -150,10 +149,8 @@ def test_the_place_of_what_is_named_is_asked_for_right_before_the_answer(
     data = batch(WHOLE, FIRST, language_tokenizer)
     found = 0
     for row in range(WHOLE.batch):
-        rng = rng_of("train", FIRST + row)
-        scene = sample_scene(WHOLE.world, rng)
-        rng.integers(0, 1, 2)
-        for index, question in enumerate(practise(scene, rng, WHOLE.questions)):
+        scene, questions = sampled(WHOLE, row)
+        for index, question in enumerate(questions):
             mine = data["owner"][row] == index
             anchors, labels = data["anchors"][row][mine], data["labels"][row][mine]
             at = (labels != IGNORED).nonzero()[0, 0]
@@ -189,8 +186,8 @@ def test_batches_follow_from_their_step(language_tokenizer: PreTrainedTokenizerF
     for key, value in one.items():
         assert torch.equal(value, same[key]), key
     assert not torch.equal(one["pixels"], other["pixels"])
-    picture, _ = drawn(WINDOWS, 1)
-    np.testing.assert_array_equal(one["pixels"][1].numpy(), np.asarray(picture))
+    scene, _ = sampled(WINDOWS, 1)
+    np.testing.assert_array_equal(one["pixels"][1].numpy(), np.asarray(draw(scene)))
 
 
 def test_a_question_counts_as_right_when_all_its_tokens_are() -> None:

@@ -17,7 +17,7 @@ from spare_demo.scenes import train
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.training import architecture, loop, relevance_report
 from spare_demo.scenes.training.loop import Training
-from spare_demo.scenes.training.phases import DECODER, TOWER, lengthened, replace
+from spare_demo.scenes.training.phases import DECODER, TOWER, replace
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 STEPS = 34  # of each of six phases
@@ -91,7 +91,3 @@ def test_a_run_cut_off_twice_leaves_the_weights_of_an_uncut_one(
     ]
     assert np.mean(losses[:2]) > np.mean(losses[4:6])  # the CLIP's falls, and the decoder's
     assert np.mean(losses[6:8]) > np.mean(losses[-2:])
-
-
-def test_every_phase_gets_longer() -> None:
-    assert [phase.steps for phase in lengthened(TOWER, 3)] == [3 * phase.steps for phase in TOWER]

@@ -23,37 +23,21 @@ from spare_demo.scenes.training.phases import Phase
 from spare_demo.scenes.training.relevance_report import relevance_report
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
-WHOLE = Phase("pictures", 1, 2, GRID, World(), 1.0)
 WINDOWS = Phase("windows", 1, 4, 6, World(side=6 * PATCH, things=(1, 3), sizes=(20.0, 60.0)), 1.0)
 
 
-@pytest.fixture
-def pixels() -> torch.Tensor:
-    return torch.randn(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
-
-
-@pytest.fixture
-def windows() -> torch.Tensor:
-    return torch.arange(GRID * GRID).expand(2, -1)
-
-
 @torch.no_grad()
-def test_the_whole_grid_gives_what_open_clip_gives(
-    clip: open_clip.CLIP, pixels: torch.Tensor, windows: torch.Tensor
+def test_the_whole_grid_gives_what_open_clip_and_the_converted_tower_give(
+    clip: open_clip.CLIP,
 ) -> None:
-    _, last = tower.vision_states(clip.visual, pixels, windows)
+    """The picture's vector, and the layers that LLaVA and relevance read, class token included."""
+    pixels = torch.randn(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    windows = torch.arange(GRID * GRID).expand(2, -1)
+    before, last = tower.vision_states(clip.visual, pixels, windows)
     pooled = clip.visual.ln_post(last[:, 0]) @ clip.visual.proj
     expected = clip.encode_image(pixels)
     assert expected.std() > 0.1
     torch.testing.assert_close(pooled, expected, atol=1e-5, rtol=0)
-
-
-@torch.no_grad()
-def test_the_whole_grid_gives_what_the_converted_tower_gives(
-    clip: open_clip.CLIP, pixels: torch.Tensor, windows: torch.Tensor
-) -> None:
-    """The layers that LLaVA and relevance read, class token included."""
-    before, last = tower.vision_states(clip.visual, pixels, windows)
     _, converted = clip_vision_from_open_clip(clip)
     states = converted(pixels, output_hidden_states=True).hidden_states
     torch.testing.assert_close(before, states[-2], atol=1e-5, rtol=0)

@@ -129,12 +129,7 @@ def test_a_finished_run_is_left_alone(tmp_path: Path) -> None:
 
 def test_what_is_shown_is_the_mean_over_the_steps_since(tmp_path: Path) -> None:
     lines = run(tmp_path / "run.pt", Small())
-    assert [line.split("  ")[0] for line in lines] == [
-        "test 4/7",
-        "test 4/7",
-        "test 7/7",
-        "test 7/7",
-    ]
+    assert [line.split("  ")[0] for line in lines] == ["test 4/7"] * 2 + ["test 7/7"] * 2
     figures = [{"a": torch.tensor(1.0)}, {"a": torch.tensor(4.0)}, {"a": torch.tensor(torch.nan)}]
     assert loop._means(figures) == "a 2.500"
 
@@ -232,6 +227,7 @@ def test_every_step_belongs_to_its_phase(phases: tuple[Phase, ...]) -> None:
     assert phase_at(phases, steps) is phases[-1]
     assert len(phases) == 3
     assert steps_of(lengthened(phases, 0.1)) == pytest.approx(0.1 * steps, abs=2)
+    assert [phase.steps for phase in lengthened(phases, 3)] == [3 * p.steps for p in phases]
 
 
 def test_captions_alone_make_the_last_third_of_the_clip() -> None:
