@@ -15,9 +15,10 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from spare_demo import measures
 from spare_demo.models import Model
+from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes, plain_tensor
 from spare_demo.models.generate.rows import kept_rows
-from spare_demo.models.generate.together import _Answering, decode_together
+from spare_demo.models.generate.together import decode_together
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -160,7 +161,7 @@ def test_words_are_chosen_from_scores_of_an_apple_gpu(
     def on_an_apple_gpu(self: Passes, step: Callable[[], Any], beside: Any = None) -> Any:
         result, seconds = run(self, step, beside)
         answering = getattr(step, "__self__", None)
-        if isinstance(answering, _Answering):
+        if isinstance(answering, AnswerRun):
             answering.logits = there(answering.logits)
         return tree_map(there, result), seconds
 

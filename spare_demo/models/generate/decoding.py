@@ -7,7 +7,7 @@ tokens. Greedy decoding gives token for token what ``generate`` gives.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
 import torch
@@ -39,145 +39,213 @@ def decode(
     """Answer one prompt, yielding the text piece by piece.
 
     Args:
-        hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
-        input_ids: (1, T) with one unbroken run of image placeholders.
-        rows: what stands in the placeholders' place.
-        positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go on
-            from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at once.
-        max_new_tokens: at least 1.
         given: tokens to write first, whatever the model would have chosen.
-        captured: what runs the prefill where positions are compact; None for a pass as usual.
-        plan: which visual tokens of `rows` leave on the way, and where; None for none.
+        hf, tokenizer, …: as of `AnswerRun`.
 
     Returns:
         the `Answer`; the pieces joined are its text.
     """
-    device, text, config = hf.device, Text(tokenizer), hf.config
-    visual, embed = rows.values, hf.get_input_embeddings()
-    placeholders = (input_ids[0] == config.image_token_id).nonzero().flatten()
-    first = int(placeholders[0])
-    ends, prompt_ids = end_ids(hf), input_ids[0].tolist()
-    if positions is not None or plan is not None or rows.bias is not None:
-        captured_prefill = None
-    static = 0  # bytes that a captured prefill keeps to itself
-    layerwise: LayerwiseRun | None = None
-    cache: Any = None
+    run = AnswerRun(
+        hf, tokenizer, passes, input_ids, rows, positions, max_new_tokens, captured_prefill, plan
+    )
+    run.prefill(warm=not given)  # nobody is shown the seconds of words that are scored
+    run.allocated_bytes = run.kv_cache_bytes + run.static_bytes
+    while True:
+        written = len(run.text.ids)
+        if piece := run.choose(given[written] if written < len(given) else None):
+            yield piece
+        if not run.open:
+            break
+        run.step()
+    if piece := run.text.rest():
+        yield piece
+    return run.answer()
 
-    def forward(embeds: Tensor, **more: Tensor) -> tuple[Tensor, int]:
-        """One pass -> (vocab,) float32 logits of the last position, and the token chosen."""
-        if layerwise is None:
-            inputs: dict[str, Any] = {"inputs_embeds": embeds, "past_key_values": cache, **more}
-            return with_likeliest(
-                hf(**inputs, use_cache=True, logits_to_keep=1).logits[0, -1].float()
-            )
-        run = layerwise.step if layerwise.sets else layerwise.prefill
-        return with_likeliest(hf.lm_head(run(embeds))[0, -1].float())
 
-    def with_likeliest(logits: Tensor) -> tuple[Tensor, int]:
-        return logits, int(penalised(hf, logits, [*prompt_ids, *text.ids]).argmax())
+class AnswerRun:
+    """One answer, while it is being written.
 
-    def prefill() -> tuple[Tensor, int]:
-        """Read the prompt into a new cache, whatever was there before."""
-        nonlocal cache, static, layerwise
-        embeds = prompt_embeddings(hf, input_ids, visual)[None]
-        if captured_prefill is not None:
-            prefill_result = captured_prefill(embeds)
-            cache, static = prefill_result.cache, prefill_result.allocated_bytes
-            return with_likeliest(prefill_result.logits)
-        if plan is None:
-            cache = DynamicCache(config=hf.config)
-        else:
-            tokens, text_begins = (~rows.newline).nonzero().flatten(), first + len(visual)
-            decoder = hf.model.language_model
-            layerwise = LayerwiseRun(decoder, plan, first + tokens, text_begins, positions)
-            cache = layerwise.cache
-        return forward(embeds, **where(0, embeds.shape[1]))
+    Attributes:
+        text: what is written so far.
+        open: whether more is to be written.
+        cache: keys and values after the last pass.
+        logits: (vocab,) float32, the scores after the last token.
+        prompt_tokens, kv_cache_bytes, decode_seconds, allocated_bytes: as of `Answer`.
+        static_bytes: what a captured prefill keeps to itself.
+    """
 
-    def where(start: int, end: int) -> dict[str, Tensor]:
-        """What tokens start..end-1 of prompt and answer need beside their embeddings."""
-        return position_inputs(start, end) | mask_inputs(start, end)
+    def __init__(
+        self,
+        hf: Any,
+        tokenizer: Any,
+        passes: Passes,
+        input_ids: Tensor,
+        rows: Rows,
+        positions: Tensor | None,
+        max_new_tokens: int,
+        captured_prefill: CapturedPrefill | None = None,
+        plan: LayerPlan | None = None,
+    ) -> None:
+        """Prepare a run.
 
-    def position_inputs(start: int, end: int) -> dict[str, Tensor]:
+        Args:
+            hf, tokenizer, passes: the model, its tokenizer, and the turn-taking on its device.
+            input_ids: (1, T) with one unbroken run of image placeholders.
+            rows: what stands in the placeholders' place.
+            positions: (axes, L) rotary positions of the L tokens that enter, CPU; the answer's go
+                on from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at
+                once.
+            max_new_tokens: at least 1.
+            captured_prefill: what runs the prefill where positions are compact; None for a pass as
+                usual.
+            plan: which visual tokens of `rows` leave on the way, and where; None for none.
+        """
+        self._hf, self._passes, self._rows = hf, passes, rows
+        self._positions, self._plan, self.longest = positions, plan, max_new_tokens
+        plain = positions is None and plan is None and rows.bias is None
+        self._captured = captured_prefill if plain else None
+        self._input_ids, self._ends = input_ids, end_ids(hf)
+        self.text, self.open = Text(tokenizer), True
+        placeholders = (input_ids[0] == hf.config.image_token_id).nonzero().flatten()
+        self._first_row = int(placeholders[0])
+        self.prompt_tokens = input_ids.shape[1] - len(placeholders) + len(rows.values)
+        self._layerwise: LayerwiseRun | None = None
+        self.cache: Any = None
+        self.logits = torch.empty(0)
+        self.static_bytes = self.allocated_bytes = 0
+        self.decode_seconds = 0.0
+        self._ended: Literal["end", "length"] = "length"
+        self._log_probabilities: list[float] = []
+
+    @property
+    def next_place(self) -> int:
+        """The position of the token after the prompt."""
+        own = self._positions
+        return self.prompt_tokens if own is None else int(own[0, -1]) + 1
+
+    def prefill(self, warm: bool = True) -> None:
+        """Read the prompt, timed, and measure the cache as it then is.
+
+        warm: whether a pass of a new kind runs untimed first (`Passes.warm`).
+        """
+        plan, captured = self._plan, self._captured
+        if captured is not None:
+            weight = self._hf.get_input_embeddings().weight
+            self._passes.run(lambda: captured.prepare(self.prompt_tokens, weight))
+        if warm:
+            layers = None if plan is None else (plan.method.title, plan.per_layer)
+            kind = (self.prompt_tokens, captured is not None, layers)
+            self._passes.warm(kind, self._read_prompt)
+        _, self._prefill_seconds = self._passes.run(self._read_prompt)
+        # Cloned: a plain tensor, not an inference-mode one.
+        self._first_logits = self.logits.cpu().clone()
+        self.kv_cache_bytes = cache_bytes(self.cache)
+        others = self.prompt_tokens - self._rows.visual  # text and newlines, in every layer
+        layers_in_all = range(self._hf.config.text_config.num_hidden_layers)
+        self._kept = tuple(self.cache.get_seq_length(layer) - others for layer in layers_in_all)
+
+    def _read_prompt(self) -> None:
+        """Into a new cache, whatever was there before."""
+        hf, visual, plan = self._hf, self._rows.values, self._plan
+        self.cache = DynamicCache(config=hf.config)
+        embeds = prompt_embeddings(hf, self._input_ids, visual)[None]
+        if self._captured is not None:
+            left = self._captured(embeds)
+            self.cache, self.logits = left.cache, left.logits
+            self.static_bytes = left.allocated_bytes
+            return
+        if plan is not None:
+            tokens = self._first_row + (~self._rows.newline).nonzero().flatten()
+            text_begins, decoder = self._first_row + len(visual), hf.model.language_model
+            self._layerwise = LayerwiseRun(decoder, plan, tokens, text_begins, self._positions)
+            self.cache = self._layerwise.cache
+        self._forward(embeds, 0)
+
+    def step(self) -> None:
+        """Read the token written last, timed."""
+        device, place = self._hf.device, self.prompt_tokens + len(self.text.ids) - 1
+
+        def read() -> None:
+            token = torch.tensor([self.text.ids[-1:]], device=device)
+            self._forward(self._hf.get_input_embeddings()(token), place)
+
+        _, seconds = self._passes.run(read)
+        self.decode_seconds += seconds
+
+    def _forward(self, embeds: Tensor, start: int) -> None:
+        """One pass over (1, t, d), the tokens of prompt and answer from `start` on."""
+        if self._layerwise is not None:
+            run = self._layerwise.step if start else self._layerwise.prefill
+            self.logits = self._hf.lm_head(run(embeds))[0, -1].float()
+            return
+        out = self._hf(
+            inputs_embeds=embeds,
+            past_key_values=self.cache,
+            use_cache=True,
+            logits_to_keep=1,
+            **self._position_inputs(start, start + embeds.shape[1]),
+            **self._mask_inputs(start, start + embeds.shape[1]),
+        )
+        self.logits = out.logits[0, -1].float()
+
+    def _position_inputs(self, start: int, end: int) -> dict[str, Tensor]:
         """The positions of tokens start..end-1 of prompt and answer, if they are not compact."""
-        if positions is None:
+        own = self._positions
+        if own is None:
             return {}
-        position_ids = positions[:, start:end]
+        position_ids = own[:, start:end]
         if position_ids.shape[1] == 0:  # a token of the answer
-            position_ids = positions[:, -1:] + (end - positions.shape[1])
+            position_ids = own[:, -1:] + (end - own.shape[1])
         # Models with one axis want (1, L), the others (axes, 1, L).
         axes = position_ids[:, None] if len(position_ids) > 1 else position_ids
-        return {"position_ids": axes.to(device)}
+        return {"position_ids": axes.to(self._hf.device)}
 
-    def mask_inputs(start: int, end: int) -> dict[str, Tensor]:
+    def _mask_inputs(self, start: int, end: int) -> dict[str, Tensor]:
         """The mask that holds the rows' bias, if they have one, and what comes later."""
-        if rows.bias is None:
+        bias, first = self._rows.bias, self._first_row
+        if bias is None:
             return {}
         columns = torch.zeros(end)
-        columns[first : first + len(rows.bias)] = rows.bias
+        columns[first : first + len(bias)] = bias
         later = torch.ones(end - start, end, dtype=torch.bool).triu(1 + start)
         mask = columns.expand(end - start, end).masked_fill(later, -torch.inf)
-        return {"attention_mask": mask[None, None].to(device, hf.dtype)}
+        return {"attention_mask": mask[None, None].to(self._hf.device, self._hf.dtype)}
 
-    prompt_tokens = input_ids.shape[1] - len(placeholders) + visual.shape[0]
-    decode_seconds = 0.0
-    ended: Literal["end", "length"]
-    log_probabilities: list[float] = []
+    def choose(self, given: int | None = None) -> str:
+        """Write the likeliest next token, or the one given; the piece of text it completes."""
+        if given is None:
+            so_far = [*self._input_ids[0].tolist(), *self.text.ids]
+            token = int(penalised(self._hf, self.logits, so_far).argmax())
+        else:
+            token = given
+        shares = self.logits.cpu().double().log_softmax(dim=-1)
+        self._log_probabilities.append(float(shares[token]))
+        piece = self.text.add(token)
+        if token in self._ends or len(self.text.ids) >= self.longest:
+            self._ended, self.open = "end" if token in self._ends else "length", False
+        return piece
 
-    if captured_prefill is not None:
-        prefill_pass = captured_prefill
-        passes.run(lambda: prefill_pass.prepare(prompt_tokens, embed.weight))
-    if not given:  # nobody is shown the seconds of words that are scored
-        passes.warm(prefill_kind(prompt_tokens, captured_prefill, plan), prefill)
-    (logits, token), prefill_seconds = passes.run(prefill)
-    first_logits = logits.cpu().clone()  # cloned: a plain tensor, not an inference-mode one
-    kv_bytes = cache_bytes(cache)
-    others = prompt_tokens - rows.visual  # text and newlines, which stay in every layer
-    layers = range(config.text_config.num_hidden_layers)
-    kept = tuple(cache.get_seq_length(layer) - others for layer in layers)
-    operations = prefill_operations(hf, [others + count for count in kept])
-    while True:
-        if len(text.ids) < len(given):
-            token = given[len(text.ids)]
-        log_probabilities.append(float(logits.cpu().double().log_softmax(dim=-1)[token]))
-        if piece := text.add(token):
-            yield piece
-        if token in ends or len(text.ids) >= max_new_tokens:
-            ended = "end" if token in ends else "length"
-            break
-        step = torch.tensor([[token]], device=device)
-        at = where(prompt_tokens + len(text.ids) - 1, prompt_tokens + len(text.ids))
-        (logits, token), seconds = passes.run(
-            lambda step=step, at=at: forward(embed(step), **at)  # type: ignore[misc]
+    def answer(self) -> Answer:
+        """What was written, once the rest of the text was taken too."""
+        visual = self._rows.visual
+        others = self.prompt_tokens - visual
+        return Answer(
+            text=self.text.sent,
+            token_ids=tuple(self.text.ids),
+            prompt_tokens=self.prompt_tokens,
+            visual_tokens=visual,
+            newline_tokens=len(self._rows.values) - visual,
+            prefill_seconds=self._prefill_seconds,
+            prefill_operations=prefill_operations(self._hf, [others + k for k in self._kept]),
+            decode_seconds=self.decode_seconds,
+            kv_cache_bytes=self.kv_cache_bytes,
+            allocated_bytes=self.allocated_bytes,
+            kept_per_layer=self._kept,
+            first_logits=self._first_logits,
+            ended=self._ended,
+            log_probabilities=tuple(self._log_probabilities),
+            layer_sets=() if self._layerwise is None else self._layerwise.sets,
         )
-        decode_seconds += seconds
-    if piece := text.rest():
-        yield piece
-
-    return Answer(
-        text=text.sent,
-        token_ids=tuple(text.ids),
-        prompt_tokens=prompt_tokens,
-        visual_tokens=rows.visual,
-        newline_tokens=len(visual) - rows.visual,
-        prefill_seconds=prefill_seconds,
-        prefill_operations=operations,
-        decode_seconds=decode_seconds,
-        kv_cache_bytes=kv_bytes,
-        allocated_bytes=kv_bytes + static,
-        kept_per_layer=kept,
-        first_logits=first_logits,
-        ended=ended,
-        log_probabilities=tuple(log_probabilities),
-        layer_sets=() if layerwise is None else layerwise.sets,
-    )
-
-
-def prefill_kind(
-    length: int, captured_prefill: CapturedPrefill | None, plan: LayerPlan | None = None
-) -> Hashable:
-    """What decides which kernels a prefill runs; see `Passes.warm`."""
-    rows = None if plan is None else (plan.method.title, plan.per_layer)
-    return length, captured_prefill is not None, rows
 
 
 def cache_bytes(cache: DynamicCache) -> int:

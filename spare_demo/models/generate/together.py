@@ -12,21 +12,18 @@ What cannot be joined is decoded a token of each in turn (`in_step`).
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Mapping
-from typing import Any, Literal, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from spare_demo.models.base import Answer
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
-from spare_demo.models.generate.decoding import Text, cache_bytes, end_ids, prefill_kind
+from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
-from spare_demo.models.generate.prefill_floor import prefill_operations
-from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import Rows, prompt_embeddings
+from spare_demo.models.generate.rows import Rows
 
 Label = TypeVar("Label", bound=Hashable)
 
@@ -46,7 +43,7 @@ def decode_together(
     Answers whose caches would not fit as one are decoded each by itself.
 
     Args:
-        hf, tokenizer, passes, input_ids, captured: as in `decoding.decode`.
+        hf, tokenizer, passes, input_ids, captured_prefill: as of `decoding.AnswerRun`.
         rows: what stands in the placeholders' place in each.
         max_new_tokens: of each answer, at least 1.
         positions: by label (1, L), CPU, or None for 0, 1, 2, …; None for all of them so.
@@ -55,38 +52,27 @@ def decode_together(
         after every pass what came of it, by label: a piece of text, or an `Answer` that is done.
         `decode_seconds` of each answer are those of the steps it took part in.
     """
-    writing = {
-        label: _Answering(
-            hf,
-            tokenizer,
-            input_ids,
-            each,
-            max_new_tokens,
-            captured_prefill,
-            None if positions is None else positions[label],
+    own = positions or dict.fromkeys(rows)
+    runs = {
+        label: AnswerRun(
+            hf, tokenizer, passes, input_ids, each, own[label], max_new_tokens, captured_prefill
         )
         for label, each in rows.items()
     }
-    weight = hf.get_input_embeddings().weight
-    for label, each in writing.items():
-        if each.captured is not None:
-            passes.run(lambda e=each: e.captured.prepare(e.prompt_tokens, weight))  # type: ignore[misc]
-        passes.warm(prefill_kind(each.prompt_tokens, each.captured), each.prefill)
-        _, each.prefill_seconds = passes.run(each.prefill)
-        yield _choose_next({label: each})
-    for batch, cache in _batches(
-        hf, passes, {label: each for label, each in writing.items() if each.open}
-    ):
+    for label, run in runs.items():
+        run.prefill()
+        yield _choose_next({label: run})
+    for batch, cache in _batches(hf, passes, _open(runs)):
         while batch:
-            tokens = [each.text.ids[-1] for each in batch.values()]
-            logits, seconds = passes.run(lambda c=cache, t=tokens: c.step(t))  # type: ignore[misc]
-            for each, each.logits in zip(batch.values(), logits, strict=True):
-                each.decode_seconds += seconds
+            tokens = [run.text.ids[-1] for run in batch.values()]
+            logits, seconds = passes.run(partial(cache.step, tokens))
+            for run, run.logits in zip(batch.values(), logits, strict=True):
+                run.decode_seconds += seconds
             yield _choose_next(batch)
-            still = [i for i, each in enumerate(batch.values()) if each.open]
+            still = [i for i, run in enumerate(batch.values()) if run.open]
             if 0 < len(still) < len(batch):  # who is done takes no part in the next step
-                passes.run(lambda c=cache, s=still: c.take(s))  # type: ignore[misc]
-            batch = {label: each for label, each in batch.items() if each.open}
+                passes.run(partial(cache.take, still))
+            batch = _open(batch)
 
 
 def in_step(
@@ -103,24 +89,27 @@ def in_step(
                 yield {label: end.value}
 
 
-def _batches(
-    hf: Any, passes: Passes, open_: dict[Label, _Answering]
-) -> list[tuple[dict[Label, _Answering], JoinedCache]]:
-    """The answers with the caches to decode them in: all as one where that fits."""
-    answerings = list(open_.values())
-    if not answerings:
-        return []
-    positions = sum(each.cache.get_seq_length() + each.longest for each in answerings)
-    alone = [{label: each} for label, each in open_.items()]
-    parts = [open_] if positions <= room(hf) else alone
+def _open(runs: Mapping[Label, AnswerRun]) -> dict[Label, AnswerRun]:
+    return {label: run for label, run in runs.items() if run.open}
 
-    def join(part: dict[Label, _Answering]) -> JoinedCache:
-        caches, more = [e.cache for e in part.values()], max(e.longest for e in part.values())
-        places = [e.next_place for e in part.values()]
+
+def _batches(
+    hf: Any, passes: Passes, runs: dict[Label, AnswerRun]
+) -> list[tuple[dict[Label, AnswerRun], JoinedCache]]:
+    """The answers with the caches to decode them in: all as one where that fits."""
+    if not runs:
+        return []
+    positions = sum(run.cache.get_seq_length() + run.longest for run in runs.values())
+    alone = [{label: run} for label, run in runs.items()]
+    parts = [runs] if positions <= room(hf) else alone
+
+    def join(part: dict[Label, AnswerRun]) -> JoinedCache:
+        caches, more = [run.cache for run in part.values()], max(r.longest for r in part.values())
+        places = [run.next_place for run in part.values()]
         joined = passes.run(lambda: JoinedCache(hf, caches, more, places))[0]
-        for each, bytes_taken in zip(part.values(), joined.bytes, strict=True):
-            each.allocated_bytes = each.static + bytes_taken
-            each.cache = None  # it is part of the joined one now
+        for run, bytes_taken in zip(part.values(), joined.bytes, strict=True):
+            run.allocated_bytes = run.static_bytes + bytes_taken
+            run.cache = None  # it is part of the joined one now
         return joined
 
     try:
@@ -129,107 +118,12 @@ def _batches(
         return [(part, join(part)) for part in alone]
 
 
-def _choose_next(batch: Mapping[Label, _Answering]) -> dict[Label, str | Answer]:
+def _choose_next(batch: Mapping[Label, AnswerRun]) -> dict[Label, str | Answer]:
     """Choose every answer's next token; the piece of text, or the whole answer at its end."""
     pieces: dict[Label, str | Answer] = {}
-    for label, each in batch.items():
-        piece = each.choose()
-        pieces[label] = piece if each.open else each.answer()
+    for label, run in batch.items():
+        piece = run.choose()
+        if not run.open:
+            run.text.rest()
+        pieces[label] = piece if run.open else run.answer()
     return pieces
-
-
-class _Answering:
-    """One of the answers, while it is being written."""
-
-    def __init__(
-        self,
-        hf: Any,
-        tokenizer: Any,
-        input_ids: Tensor,
-        rows: Rows,
-        max_new_tokens: int,
-        captured_prefill: CapturedPrefill | None,
-        positions: Tensor | None,
-    ) -> None:
-        self.hf, self.input_ids, self.rows, self.longest = hf, input_ids, rows, max_new_tokens
-        self.text, self.ends, self.positions = Text(tokenizer), end_ids(hf), positions
-        # What is captured has compact positions.
-        self.captured = captured_prefill if positions is None else None
-        self.cache: Any = None
-        self.ended: Literal["end", "length"] = "length"
-        self.open = False
-        self.prefill_seconds = self.decode_seconds = 0.0
-        self.operations = 0
-        self.kv_cache_bytes = self.static = self.allocated_bytes = 0
-        self.logits = self.first_logits = torch.empty(0)
-        self.log_probabilities: list[float] = []
-
-    @property
-    def prompt_tokens(self) -> int:
-        placeholders = int((self.input_ids == self.hf.config.image_token_id).sum())
-        return self.input_ids.shape[1] - placeholders + len(self.rows.values)
-
-    @property
-    def next_place(self) -> int:
-        """The position of the token after the prompt."""
-        return self.prompt_tokens if self.positions is None else int(self.positions[0, -1]) + 1
-
-    def prefill(self) -> None:
-        """Read the prompt into a new cache, whatever was there before."""
-        self.cache = DynamicCache(config=self.hf.config)
-        embeds = prompt_embeddings(self.hf, self.input_ids, self.rows.values)[None]
-        if self.captured is not None:
-            prefill_result = self.captured(embeds)
-            self.logits, self.cache, self.static = (
-                prefill_result.logits,
-                prefill_result.cache,
-                prefill_result.allocated_bytes,
-            )
-        else:
-            own = self.positions
-            out = self.hf(
-                inputs_embeds=embeds,
-                past_key_values=self.cache,
-                use_cache=True,
-                logits_to_keep=1,
-                **({} if own is None else {"position_ids": own.to(embeds.device)}),
-            )
-            self.logits = out.logits[0, -1].float()
-        self.kv_cache_bytes = cache_bytes(self.cache)
-        self.operations = prefill_operations(self.hf, [embeds.shape[1]] * self._layers)
-        self.first_logits = self.logits.cpu()
-        self.open = True
-
-    @property
-    def _layers(self) -> int:
-        return int(self.hf.config.text_config.num_hidden_layers)
-
-    def choose(self) -> str:
-        """Take the likeliest next token; the piece of text that it completes."""
-        so_far = [*self.input_ids[0].tolist(), *self.text.ids]
-        token = int(penalised(self.hf, self.logits, so_far).argmax())
-        self.log_probabilities.append(float(self.logits.cpu().double().log_softmax(dim=-1)[token]))
-        piece = self.text.add(token)
-        if token in self.ends or len(self.text.ids) >= self.longest:
-            self.ended, self.open = "end" if token in self.ends else "length", False
-        return piece
-
-    def answer(self) -> Answer:
-        """What there is of it, when it is done."""
-        self.text.rest()
-        return Answer(
-            text=self.text.sent,
-            token_ids=tuple(self.text.ids),
-            prompt_tokens=self.prompt_tokens,
-            visual_tokens=self.rows.visual,
-            newline_tokens=len(self.rows.values) - self.rows.visual,
-            prefill_seconds=self.prefill_seconds,
-            decode_seconds=self.decode_seconds,
-            prefill_operations=self.operations,
-            kv_cache_bytes=self.kv_cache_bytes,
-            allocated_bytes=self.allocated_bytes,
-            kept_per_layer=(self.rows.visual,) * self._layers,
-            first_logits=self.first_logits.clone(),
-            ended=self.ended,
-            log_probabilities=tuple(self.log_probabilities),
-        )
