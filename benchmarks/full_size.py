@@ -26,7 +26,7 @@ from transformers import (
     Qwen2VLVideoProcessor,
 )
 
-from spare_demo.models.families import family_of
+from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.published import STORED, published_config
 
 CLIP = ("ViT-L-14-336-quickgelu", "timm/vit_large_patch14_clip_336.openai")
@@ -58,8 +58,7 @@ def write_model(name: str, folder: Path) -> None:
     """A model of the table with random weights."""
     folder.mkdir(parents=True, exist_ok=True)
     config, dtype = published_config(name), STORED[name]
-    family = family_of(config.model_type)
-    assert family is not None  # the table names no others
+    family = FAMILIES[config.model_type]
     config.architectures = [family.hf_class]
     processor = _qwen_processor() if name.startswith("qwen") else llava_processor()
     processor.save_pretrained(folder)

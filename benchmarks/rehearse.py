@@ -35,7 +35,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 from full_size import CLIP, write_clip, write_model  # noqa: E402
 from local_hub import LocalHub  # noqa: E402
 
-from spare_demo.models.families import family_of  # noqa: E402
+from spare_demo.models.families import FAMILIES  # noqa: E402
 from spare_demo.models.loading.catalogue import CATALOGUE  # noqa: E402
 from spare_demo.models.loading.number_format import bfloat16_slowness  # noqa: E402
 from spare_demo.models.loading.published import STORED, published_config  # noqa: E402
@@ -61,8 +61,7 @@ _BEGAN = time.perf_counter()
 def methods(name: str, vision_only: bool) -> list[str]:
     """All methods that can run on a model of the table at `BUDGET` tokens."""
     entry, config = CATALOGUE[name], published_config(name)
-    family = family_of(config.model_type)
-    assert family is not None  # the table names no others
+    family = FAMILIES[config.model_type]
     supplies = family.reads | (
         {"clip_image", "clip_text", "clip_sentence"} if entry.clip else set()
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.models.base import PictureInputs
-from spare_demo.models.families import family_of, supported_classes
+from spare_demo.models.families import FAMILIES, supported_classes
 from spare_demo.models.generate.prompt import knows_image_token
 from spare_demo.models.model import Model
 
@@ -24,7 +24,7 @@ def family_of_model(model: Any) -> type[Model]:
 
     Raises ValueError, with a sentence to show, for one of another class or in training mode.
     """
-    family = family_of(getattr(getattr(model, "config", None), "model_type", None))
+    family = FAMILIES.get(getattr(getattr(model, "config", None), "model_type", ""))
     if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
         raise ValueError(
             f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "

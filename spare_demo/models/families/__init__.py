@@ -14,11 +14,6 @@ FAMILIES: dict[str, type[Model]] = {
 }
 
 
-def family_of(kind: str | None) -> type[Model] | None:
-    """The family that reads checkpoints of this `model_type`, None if none does."""
-    return FAMILIES.get(kind or "")
-
-
 def supported_classes() -> str:
     """The classes of all families, for a sentence."""
     return ", ".join(family.hf_class for family in FAMILIES.values())

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoProcessor, GenerationConfig
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.families import family_of, supported_classes
+from spare_demo.models.families import FAMILIES, supported_classes
 from spare_demo.models.generate.passes import is_out_of_memory
 from spare_demo.models.loading import hub, hub_tensors
 from spare_demo.models.loading.memory import (
@@ -35,12 +34,12 @@ _OPTIONS: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True
 
 
 class Checkpoint(NamedTuple):
-    """What was read: family, model and processor; commit: of a repository of the hub, else ""."""
+    """What was read: family, model, processor and `Model.revision`."""
 
     family: type[Model]
     hf: Any
     processor: Any
-    commit: str
+    revision: str
 
 
 @dataclass(frozen=True)
@@ -128,8 +127,7 @@ def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
             widen_arithmetic(hf)
         except Exception as error:
             raise _refusal(label, "its weights", error) from error
-    commit = "" if opened.repository is None else opened.folder.name
-    return Checkpoint(opened.family, hf, processor, commit)
+    return Checkpoint(opened.family, hf, processor, _revision(opened))
 
 
 def _processor(opened: OpenCheckpoint) -> Any:
@@ -168,9 +166,12 @@ def _read_whole(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, A
             source = None
             options = options | {
                 "config": opened.config,
-                "state_dict": _tensors(paths, lambda name: True, options["dtype"]),
-                "generation_config": _generation_config(folder),
+                "state_dict": hub_tensors.read_tensors(paths, lambda name: True, options["dtype"]),
             }
+            if (folder / "generation_config.json").is_file():  # read of a source alone, as a rule
+                options["generation_config"] = GenerationConfig.from_pretrained(
+                    folder, local_files_only=True
+                )
         # Typed as returning the model alone; with `output_loading_info` it is a pair.
         model_and_report: Any = getattr(transformers, opened.family.hf_class).from_pretrained(
             source, use_safetensors=True, output_loading_info=True, **options
@@ -180,16 +181,8 @@ def _read_whole(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, A
     return tuple(model_and_report)
 
 
-def _generation_config(folder: Path) -> GenerationConfig | None:
-    """What transformers reads beside the weights where it is given their files."""
-    if not (folder / "generation_config.json").is_file():
-        return None
-    return GenerationConfig.from_pretrained(folder, local_files_only=True)
-
-
 def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, Any]:
     """The same with the vision side's weights alone, which are all that is downloaded and read."""
-
     folder, repository, fit = opened.folder, opened.repository, opened.fit
     family, config = opened.family, opened.config
 
@@ -208,7 +201,7 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
     fit.make_room()
     cls, small = getattr(transformers, family.hf_class), without_language_model(config)
     try:
-        tensors = _tensors(paths, wanted, options["dtype"])
+        tensors = hub_tensors.read_tensors(paths, wanted, options["dtype"])
         with torch.device("meta"):
             shapes = {
                 name: value.shape
@@ -224,22 +217,6 @@ def _read_vision(opened: OpenCheckpoint, options: dict[str, Any]) -> tuple[Any, 
         raise _refusal(opened.label, "its weights", error) from error
     hf.config = config
     return hf, report
-
-
-def _tensors(
-    paths: Sequence[Path], wanted: Callable[[str], bool], dtype: torch.dtype
-) -> dict[str, torch.Tensor]:
-    """The wanted tensors of some files by name, converted one by one: never two of each at once."""
-    tensors: dict[str, torch.Tensor] = {}
-    for path in paths:
-        with safe_open(path, framework="pt") as file:
-            names = list(filter(wanted, file.keys()))
-        for name in names:
-            # Opened anew: of a file that stays open, all that was read stays in memory.
-            with safe_open(path, framework="pt") as file:
-                tensor = file.get_tensor(name)
-            tensors[name] = tensor.to(dtype) if tensor.is_floating_point() else tensor
-    return tensors
 
 
 def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
@@ -262,27 +239,21 @@ def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
     )
 
 
-def vision_is_openai_clip(vision: Any) -> bool:
-    """Whether a vision config has the sizes of CLIP ViT-L/14-336, LLaVA-1.5's tower."""
-    if vision.model_type != "clip_vision_model":
-        return False
-    sizes = (vision.hidden_size, vision.num_hidden_layers, vision.image_size, vision.patch_size)
-    return bool(sizes == (1024, 24, 336, 14))
+def _revision(opened: OpenCheckpoint) -> str:
+    """First 12 hex digits of a commit, or of the SHA-256 over a folder's weight files, the text
+    side's included; with the bits where they are quantised: other weights, other answers."""
+    commit = _folder_digest(opened.folder) if opened.repository is None else opened.folder.name
+    bits = opened.fit.bits
+    return commit[:12] if bits == 16 else f"{commit[:12]}-{bits}bit"
 
 
-def folder_revision(folder: Path) -> str:
-    """First 12 hex digits of the SHA-256 over a folder's weight files, the text side's included."""
+def _folder_digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.safetensors")):
         digest.update(path.relative_to(folder).as_posix().encode())
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()[:12]
-
-
-def revision_of(weights: str, bits: int) -> str:
-    """A revision of weights, told apart where they are quantised: other weights, other answers."""
-    return weights if bits == 16 else f"{weights}-{bits}bit"
+    return digest.hexdigest()
 
 
 def bits_of(revision: str) -> int:
@@ -297,31 +268,21 @@ def _family(folder: Path, label: str) -> type[Model]:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         kind = str(config["model_type"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise _no_model(label) from error
-    family = family_of(kind)
-    if family is None:
-        raise _unsupported(label, kind)
-    return family
-
-
-def _no_model(label: str) -> ModelError:
-    return ModelError(
-        f"{label} has no readable config.json, so it is no model. Choose a folder that holds a "
-        "checkpoint in Hugging Face form."
-    )
-
-
-def _unsupported(label: str, kind: str) -> ModelError:
-    return ModelError(
-        f"{label} holds a model of type '{kind}', which this program cannot look into. Choose a "
-        f"checkpoint of one of these classes: {supported_classes()}."
-    )
+        raise ModelError(
+            f"{label} has no readable config.json, so it is no model. Choose a folder that holds a "
+            "checkpoint in Hugging Face form."
+        ) from error
+    if kind not in FAMILIES:
+        raise ModelError(
+            f"{label} holds a model of type '{kind}', which this program cannot look into. Choose "
+            f"a checkpoint of one of these classes: {supported_classes()}."
+        )
+    return FAMILIES[kind]
 
 
 def _check_folder(folder: Path, label: str) -> None:
     """Say plainly what transformers would say in a page of its own terms."""
-    shards = hub.shards(folder, None)
-    for shard in shards:
+    for shard in hub.shards(folder, None):
         try:
             with safe_open(folder / shard, framework="pt"):
                 pass  # opening checks the header and that the file is as long as it says

@@ -53,9 +53,9 @@ def config_folder(repository: str, file: str = "config.json") -> Path:
         get_hf_file_metadata(hf_hub_url(repository, file), timeout=CONNECT_SECONDS)
         return Path(hf_hub_download(repository, file)).parent
     except Exception as error:
-        cached = try_to_load_from_cache(repository, file)
-        if isinstance(cached, str) and is_unreachable(error):
-            return Path(cached).parent
+        path = cached(repository, file)
+        if path is not None and is_unreachable(error):
+            return path.parent
         raise refusal(repository, error) from error
 
 
@@ -118,14 +118,21 @@ def download_weights(repository: str, folder: Path, progress: Progress = no_prog
     no room.
     """
     missing = [name for name in shards(folder, repository) if not (folder / name).exists()]
+    download_files(repository, folder.name, missing, progress)
+
+
+def download_files(
+    repository: str, commit: str, files: list[str], progress: Progress
+) -> list[Path]:
+    """Whole files of a commit, downloaded into the hub's cache; raises as `download_weights`."""
     try:
-        sizes = {name: size_of(repository, folder.name, name) for name in missing}
-        total, done = sum(sizes.values()), 0
-        check_disk(repository, total, Path(constants.HF_HUB_CACHE))
-        for name in missing:
-            bar = bar_of(progress, done, total)
-            hf_hub_download(repository, name, revision=folder.name, tqdm_class=bar)
-            done += sizes[name]
+        sizes = [size_of(repository, commit, file) for file in files]
+        check_disk(repository, sum(sizes), Path(constants.HF_HUB_CACHE))
+        paths: list[Path] = []
+        for i, file in enumerate(files):
+            bar = _bar_of(progress, sum(sizes[:i]), sum(sizes))
+            paths.append(Path(hf_hub_download(repository, file, revision=commit, tqdm_class=bar)))
+        return paths
     except Exception as error:
         raise refusal(repository, error) from error
 
@@ -136,7 +143,7 @@ def size_of(repository: str, commit: str, file: str) -> int:
     return int(get_hf_file_metadata(url, timeout=CONNECT_SECONDS).size or 0)
 
 
-def bar_of(progress: Progress, before: int, total: int) -> Any:
+def _bar_of(progress: Progress, before: int, total: int) -> Any:
     """A class of progress bars that report the bytes of one file after those before it."""
 
     class Bar(tqdm):

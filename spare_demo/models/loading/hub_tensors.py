@@ -1,7 +1,8 @@
-"""Only the tensors that are wanted of a repository of the hub, by byte ranges.
+"""Only the tensors that are wanted, of a repository of the hub by byte ranges, or of files here.
 
-They are downloaded into a safetensors file of their own, which is kept beside the hub's cache under
-the commit. A download resumes after an interruption, and moves no byte of what is there.
+Those of a repository are downloaded into a safetensors file of their own, which is kept beside the
+hub's cache under the commit. A download resumes after an interruption, and moves no byte of what is
+there.
 """
 
 from __future__ import annotations
@@ -9,26 +10,28 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants, hf_hub_download, hf_hub_url
+import torch
+from huggingface_hub import constants, hf_hub_url
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented there
     build_hf_headers,
     get_session,
     hf_raise_for_status,
 )
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading.hub import (
     CONNECT_SECONDS,
     Progress,
-    bar_of,
     check_disk,
+    download_files,
     no_progress,
     size_of,
 )
@@ -73,12 +76,7 @@ def download_tensors(
         pieces = [piece for file in files for piece in _pieces(repository, commit, file, wanted)]
         _download_pieces(repository, commit, pieces, target, progress)
     except RangesIgnored:
-        sizes = sum(size_of(repository, commit, file) for file in files)
-        report(
-            f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of {repository} "
-            "are downloaded instead of the part that is needed."
-        )
-        _copy_tensors(repository, commit, files, wanted, target, progress)
+        _copy_tensors(repository, commit, files, wanted, target, progress, report)
     except Exception as error:
         raise refusal(repository, error) from error
     if not _is_whole(target):
@@ -202,12 +200,8 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
         before = start
         try:
             headers = build_hf_headers() | {"Range": f"bytes={start}-{stop - 1}"}
-            timeout = (
-                CONNECT_SECONDS,
-                30.0,
-                30.0,
-                30.0,
-            )  # to connect, read, write, and for a free line
+            # To connect, read, write, and for a free line.
+            timeout = (CONNECT_SECONDS, 30.0, 30.0, 30.0)
             with get_session().stream("GET", url, headers=headers, timeout=timeout) as response:
                 hf_raise_for_status(response)
                 if response.status_code != 206:
@@ -229,23 +223,34 @@ def _copy_tensors(
     wanted: Wanted,
     target: Path,
     progress: Progress,
+    report: Callable[[str], None],
 ) -> None:
     """The same from whole files, which are downloaded first."""
-    from safetensors.torch import save_file
-
-    tensors: dict[str, Any] = {}
     try:
-        sizes = [size_of(repository, commit, file) for file in files]
-        check_disk(repository, sum(sizes), Path(constants.HF_HUB_CACHE))
-        for i, file in enumerate(files):
-            bar = bar_of(progress, sum(sizes[:i]), sum(sizes))
-            path = hf_hub_download(repository, file, revision=commit, tqdm_class=bar)
-            with safe_open(path, framework="pt") as opened:
-                names = [key for key in opened.keys() if wanted(key)]  # noqa: SIM118
-                tensors |= {key: opened.get_tensor(key) for key in names}
-        save_file(tensors, target)
+        sizes = sum(size_of(repository, commit, file) for file in files)
+        report(
+            f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of {repository} "
+            "are downloaded instead of the part that is needed."
+        )
+        save_file(read_tensors(download_files(repository, commit, files, progress), wanted), target)
     except Exception as error:
         raise refusal(repository, error) from error
+
+
+def read_tensors(
+    paths: Sequence[Path], wanted: Wanted, dtype: torch.dtype | None = None
+) -> dict[str, torch.Tensor]:
+    """The wanted tensors of some files by name, converted one by one: never two of each at once."""
+    tensors: dict[str, torch.Tensor] = {}
+    for path in paths:
+        with safe_open(path, framework="pt") as file:
+            names = list(filter(wanted, file.keys()))
+        for name in names:
+            # Opened anew: of a file that stays open, all that was read stays in memory.
+            with safe_open(path, framework="pt") as file:
+                tensor = file.get_tensor(name)
+            tensors[name] = tensor.to(dtype) if tensor.is_floating_point() else tensor
+    return tensors
 
 
 def _is_whole(path: Path) -> bool:

@@ -28,10 +28,8 @@ from spare_demo.models.loading.catalogue import (
 )
 from spare_demo.models.loading.checkpoint import (
     Checkpoint,
-    folder_revision,
     open_checkpoint,
     read_checkpoint,
-    revision_of,
 )
 from spare_demo.models.loading.choice import choose, this_machine
 from spare_demo.models.loading.hub import Progress, no_progress
@@ -95,16 +93,14 @@ def load_model(
     fit = Fit(
         place,
         spread,
-        None,
-        bits,
-        report,
+        bits=bits,
+        report=report,
+        make_room=lambda: None if instead_of is None else _close(instead_of, progress),
+        given_back=0 if instead_of is None else instead_of.bytes,
         language_model=language_model,
         progress=progress,
         system=system,
     )
-    if instead_of is not None:
-        make_room = _closing(instead_of, progress)
-        fit = dataclasses.replace(fit, make_room=make_room, given_back=instead_of.bytes)
     if name == AUTO:
         entry, why = choose(this_machine(device), bits)
         if device == "auto":
@@ -150,15 +146,12 @@ def load_model(
     return model
 
 
-def _closing(model: Model, progress: Progress) -> Callable[[], None]:
-    def close() -> None:
-        progress(0, 0)
-        model.close(
-            f"{model.title} made room for another model. The page reopens when that one is loaded: "
-            "ask again then."
-        )
-
-    return close
+def _close(model: Model, progress: Progress) -> None:
+    progress(0, 0)
+    model.close(
+        f"{model.title} made room for another model. The page reopens when that one is loaded: ask "
+        "again then."
+    )
 
 
 def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
@@ -183,7 +176,6 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
         name=entry.name,
         title=entry.title,
         description=entry.description,
-        revision=_revision(entry.source, read.commit, fit.bits),
         language_model=fit.language_model,
         system=entry.system if fit.system == "auto" else fit.system,
         notes=(*notes, entry.note) if entry.note else notes,
@@ -224,7 +216,6 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
         title=name,
         description=f"A checkpoint of {read.family.hf_class} from "
         f"{'a local folder' if local else 'the Hugging Face hub'}.",
-        revision=_revision(source, read.commit, fit.bits),
         language_model=fit.language_model,
         system="none" if fit.system == "auto" else fit.system,
         notes=notes,
@@ -232,14 +223,9 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
 
 
 def _checked(read: Checkpoint, tower: TextTower | None, **words: Any) -> Model:
-    model = read.family(read.hf, read.processor, tower, **words)
+    model = read.family(read.hf, read.processor, tower, revision=read.revision, **words)
     model.check_answers()
     return model
-
-
-def _revision(source: Path | str, commit: str, bits: int) -> str:
-    weights = folder_revision(source) if isinstance(source, Path) else commit[:12]
-    return revision_of(weights, bits)
 
 
 def _unusable_gpu() -> str:
@@ -271,10 +257,8 @@ def _device(name: str) -> torch.device:
             f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
         )
     if name == "cuda" and torch.cuda.device_count() > 1:
-        free = {
-            gpu: free_bytes(torch.device("cuda", gpu)) for gpu in range(torch.cuda.device_count())
-        }
-        device = torch.device("cuda", max(free, key=lambda gpu: free[gpu]))
+        gpus = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
+        device = max(gpus, key=free_bytes)
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
     if device.type not in ("cpu", "cuda", "mps"):

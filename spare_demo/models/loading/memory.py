@@ -173,8 +173,9 @@ def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
 
 def free_bytes(device: torch.device) -> int:
     """Memory that is free on a device now; on the CPU, also within this container's limit."""
-    if device.type == "cuda":
-        return _free_on(device)
+    if device.type == "cuda":  # what nobody has, and what torch keeps for later allocations here
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
     if device.type == "mps":
         used = torch.mps.current_allocated_memory()
         return int(torch.mps.recommended_max_memory() - used)
@@ -183,13 +184,8 @@ def free_bytes(device: torch.device) -> int:
 
 def free_bytes_together() -> int:
     """Memory that is free on all CUDA GPUs together."""
-    return sum(_free_on(i) for i in range(torch.cuda.device_count()))
-
-
-def _free_on(gpu: torch.device | int) -> int:
-    """What nobody has, and what torch keeps for later allocations of this program."""
-    kept = torch.cuda.memory_reserved(gpu) - torch.cuda.memory_allocated(gpu)
-    return int(torch.cuda.mem_get_info(gpu)[0]) + kept
+    gpus = range(torch.cuda.device_count())
+    return sum(free_bytes(torch.device("cuda", number)) for number in gpus)
 
 
 @dataclass(frozen=True)
@@ -232,7 +228,8 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
     number_format = (
         uniform(fit.dtype) if fit.dtype else suited_format(own, weights.count, fit.device, fit.bits)
     )
-    free, where, spread = free_bytes(fit.device), _words(fit.device), False
+    free, spread = free_bytes(fit.device), False
+    where = {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(fit.device.type, "of memory")
     needed = needed_bytes(config, family, weights, fit, number_format)
     single = uniform(torch.float32)
     large = fit.device.type == "cpu" and weights.count >= LARGE
@@ -277,10 +274,6 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
     offers.append("choose a smaller model (see python -m spare_demo models)")
     choice = ", or ".join(offers)
     raise ModelError(f"{sentence}. {choice[0].upper()}{choice[1:]}.")
-
-
-def _words(device: torch.device) -> str:
-    return {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(device.type, "of memory")
 
 
 def size_words(count: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.families import family_of
+from spare_demo.models.families import FAMILIES
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import hub
@@ -62,8 +62,7 @@ def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
 
 def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:
     config = published_config(entry.name)
-    family = family_of(config.model_type)
-    assert family is not None  # the table names no others
+    family = FAMILIES[config.model_type]
     fit = replace(fit, dtype=entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype)
     room = plan_room(config, family, fit)
     vision_room = plan_room(config, family, replace(fit, language_model=False, bits=16))

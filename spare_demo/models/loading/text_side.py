@@ -9,7 +9,6 @@ import torch
 
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.loading.catalogue import OPENAI_CLIP
-from spare_demo.models.loading.checkpoint import vision_is_openai_clip
 from spare_demo.models.loading.text_tower import TextTower
 
 
@@ -27,6 +26,14 @@ def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | No
     if isinstance(source, Path) and (source / "clip").is_dir():
         return source / "clip"
     return OPENAI_CLIP if vision_is_openai_clip(config.vision_config) else None
+
+
+def vision_is_openai_clip(vision: Any) -> bool:
+    """Whether a vision config has the sizes of CLIP ViT-L/14-336, LLaVA-1.5's tower."""
+    if vision.model_type != "clip_vision_model":
+        return False
+    sizes = (vision.hidden_size, vision.num_hidden_layers, vision.image_size, vision.patch_size)
+    return bool(sizes == (1024, 24, 336, 14))
 
 
 def read_text_side(side: Path | tuple[str, str], device: torch.device) -> TextTower:

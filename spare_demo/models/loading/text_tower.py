@@ -25,7 +25,7 @@ import open_clip
 import torch
 from open_clip.model import _build_text_tower
 from open_clip.transformer import TextTransformer
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from spare_demo.models.base import ModelError
@@ -118,7 +118,13 @@ class TextTower(nn.Module):
                 f"The text side of {label} is not open_clip's own. Choose another CLIP."
             )
         text = _build_text_tower(config["embed_dim"], text_config, config.get("quick_gelu", False))
-        state = _read_weights(weights, label)
+        try:
+            state = hub_tensors.read_tensors([weights], _is_read, torch.float32)
+        except (OSError, SafetensorError) as error:
+            raise ModelError(
+                f"The weights of {label} are missing, cut off or not in safetensors form. "
+                "Get them again."
+            ) from error
         proj = state.pop("visual.proj", None)
         norm = {part: state.pop(f"visual.ln_post.{part}", None) for part in ("weight", "bias")}
         state = {name: value for name, value in state.items() if name in text.state_dict()}
@@ -228,21 +234,5 @@ class TextTower(nn.Module):
 
 
 def _is_read(name: str) -> bool:
-    """Whether relevance needs a tensor: all but the image transformer's."""
+    """Whether relevance needs a tensor: the image transformer's are never read."""
     return name.startswith(("visual.ln_post.", "visual.proj")) or not name.startswith("visual.")
-
-
-def _read_weights(path: Path, label: str) -> dict[str, Tensor]:
-    """The tensors relevance needs, float32; the image transformer's are never read."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            return {
-                name: file.get_tensor(name).float()
-                for name in file.keys()  # noqa: SIM118  a safetensors file is no dict
-                if _is_read(name)
-            }
-    except (OSError, SafetensorError) as error:
-        raise ModelError(
-            f"The weights of {label} are missing, cut off or not in safetensors form. "
-            "Get them again."
-        ) from error

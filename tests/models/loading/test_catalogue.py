@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import open_clip
-import pytest
 import torch
-from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForConditionalGeneration
 
-from spare_demo.models import CATALOGUE, catalogue
+from spare_demo.models import CATALOGUE, LlavaModel, catalogue
 from spare_demo.models.loading import choice
 from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP
-from spare_demo.models.loading.checkpoint import vision_is_openai_clip
+from spare_demo.models.loading.memory import count_weights
+from spare_demo.models.loading.published import published_config
+from spare_demo.models.loading.text_side import vision_is_openai_clip
 
 
 def test_the_table_of_models() -> None:
@@ -37,54 +36,9 @@ def test_the_table_of_models() -> None:
     assert BUILT_IN.source == Path(__file__).resolve().parents[3] / "assets" / "built-in"
 
 
-@pytest.fixture(scope="module")
-def llava_7b() -> LlavaForConditionalGeneration:
-    """The published configuration without memory behind its weights."""
-    with torch.device("meta"):
-        return LlavaForConditionalGeneration(
-            LlavaConfig(
-                vision_config=CLIPVisionConfig(
-                    hidden_size=1024,
-                    intermediate_size=4096,
-                    num_hidden_layers=24,
-                    num_attention_heads=16,
-                    image_size=336,
-                    patch_size=14,
-                    projection_dim=768,
-                ),
-                text_config=LlamaConfig(vocab_size=32064, max_position_embeddings=4096),
-                image_token_index=32000,
-            )
-        )
-
-
-def test_7b_has_the_published_shapes(llava_7b: LlavaForConditionalGeneration) -> None:
-    shapes = {name: tuple(p.shape) for name, p in llava_7b.named_parameters()}
-    expected = {
-        "model.vision_tower.embeddings.class_embedding": (1024,),
-        "model.vision_tower.embeddings.patch_embedding.weight": (1024, 3, 14, 14),
-        "model.vision_tower.embeddings.position_embedding.weight": (577, 1024),
-        "model.vision_tower.pre_layrnorm.weight": (1024,),
-        "model.vision_tower.encoder.layers.23.self_attn.q_proj.weight": (1024, 1024),
-        "model.vision_tower.encoder.layers.23.mlp.fc1.weight": (4096, 1024),
-        "model.vision_tower.post_layernorm.weight": (1024,),
-        "model.multi_modal_projector.linear_1.weight": (4096, 1024),
-        "model.multi_modal_projector.linear_2.weight": (4096, 4096),
-        "model.language_model.embed_tokens.weight": (32064, 4096),
-        "model.language_model.layers.31.self_attn.k_proj.weight": (4096, 4096),
-        "model.language_model.layers.31.mlp.gate_proj.weight": (11008, 4096),
-        "model.language_model.norm.weight": (4096,),
-        "lm_head.weight": (32064, 4096),
-    }
-    assert {name: shapes.get(name) for name in expected} == expected
-    assert not any("layers.24." in name for name in shapes if "vision" in name)
-    assert llava_7b.config.vision_feature_layer == -2
-
-
-def test_7b_fits_a_24_gb_gpu_with_its_text_side(
-    llava_7b: LlavaForConditionalGeneration,
-) -> None:
-    weights = 2 * sum(p.numel() for p in llava_7b.parameters())  # half precision
+def test_7b_fits_a_24_gb_gpu_with_its_text_side() -> None:
+    llava_7b = published_config(LLAVA_7B.name)
+    weights = 2 * count_weights(llava_7b, LlavaModel).count  # half precision
     assert 14.0e9 < weights < 14.3e9
 
     config = open_clip.get_model_config(OPENAI_CLIP[0])
@@ -94,7 +48,7 @@ def test_7b_fits_a_24_gb_gpu_with_its_text_side(
     text_side = 4 * (sum(p.numel() for p in clip.parameters()) - visual + 1024 * 768 + 2 * 1024)
     assert text_side < 0.55e9
 
-    text: Any = llava_7b.config.text_config
+    text = llava_7b.text_config
     per_token = 2 * text.num_hidden_layers * text.num_key_value_heads * 128 * 2
     assert per_token == 512 * 1024
     cache = per_token * 1200  # 576 visual, a long question, a long answer
@@ -104,11 +58,11 @@ def test_7b_fits_a_24_gb_gpu_with_its_text_side(
     assert 0.95 * needed < choice.needed(LLAVA_7B.name, "cuda") < 24e9 * 0.95
 
 
-def test_7bs_text_side_is_that_of_its_vision_tower(
-    llava_7b: LlavaForConditionalGeneration,
-) -> None:
+def test_7bs_text_side_is_that_of_its_vision_tower() -> None:
+    llava_7b = published_config(LLAVA_7B.name)
     config = open_clip.get_model_config(OPENAI_CLIP[0])
-    vision: Any = llava_7b.config.vision_config
+    vision = llava_7b.vision_config
+    assert llava_7b.vision_feature_layer == -2
     theirs = config["vision_cfg"]
     assert (vision.hidden_size, vision.num_hidden_layers) == (theirs["width"], theirs["layers"])
     assert (vision.image_size, vision.patch_size) == (theirs["image_size"], theirs["patch_size"])
