@@ -7,7 +7,6 @@ a model answers is in `generate/answering.py`.
 
 from __future__ import annotations
 
-import logging
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -30,10 +29,6 @@ from spare_demo.models.text_pass import TextEmbedding, TextPass
 from spare_demo.pruners.base import MISSING_REASONS, Method
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
 from spare_demo.tokens import VisualTokens
-
-AS_RELEASED = RelevanceOptions()
-
-_log = logging.getLogger(__name__)
 
 
 class Model(Resident):
@@ -127,8 +122,7 @@ class Model(Resident):
         """
         if method.inside and not self.has_language_model:
             return "this model was loaded without its language model"
-        decoder = getattr(self.hf.model, "language_model", self.hf.model)
-        layers = 0 if layerwise.reason_against(decoder) else self.layers
+        layers = 0 if layerwise.reason_against(self.hf.model.language_model) else self.layers
         supplies = self.supplies
         if guidance_text == "words" and method.reads_relevance:
             if "words" not in supplies:
@@ -201,7 +195,7 @@ class Model(Resident):
         self,
         picture: Picture,
         question: str,
-        relevance: RelevanceOptions = AS_RELEASED,
+        relevance: RelevanceOptions = RelevanceOptions(),
         together: bool = False,
         text_pass: TextPass | None = None,
     ) -> View:
@@ -229,7 +223,7 @@ class Model(Resident):
             )
         text_pass = text_pass or self.read(question, relevance)
         tokens, seconds = self.relate(picture, question, relevance, together, text_pass)
-        embedding = TextEmbedding(None) if text_pass is None else text_pass.embedding()
+        embedding = TextEmbedding(None) if text_pass is None else text_pass.embedding
         if tokens.by_words:
             ids = word_ids(self.tokenizer, keywords(question))
             names = tuple(self.tokenizer.decode([token]).strip() for token in ids)
@@ -247,7 +241,9 @@ class Model(Resident):
             self.system,
         )
 
-    def read(self, question: str, relevance: RelevanceOptions = AS_RELEASED) -> TextPass | None:
+    def read(
+        self, question: str, relevance: RelevanceOptions = RelevanceOptions()
+    ) -> TextPass | None:
         """The text pass of a question, not run yet; None without a text tower, or by words."""
         tower = None if relevance.guidance_text == "words" else self.text_tower
         return None if tower is None else TextPass(tower, question, relevance.text)
@@ -256,7 +252,7 @@ class Model(Resident):
         self,
         encoding: Encoding,
         question: str,
-        relevance: RelevanceOptions = AS_RELEASED,
+        relevance: RelevanceOptions = RelevanceOptions(),
         together: bool = False,
         text_pass: TextPass | None = None,
     ) -> tuple[VisualTokens, float]:
@@ -282,40 +278,38 @@ class Model(Resident):
         # The picture of a comparison that stayed open lies on the CPU.
         far = self.device.type == "cuda" and encoding.features.device.type == "cpu"
         near = encoding.to(self.device) if far else encoding
-        words = self._words(question)
+        clip, seconds = self._clip_sides(near, question, relevance.layer, text_pass)
+        tokens = VisualTokens(
+            features=near.features,
+            words=self._words(question),
+            by_words=by_words,
+            together=together,
+            **clip,
+            **near.reads,
+        )
+        return tokens, seconds
+
+    def _clip_sides(
+        self, encoding: Encoding, question: str, layer: int, text_pass: TextPass | None
+    ) -> tuple[dict[str, Any], float]:
+        """The fields of `VisualTokens` that CLIP's text side makes, and the seconds it took."""
         tower = self.text_tower
         if tower is None or text_pass is None:
-            tokens = VisualTokens(
-                features=near.features,
-                words=words,
-                by_words=by_words,
-                together=together,
-                **near.reads,
-            )
-            return tokens, 0.0
-
+            return {}, 0.0
         # With the model spread over several GPUs the tower may lie on another one.
-        states = near.hidden[relevance.layer].to(self.device)
+        states = encoding.hidden[layer].to(self.device)
 
-        def project() -> tuple[Tensor, TextEmbedding]:
-            image = patch_embeddings(states, tower.ln_post, tower.proj)
-            return image, text_pass.embedding()
+        def project() -> tuple[Tensor, Tensor | None]:
+            return patch_embeddings(states, tower.ln_post, tower.proj), text_pass.embedding.text
 
         def sentence() -> Tensor:
             return plain_tensor(self._passes.run(lambda: tower.encode_sentence(question))[0])
 
-        (image, embedding), seconds = self._passes.run(project)
-        text = embedding.text
-        tokens = VisualTokens(
-            features=near.features,
-            clip_image=plain_tensor(image),
-            clip_text=None if text is None else plain_tensor(text),
-            clip_sentence=None if text is None else memoize(sentence),
-            words=words,
-            together=together,
-            **near.reads,
-        )
-        return tokens, seconds
+        (image, text), seconds = self._passes.run(project)
+        fields: dict[str, Any] = {"clip_image": plain_tensor(image)}
+        if text is not None:
+            fields |= {"clip_text": plain_tensor(text), "clip_sentence": memoize(sentence)}
+        return fields, seconds
 
     def _words(self, question: str) -> Callable[[], Tensor] | None:
         """`VisualTokens.words` of a question; None where it is blank or nothing embeds it."""
@@ -336,7 +330,7 @@ class Model(Resident):
         image: Source,
         question: str,
         aspect: Aspect | None = None,
-        relevance: RelevanceOptions = AS_RELEASED,
+        relevance: RelevanceOptions = RelevanceOptions(),
         together: bool = False,
     ) -> View:
         """`look`, then `ask`; on a GPU the question is read during the vision pass."""

@@ -7,6 +7,7 @@ while the vision tower runs (generate/passes.py); elsewhere nothing would be gai
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import Tensor
 
@@ -25,32 +26,30 @@ class TextEmbedding:
     words: tuple[str, ...] = ()
 
 
-def embed_question(tower: TextTower, question: str, pieces: TextPieces) -> TextEmbedding:
-    """One text pass; none for a blank question. Run it in inference mode."""
-    if not question.strip():
-        return TextEmbedding(None)
-    if pieces == "stretches":
-        text = tower.encode_stretches(question)
-        return TextEmbedding(text, len(text))
-    text, words = tower.encode_tokens(question)
-    stretches = -(-(len(words) + 2) // tower.context)  # with BOS and EOS
-    return TextEmbedding(text if words else None, stretches, tuple(words))
-
-
+@dataclass(eq=False)
 class TextPass:
-    """The text pass of one question, which runs once: during the vision pass or after it."""
+    """The text pass of one question, which runs once: during the vision pass or after it.
 
-    def __init__(self, tower: TextTower, question: str, pieces: TextPieces) -> None:
-        self._arguments = tower, question, pieces
-        self._embedding: TextEmbedding | None = None
+    Both `run` and `embedding` want inference mode where the pass has not run yet.
+    """
+
+    tower: TextTower
+    question: str
+    pieces: TextPieces
 
     def run(self) -> list[Tensor]:
-        """Run it and return the tensors that it left on the device. Run it in inference mode."""
-        text = self.embedding().text
+        """Run it and return the tensors that it left on the device."""
+        text = self.embedding.text
         return [] if text is None else [text]
 
+    @cached_property
     def embedding(self) -> TextEmbedding:
-        """The question's embedding; the pass runs now if it has not. Run it in inference mode."""
-        if self._embedding is None:
-            self._embedding = embed_question(*self._arguments)
-        return self._embedding
+        """What the pass gives; empty for a blank question, for which none runs."""
+        if not self.question.strip():
+            return TextEmbedding(None)
+        if self.pieces == "stretches":
+            text = self.tower.encode_stretches(self.question)
+            return TextEmbedding(text, len(text))
+        text, words = self.tower.encode_tokens(self.question)
+        stretches = -(-(len(words) + 2) // self.tower.context)  # with BOS and EOS
+        return TextEmbedding(text if words else None, stretches, tuple(words))

@@ -145,27 +145,13 @@ class Answering(DecoderInputs):
                     joinable[label], places[label] = rows, own
                     continue
             alone[label] = self.stream(view, selection, max_new_tokens, positions=positions)
-        return self._in_step(view, joinable, places, alone, max_new_tokens)
 
-    def _in_step(
-        self,
-        view: View,
-        joinable: Mapping[str, Rows],
-        places: Mapping[str, Tensor | None],
-        alone: Mapping[str, Generator[str, None, Answer]],
-        max_new_tokens: int,
-    ) -> Generator[dict[str, str | Answer], None, None]:
-        yield from decode_together(
-            self.hf,
-            self.tokenizer,
-            self._passes,
-            view.input_ids,
-            joinable,
-            max_new_tokens,
-            self._captured,
-            places,
-        )
-        yield from in_step(alone)
+        def pieces() -> Generator[dict[str, str | Answer], None, None]:
+            parts = self.hf, self.tokenizer, self._passes, view.input_ids
+            yield from decode_together(*parts, joinable, max_new_tokens, self._captured, places)
+            yield from in_step(alone)
+
+        return pieces()
 
     def answer_many(
         self,

@@ -266,9 +266,6 @@ class _VisualRows:
             shares = entering.sources.to(device).float()
             self._made_of = shares / shares.sum(dim=1, keepdim=True)
 
-    def __len__(self) -> int:
-        return len(self._patch)
-
     def shorten(self, kept: Tensor, choice: Choice) -> None:
         made_of, patch = self._made_of, self._patch
         if choice.merge is not None:
