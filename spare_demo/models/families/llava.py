@@ -13,7 +13,7 @@ from torch import Tensor
 from spare_demo.images.geometry import Aspect, Grid
 from spare_demo.images.preprocess import fit
 from spare_demo.models.base import PictureInputs
-from spare_demo.models.loading.clip_model import ClipModel
+from spare_demo.models.families.clip_model import ClipModel
 from spare_demo.models.loading.text_tower import TextTower
 
 

@@ -20,7 +20,7 @@ from transformers.image_processing_utils import select_best_resolution
 
 from spare_demo.images.geometry import Aspect, MultiGrid, tile_grids
 from spare_demo.models.base import ModelError, PictureInputs
-from spare_demo.models.loading.clip_model import ClipModel
+from spare_demo.models.families.clip_model import ClipModel
 
 
 class LlavaNextModel(ClipModel):
