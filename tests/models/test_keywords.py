@@ -8,9 +8,8 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.models import LlavaModel, Model
+from spare_demo.models import Model
 from spare_demo.models.keywords import keywords, word_ids
-from spare_demo.models.loading.load import load_model
 
 
 @pytest.mark.parametrize(
@@ -61,11 +60,3 @@ def test_the_rows_are_the_language_models_own(
     torch.testing.assert_close(words(), expected.float())
     assert not words().is_inference() and words() is words()
     assert model.encode(photo, " ").tokens.words is None
-
-
-def test_a_model_without_its_language_model_has_no_words(
-    tiny_folder: object, photo: Image.Image
-) -> None:
-    model = load_model(str(tiny_folder), device="cpu", language_model=False)
-    assert isinstance(model, LlavaModel) and "words" not in model.supplies
-    assert model.encode(photo, "What colour is it?").tokens.words is None

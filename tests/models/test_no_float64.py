@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from spare_demo import measures
-from spare_demo.models import Model
+from spare_demo.models import Model, View
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes, plain_tensor
 from spare_demo.models.generate.rows import kept_rows
@@ -71,14 +71,14 @@ def test_the_stand_in_refuses_what_an_apple_gpu_refuses() -> None:
         torch.ones(2).double()
 
 
-def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Image) -> None:
-    view = tiny_model.encode(photo, QUESTION).tokens
+def test_methods_take_tensors_of_an_apple_gpu(view: View) -> None:
+    given = view.tokens
     fields = {
-        name: OnMps(getattr(view, name))
+        name: OnMps(getattr(given, name))
         for name in ("features", "clip_image", "clip_text", "states", "class_states")
     }
     read = {
-        name: getattr(view, name)
+        name: getattr(given, name)
         for name in (
             *("project", "cls_attention", "attention_received", "vision_keys"),
             *("vision_values", "class_queries"),
@@ -90,7 +90,7 @@ def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Im
     for name, method in PRUNERS.items():
         if isinstance(method, LayerPruner):
             continue
-        here, there = method.select(tokens, 5), method.select(view, 5)
+        here, there = method.select(tokens, 5), method.select(given, 5)
         assert here.order.tolist() == there.order.tolist(), name
     assert measures.svd_bound(tokens.features, (4,), relative=True).shape == (1,)
 
@@ -98,6 +98,8 @@ def test_methods_take_tensors_of_an_apple_gpu(tiny_model: Model, photo: Image.Im
 def test_what_a_pass_gives_can_be_computed_with() -> None:
     given = plain_tensor(OnMps(torch.ones(2)))
     assert given.device.type == "cpu" and given.double().dtype == torch.float64
+    here = torch.ones(2)
+    assert plain_tensor(here) is not here
 
 
 @pytest.mark.parametrize("family", ["tiny_model", "tiny_next", "tiny_qwen"])
@@ -143,11 +145,10 @@ def test_no_pass_makes_float64(
 
 @pytest.mark.parametrize("together", [False, True])
 def test_words_are_chosen_from_scores_of_an_apple_gpu(
-    tiny_model: Model, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, together: bool
+    tiny_model: Model, view: View, monkeypatch: pytest.MonkeyPatch, together: bool
 ) -> None:
     """Between the passes: the scores that a pass leaves on the device give the likeliest token and
     its probability."""
-    view = tiny_model.encode(photo, QUESTION)
     asked = {"all": None, "few": Selection([5, 2])}
     expected = {label: tiny_model.answer(view, kept, 4) for label, kept in asked.items()}
     run, on_mps = Passes.run, list[str]()

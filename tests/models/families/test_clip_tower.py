@@ -21,11 +21,6 @@ QUESTION = "What colour is the circle?"
 
 
 @pytest.fixture(scope="module")
-def picture(tiny_model: LlavaModel, photo: Image.Image) -> Picture:
-    return tiny_model.look(photo)
-
-
-@pytest.fixture(scope="module")
 def eager(tiny_model: LlavaModel) -> CLIPVisionModel:
     """A stock tower of the same weights that computes every weight of its attention."""
     stock = tiny_model.hf.model.vision_tower

@@ -17,11 +17,6 @@ from spare_demo.relevance import RelevanceOptions
 QUESTION = "What colour is the circle?"
 
 
-@pytest.fixture(scope="module")
-def picture(tiny_model: LlavaModel, photo: Image.Image) -> Picture:
-    return tiny_model.look(photo)
-
-
 def test_a_picture_is_seen_once_whatever_is_asked(
     tiny_model: LlavaModel, photo: Image.Image
 ) -> None:

@@ -12,12 +12,9 @@ from stock import noise, stock
 from tiny_checkpoint import PINPOINTS
 
 from spare_demo import PRUNERS, Selection
-from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Picture, View
 from spare_demo.models.families.llava_next import LlavaNextModel
-from spare_demo.pruners import LayerPruner
-from spare_demo.render import Canvas, kept_overlay
 
 QUESTION = "What colour is the circle?"
 SIZES = [(90, 60), (60, 90), (56, 56), (57, 111), (400, 2), (3, 7), (1, 1), (168, 55)]
@@ -132,23 +129,6 @@ def test_asking_for_one_budget_over_all_views(tiny_next: LlavaNextModel, fixed: 
     assert not fixed.tokens.together
     view = tiny_next.ask(fixed.picture, QUESTION, together=True)
     assert view.tokens.together and view.tokens.view is not None
-
-
-def test_every_method_that_applies_runs(tiny_next: LlavaNextModel, photo: Image.Image) -> None:
-    names = [
-        name
-        for name, method in PRUNERS.items()
-        if tiny_next.reason_against(method) is None and not isinstance(method, LayerPruner)
-    ]
-    assert {"spare", "cdpruner", "random", "uniform"} <= set(names)
-    for aspect in ("fixed", "any"):
-        result = compare(tiny_next, photo, QUESTION, names, "10%", 2, aspect=aspect)  # type: ignore[arg-type]
-        assert result.budget == round(result.visual_tokens / 10)
-        for name in names:
-            assert result.answers[name].visual_tokens >= 1
-        canvas = Canvas(result.view.photo, result.view.grid)
-        for selection in result.selections.values():
-            assert kept_overlay(canvas, selection.kept, (0, 0, 0), "A").image
 
 
 @pytest.mark.parametrize("name", ["fastv", "dart", "vscan-whole"])

@@ -6,8 +6,8 @@ import pytest
 from PIL import Image
 
 from spare_demo.comparison.selections import explore
-from spare_demo.models import Model
-from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.models import Model, View
+from spare_demo.pruners import PRUNERS, LayerPruner, Method
 
 FAMILIES = ("tiny_model", "tiny_next", "tiny_qwen")
 
@@ -17,26 +17,31 @@ def test_each_method_answers_or_says_why_not(
     family: str, photo: Image.Image, request: pytest.FixtureRequest
 ) -> None:
     model: Model = request.getfixturevalue(family)
-    view = model.encode(photo, "What colour is the circle?")
+    for aspect in model.aspects:
+        view = model.encode(photo, "What colour is the circle?", aspect)
+        for name, method in PRUNERS.items():
+            answers_or_says_why_not(model, view, name, method)
+
+
+def answers_or_says_why_not(model: Model, view: View, name: str, method: Method) -> None:
     budget = view.tokens.n // 2
-    for name, method in PRUNERS.items():
-        if reason := model.reason_against(method):
-            assert "this model" in reason
-            with pytest.raises(ValueError, match=r"needs text|cannot run here|deeper model"):
-                if isinstance(method, LayerPruner):
-                    explore(view, {name: method})
-                method.select(view.tokens, budget)
-            continue
-        if isinstance(method, LayerPruner):
-            least = method.lowest(view.tokens.n, view.layers)
-            answer = model.answer(view, method.plan(view, least), max_new_tokens=1)
-            assert round(answer.average_visual_tokens) <= least, name
-            continue
-        selection = method.select(view.tokens, budget)
-        answer = model.answer(view, selection, max_new_tokens=1)
-        assert selection.size == answer.visual_tokens == budget, name
-        if selection.features is not None:
-            assert selection.features.dtype == view.tokens.features.dtype
+    if reason := model.reason_against(method):
+        assert "this model" in reason
+        with pytest.raises(ValueError, match=r"needs text|cannot run here|deeper model"):
+            if isinstance(method, LayerPruner):
+                explore(view, {name: method})
+            method.select(view.tokens, budget)
+        return
+    if isinstance(method, LayerPruner):
+        least = method.lowest(view.tokens.n, view.layers)
+        answer = model.answer(view, method.plan(view, least), max_new_tokens=1)
+        assert round(answer.average_visual_tokens) <= least, name
+        return
+    selection = method.select(view.tokens, budget)
+    answer = model.answer(view, selection, max_new_tokens=1)
+    assert selection.size == answer.visual_tokens == budget, name
+    if selection.features is not None:
+        assert selection.features.dtype == view.tokens.features.dtype
 
 
 def test_without_a_class_token_what_reads_it_is_off(request: pytest.FixtureRequest) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.models import LlavaModel
+from spare_demo.models import Answer, LlavaModel
 from spare_demo.models.generate import batch as module
 from spare_demo.tokens import Selection
 
@@ -33,13 +33,22 @@ def asked(tiny_model: LlavaModel, photo: Image.Image) -> list[tuple[Any, Selecti
     return every
 
 
+@pytest.fixture(scope="module")
+def alone(tiny_model: LlavaModel, asked: list) -> list[Answer]:
+    """Each answer by itself."""
+    return [tiny_model.answer(view, s, max_new_tokens=5) for view, s in asked]
+
+
 @pytest.mark.parametrize("room", [1, 120, 10_000])
 def test_together_says_what_one_by_one_says(
-    tiny_model: LlavaModel, asked: list, room: int, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel,
+    asked: list,
+    alone: list[Answer],
+    room: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_POSITIONS", room)
     together = tiny_model.answer_many(asked, max_new_tokens=5)
-    alone = [tiny_model.answer(view, s, max_new_tokens=5) for view, s in asked]
     assert [said.token_ids for said in together] == [answer.token_ids for answer in alone]
     assert [said.text for said in together] == [answer.text for answer in alone]
     for said, answer in zip(together, alone, strict=True):
@@ -69,22 +78,33 @@ def test_equal_prompts_run_once(
     assert [r.token_ids for r in replies] == [answer.token_ids for answer in alone]
 
 
+@pytest.fixture(scope="module")
+def forced(tiny_model: LlavaModel, asked: list, alone: list[Answer]) -> list[Answer]:
+    """The first three words of one answer, scored under each prompt by itself."""
+    given = alone[7].token_ids[:3]
+    return [tiny_model.score(view, s, given) for view, s in asked]
+
+
 @pytest.mark.parametrize("room", [1, 120, 10_000])
 def test_given_words_are_scored_together_as_one_by_one(
-    tiny_model: LlavaModel, asked: list, room: int, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel,
+    asked: list,
+    alone: list[Answer],
+    forced: list[Answer],
+    room: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_POSITIONS", room)
-    given = tiny_model.answer(*asked[7], max_new_tokens=3).token_ids
+    given = alone[7].token_ids[:3]
     together = tiny_model.score_many(asked, given)
-    alone = [tiny_model.score(view, s, given).log_probabilities for view, s in asked]
     torch.testing.assert_close(
         torch.tensor([score.log_probabilities for score in together]),
-        torch.tensor(alone),
+        torch.tensor([score.log_probabilities for score in forced]),
         atol=2e-4,
         rtol=1e-4,
     )
-    answers = [tiny_model.answer(view, s, max_new_tokens=3).token_ids for view, s in asked]
-    assert [score.by_itself for score in together] == [ids == given for ids in answers]
+    own = [answer.token_ids[:3] == given for answer in alone]
+    assert [score.by_itself for score in together] == own
     assert together[7].by_itself and not all(score.by_itself for score in together)
 
 

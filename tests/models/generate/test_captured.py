@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from transformers import DynamicCache
 
-from spare_demo.models import LlavaModel, ModelError, load_model, resident
+from spare_demo.models import LlavaModel, ModelError, View, load_model, resident
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import captured_prefill
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill, difference
@@ -78,9 +78,8 @@ def test_a_later_prompt_leaves_an_earlier_ones_cache_alone(tiny_model: LlavaMode
 
 
 def test_answers_are_the_same_with_either_prefill(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
     for picks in (None, Selection([3, 0, 15, 7])):
         monkeypatch.setattr(tiny_model, "_captured", None)
         eager = tiny_model.answer(view, picks, 12)
@@ -161,11 +160,8 @@ def test_without_a_gpu_only_who_insists_hears_of_it(tiny_model: LlavaModel) -> N
 
 
 @pytest.fixture
-def on_cuda(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
-) -> LlavaModel:
+def on_cuda(tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch) -> LlavaModel:
     """A model that says it is on a CUDA GPU, in which its prefill can be captured."""
-    view = tiny_model.encode(photo, "What is this?")
     monkeypatch.setattr(tiny_model, "encode", lambda image, question: view)
     monkeypatch.setattr(LlavaModel, "device", torch.device("cuda", 0))
     monkeypatch.setattr(resident, "reason_against", lambda hf: None)

@@ -24,16 +24,6 @@ QUESTIONS = [
 PICKS = [[5], [3, 0, 15, 7], [15, 2, 9, 1, 4, 12, 11], list(range(15, -1, -1))]
 
 
-@pytest.fixture(scope="module")
-def picture(tiny_model: LlavaModel, photo: Image.Image) -> Picture:
-    return tiny_model.look(photo)
-
-
-@pytest.fixture(scope="module")
-def view(tiny_model: LlavaModel, picture: Picture) -> View:
-    return tiny_model.ask(picture, QUESTIONS[0])
-
-
 def drain(pieces: Generator[str, None, Answer]) -> tuple[list[str], Answer]:
     got: list[str] = []
     while True:

@@ -385,7 +385,7 @@ def test_a_plan_for_something_else_is_refused_at_once(
 
 
 @pytest.mark.parametrize("name", INSIDE)
-def test_half_precision_runs(deep_model: LlavaModel, name: str) -> None:
+def test_half_precision_runs(name: str) -> None:
     decoder = make(dtype=torch.bfloat16)
     run = LayerwiseRun(decoder, plan_for(name, 30), VISUAL, FIRST + N)
     with torch.inference_mode():

@@ -20,12 +20,12 @@ FAMILIES = ("tiny_model", "tiny_next")
 PICKS = [[5], [3, 0, 15, 7], list(range(1, 16, 2))]
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(scope="module", params=FAMILIES)
 def model(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def view(model: Any, photo: Image.Image) -> View:
     return model.encode(photo, QUESTION, "any" if "any" in model.aspects else None)
 
@@ -143,7 +143,7 @@ def test_a_merged_row_has_the_position_of_its_largest_part(
     torch.testing.assert_close(answer.first_logits, expected.logits[0, -1], atol=1e-5, rtol=0)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def asked(model: Any, view: View, photo: Image.Image) -> list[tuple[View, Selection | None]]:
     """Two questions about two pictures, with all, few and merged tokens."""
     other = model.encode(photo.rotate(90, expand=True), "How many?")

@@ -64,7 +64,7 @@ def test_what_is_not_applied_is_refused(
 def test_vicunas_system_sentence_and_stock_generate_on_it(
     tiny_folder: Any, tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
-    model = load_model(str(tiny_folder), "cpu", system="vicuna_v1")
+    model = load_model(str(tiny_folder), "cpu", system="vicuna_v1", warm_up=False)
     view = model.encode(photo, QUESTION)
     image = model.processor.image_token
     assert view.prompt == f"{VICUNA} USER: {image}\n{QUESTION} ASSISTANT:"

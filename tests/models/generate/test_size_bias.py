@@ -23,11 +23,6 @@ QUESTION = "What colour is the circle?"
 SIZES = [1, 1, 4, 3]
 
 
-@pytest.fixture
-def view(tiny_model: Model, photo: Image.Image) -> View:
-    return tiny_model.encode(photo, QUESTION)
-
-
 def merged(view: View) -> Selection:
     """Two tokens, and two rows that are means of four and of three others."""
     sources = torch.zeros(4, view.tokens.n)

@@ -76,8 +76,7 @@ def test_an_answer_that_ends_leaves_the_others_going(
         assert (ours.token_ids, ours.ended) == (alone.token_ids, alone.ended)
 
 
-def test_the_room_for_the_answers_is_told_apart(tiny_model: LlavaModel, photo: Image.Image) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
+def test_the_room_for_the_answers_is_told_apart(tiny_model: LlavaModel, view: View) -> None:
     together = answer(tiny_model, view, PICKS, 4)
     for each in together:
         a_position = each.kv_cache_bytes // each.prompt_tokens
@@ -101,10 +100,10 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
 
 
 def test_a_step_copies_nothing_of_what_is_cached(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A growing cache would be copied whole at every step."""
-    view, steps = tiny_model.encode(photo, "What colour is the circle?"), watch(monkeypatch)
+    steps = watch(monkeypatch)
     monkeypatch.setattr(tiny_model.hf.generation_config, "eos_token_id", None)
     answer(tiny_model, view, PICKS, 8)
     assert len(steps) == 7 and len({place for _, _, place in steps}) == 1
@@ -127,9 +126,8 @@ def test_nothing_is_padded_and_who_is_done_leaves_the_cache(
 
 @pytest.mark.parametrize("full", [False, True])
 def test_what_does_not_fit_as_one_is_decoded_apart(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch, full: bool
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch, full: bool
 ) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
     usual = answer(tiny_model, view, PICKS, 6)
     if full:  # more than was thought is taken
         make = JoinedCache.__init__
@@ -148,9 +146,8 @@ def test_what_does_not_fit_as_one_is_decoded_apart(
 
 
 def test_what_is_never_batched_comes_a_token_of_each_in_turn(
-    tiny_model: LlavaModel, photo: Image.Image
+    tiny_model: LlavaModel, view: View
 ) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
     plan = PRUNERS["fastv"].plan(view, 8)  # type: ignore[union-attr]
     steps = list(tiny_model.stream_together(view, {"one": plan, "other": plan}, 4))
     assert [[*step] for step in steps] == [["one"], ["other"]] * (len(steps) // 2)
@@ -160,9 +157,8 @@ def test_what_is_never_batched_comes_a_token_of_each_in_turn(
 
 
 def test_methods_inside_the_language_model_are_never_batched(
-    tiny_model: LlavaModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
     method = PRUNERS["fastv"]
     assert isinstance(method, LayerPruner)
     plan = method.plan(view, 8)
@@ -174,8 +170,7 @@ def test_methods_inside_the_language_model_are_never_batched(
         assert together[label].token_ids == tiny_model.answer(view, kept, 4).token_ids
 
 
-def test_nothing_runs_once_they_are_closed(tiny_model: LlavaModel, photo: Image.Image) -> None:
-    view = tiny_model.encode(photo, "What colour is the circle?")
+def test_nothing_runs_once_they_are_closed(tiny_model: LlavaModel, view: View) -> None:
     asked = {str(i): p and Selection(p) for i, p in enumerate(PICKS)}
     calls: list[int] = []
     hook = tiny_model.hf.model.language_model.register_forward_hook(lambda *_: calls.append(1))
@@ -190,10 +185,7 @@ def test_nothing_runs_once_they_are_closed(tiny_model: LlavaModel, photo: Image.
     assert len(calls) == before + 1
 
 
-def test_what_cannot_be_answered_is_refused_at_once(
-    tiny_model: LlavaModel, photo: Image.Image
-) -> None:
-    view = tiny_model.encode(photo, "Why?")
+def test_what_cannot_be_answered_is_refused_at_once(tiny_model: LlavaModel, view: View) -> None:
     with pytest.raises(ValueError, match="max_new_tokens"):
         tiny_model.stream_together(view, {"all": None}, 0)
     with pytest.raises(ValueError, match="does not exist"):
@@ -209,11 +201,6 @@ def test_a_gpu_gives_each_what_it_is_alone(tiny_folder, photo: Image.Image) -> N
 
 
 # --- the first pass over a length ---
-
-
-@pytest.fixture
-def view(tiny_model: LlavaModel, photo: Image.Image) -> View:
-    return tiny_model.encode(photo, "What colour is the circle?")
 
 
 @pytest.fixture

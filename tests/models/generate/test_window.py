@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from PIL import Image
 from stock import answer_all
 from transformers import MistralConfig, MistralModel
 
-from spare_demo.models import LlavaModel, load_model
+from spare_demo.models import LlavaModel
 from spare_demo.models.generate.window import window
 from spare_demo.tokens import Selection
 
@@ -21,13 +21,11 @@ Sliding = Callable[[int | None], LlavaModel]
 
 
 @pytest.fixture
-def sliding(tiny_folder: Path) -> Sliding:
+def sliding(tiny_model: LlavaModel) -> Sliding:
     """The tiny model with its Llama as a Mistral, same weights, that looks back so far."""
 
     def made(positions: int | None) -> LlavaModel:
-        model = load_model(str(tiny_folder), device="cpu")
-        assert isinstance(model, LlavaModel)
-        hf = model.hf
+        hf = copy.deepcopy(tiny_model.hf)
         llama = hf.config.text_config.to_dict()
         for name in ("model_type", "architectures", "layer_types"):
             llama.pop(name, None)
@@ -36,7 +34,7 @@ def sliding(tiny_folder: Path) -> Sliding:
         mistral = MistralModel(config).eval()
         mistral.load_state_dict(hf.model.language_model.state_dict())
         hf.config.text_config, hf.model.language_model = config, mistral
-        return model
+        return LlavaModel(hf, tiny_model.processor, None, name="sliding")
 
     return made
 

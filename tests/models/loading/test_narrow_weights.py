@@ -64,7 +64,15 @@ def load(
     with monkeypatch.context() as patch:
         patch.setattr(number_format, "LARGE", 0)
         patch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
-        return load_model(str(folder), device="cpu", language_model=language_model)
+        return load_model(str(folder), device="cpu", language_model=language_model, warm_up=False)
+
+
+def load_rounded(folder: Path, language_model: bool = True) -> Model:
+    """In float32, with the values that weights of 16 bits have."""
+    model = load_model(str(folder), device="cpu", language_model=language_model, warm_up=False)
+    for parameter in model.hf.parameters():
+        parameter.data = parameter.data.half().float()
+    return model
 
 
 @pytest.fixture(params=["tiny_folder", "tiny_next_folder", "tiny_qwen_folder"])
@@ -77,9 +85,7 @@ def test_a_model_says_what_it_says_in_float32(
     folder: Path, language_model: bool, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     narrow = load(folder, monkeypatch, language_model=language_model)
-    wide = load_model(str(folder), device="cpu", language_model=language_model)
-    for parameter in wide.hf.parameters():
-        parameter.data = parameter.data.half().float()
+    wide = load_rounded(folder, language_model)
     question = "What is on the left?"
     views = [model.encode(photo, question) for model in (narrow, wide)]
     found, expected = views
@@ -105,9 +111,7 @@ def test_a_model_says_what_it_says_in_float32(
 def test_every_method_keeps_what_it_keeps_in_float32(
     folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    narrow, wide = load(folder, monkeypatch), load_model(str(folder), device="cpu")
-    for parameter in wide.hf.parameters():
-        parameter.data = parameter.data.half().float()
+    narrow, wide = load(folder, monkeypatch), load_rounded(folder)
     found, expected = (m.encode(photo, "What is on the left?") for m in (narrow, wide))
     n, layers = found.tokens.n, found.layers
     methods = [m for m in PRUNERS.values() if narrow.reason_against(m) is None]
@@ -127,7 +131,7 @@ def test_every_method_keeps_what_it_keeps_in_float32(
 def test_its_matrices_are_narrow_and_all_else_is_float32(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    model, wide = load(folder, monkeypatch), load_model(str(folder), "cpu")
+    model, wide = load(folder, monkeypatch), load_model(str(folder), "cpu", warm_up=False)
     assert model.dtype == model.hf.dtype == torch.float32
     assert describe(model)["dtype"] == "float32, weights float16"
     words = model.hf.get_input_embeddings().weight
