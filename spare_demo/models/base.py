@@ -181,16 +181,9 @@ class View:
         if tokens.features.device == device:
             return self
         picture = self.picture.to(device)
-        tokens = replace(
-            tokens,
-            features=picture.features,
-            clip_image=_to_device(tokens.clip_image, device),
-            clip_text=_to_device(tokens.clip_text, device),
-            clip_sentence=_to_device(tokens.clip_sentence, device),
-            clip_prompt=_to_device(tokens.clip_prompt, device),
-            words=_to_device(tokens.words, device),
-            **picture.reads,
-        )
+        text_side = ("clip_image", "clip_text", "clip_sentence", "clip_prompt", "words")
+        moved = {name: _to_device(getattr(tokens, name), device) for name in text_side}
+        tokens = replace(tokens, features=picture.features, **moved, **picture.reads)
         return replace(self, picture=picture, tokens=tokens)
 
     @property

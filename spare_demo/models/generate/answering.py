@@ -15,7 +15,7 @@ from spare_demo.models.base import Answer, View
 from spare_demo.models.generate.batch import Score, ShortAnswer, decode_batch, score_batch
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
 from spare_demo.models.generate.decoder_inputs import DecoderInputs, can_share
-from spare_demo.models.generate.decoding import decode
+from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows
@@ -65,7 +65,7 @@ class Answering(DecoderInputs):
             plan = selection.check(view.tokens.n, view.layers)
             selection = plan.entering
         rows = self._rows(view, selection)
-        return decode(
+        run = AnswerRun(
             self.hf,
             self.tokenizer,
             self._passes,
@@ -73,10 +73,10 @@ class Answering(DecoderInputs):
             rows,
             self._positions(view, rows, positions),
             max_new_tokens,
-            given,
             self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
             plan,
         )
+        return run.stream(given)
 
     def answer(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from spare_demo.models.generate.decoding import Text, end_ids
 from spare_demo.models.generate.padded_cache import PaddedCache, room
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.repetition import penalised
+from spare_demo.models.generate.rows import image_run
 
 _POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
 _UNLIKE = 1.25  # the longest part of a batch over its shortest: the rest is padding
@@ -71,7 +73,7 @@ def decode_batch(
     """Answer every prompt greedily.
 
     Args:
-        hf, tokenizer, passes: as in `decoding.decode`.
+        hf, tokenizer, passes: as of `decoding.AnswerRun`.
         prompts: of any lengths; those of similar length run together, equal ones once.
         max_new_tokens: of each answer, at least 1.
 
@@ -135,12 +137,7 @@ _Part = tuple[Tensor, Tensor | None]
 class _Batch:
     """b prompts and the cache that they fill."""
 
-    def __init__(
-        self,
-        hf: Any,
-        passes: Passes,
-        prompts: Sequence[Prompt],
-    ) -> None:
+    def __init__(self, hf: Any, passes: Passes, prompts: Sequence[Prompt]) -> None:
         self.hf, self.passes, self.prompts = hf, passes, prompts
 
     def answer(self, tokenizer: Any, max_new_tokens: int) -> list[ShortAnswer]:
@@ -159,10 +156,10 @@ class _Batch:
             if not open_:
                 break
             if len(open_) < len(going):  # who is done takes no part in the next step
-                self.passes.run(lambda rows=open_: cache.take(rows))  # type: ignore[misc]
+                self.passes.run(partial(cache.take, open_))
                 going = [going[row] for row in open_]
             last = [texts[i].ids[-1] for i in going]
-            logits, _ = self.passes.run(lambda last=last: cache.step(last))  # type: ignore[misc]
+            logits, _ = self.passes.run(partial(cache.step, last))
         for text in texts:
             text.rest()
         return [
@@ -178,7 +175,7 @@ class _Batch:
         for at, token in enumerate(given):
             if at:
                 last = [given[at - 1]] * len(self.prompts)
-                logits, _ = self.passes.run(lambda last=last: cache.step(last))  # type: ignore[misc]
+                logits, _ = self.passes.run(partial(cache.step, last))
             shares = logits.cpu().double().log_softmax(dim=-1)[:, token].tolist()
             for i, row, share in zip(numbers, logits, shares, strict=True):
                 log_probabilities[i].append(share)
@@ -208,12 +205,10 @@ class _Batch:
 
     def _split(self, prompt: Prompt) -> tuple[_Part, _Part]:
         """The text before the picture with the visual tokens, and the text after them."""
-        ids = prompt.input_ids[0].to(self.hf.device)
-        there = (ids == self.hf.config.image_token_id).nonzero().flatten()
-        first, last = int(there[0]), int(there[-1])
-        embed = self.hf.get_input_embeddings()
-        before = embed(ids[:first])
-        head, tail = torch.cat([before, prompt.visual.to(before)]), embed(ids[last + 1 :])
+        run = image_run(prompt.input_ids, self.hf.config.image_token_id)
+        ids, embed = prompt.input_ids[0].to(self.hf.device), self.hf.get_input_embeddings()
+        before, tail = embed(ids[: run.start]), embed(ids[run.stop :])
+        head = torch.cat([before, prompt.visual.to(before)])
         if prompt.positions is None:
             return (head, None), (tail, None)
         places = prompt.positions[0]

@@ -20,46 +20,8 @@ from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import Rows, prompt_embeddings
+from spare_demo.models.generate.rows import Rows, image_run, prompt_embeddings
 from spare_demo.pruners.plan import LayerPlan
-
-
-def decode(
-    hf: Any,
-    tokenizer: Any,
-    passes: Passes,
-    input_ids: Tensor,
-    rows: Rows,
-    positions: Tensor | None,
-    max_new_tokens: int,
-    given: Sequence[int] = (),
-    captured_prefill: CapturedPrefill | None = None,
-    plan: LayerPlan | None = None,
-) -> Generator[str, None, Answer]:
-    """Answer one prompt, yielding the text piece by piece.
-
-    Args:
-        given: tokens to write first, whatever the model would have chosen.
-        hf, tokenizer, …: as of `AnswerRun`.
-
-    Returns:
-        the `Answer`; the pieces joined are its text.
-    """
-    run = AnswerRun(
-        hf, tokenizer, passes, input_ids, rows, positions, max_new_tokens, captured_prefill, plan
-    )
-    run.prefill(warm=not given)  # nobody is shown the seconds of words that are scored
-    run.allocated_bytes = run.kv_cache_bytes + run.static_bytes
-    while True:
-        written = len(run.text.ids)
-        if piece := run.choose(given[written] if written < len(given) else None):
-            yield piece
-        if not run.open:
-            break
-        run.step()
-    if piece := run.text.rest():
-        yield piece
-    return run.answer()
 
 
 class AnswerRun:
@@ -106,9 +68,9 @@ class AnswerRun:
         self._captured = captured_prefill if plain else None
         self._input_ids, self._ends = input_ids, end_ids(hf)
         self.text, self.open = Text(tokenizer), True
-        placeholders = (input_ids[0] == hf.config.image_token_id).nonzero().flatten()
-        self._first_row = int(placeholders[0])
-        self.prompt_tokens = input_ids.shape[1] - len(placeholders) + len(rows.values)
+        run = image_run(input_ids, hf.config.image_token_id)
+        self._first_row = run.start
+        self.prompt_tokens = run.start + len(rows.values) + input_ids.shape[1] - run.stop
         self._layerwise: LayerwiseRun | None = None
         self.cache: Any = None
         self.logits = torch.empty(0)
@@ -122,6 +84,28 @@ class AnswerRun:
         """The position of the token after the prompt."""
         own = self._positions
         return self.prompt_tokens if own is None else int(own[0, -1]) + 1
+
+    def stream(self, given: Sequence[int] = ()) -> Generator[str, None, Answer]:
+        """Write the whole answer by itself, yielding the text piece by piece.
+
+        Args:
+            given: tokens to write first, whatever the model would have chosen.
+
+        Returns:
+            the `Answer`; the pieces joined are its text.
+        """
+        self.prefill(warm=not given)  # nobody is shown the seconds of words that are scored
+        self.allocated_bytes = self.kv_cache_bytes + self.static_bytes
+        while True:
+            written = len(self.text.ids)
+            if piece := self.choose(given[written] if written < len(given) else None):
+                yield piece
+            if not self.open:
+                break
+            self.step()
+        if piece := self.text.rest():
+            yield piece
+        return self.answer()
 
     def prefill(self, warm: bool = True) -> None:
         """Read the prompt, timed, and measure the cache as it then is.

@@ -35,6 +35,12 @@ class Rows:
         return len(self.newline) - int(self.newline.sum())
 
 
+def image_run(input_ids: Tensor, image_token: int) -> slice:
+    """Where the unbroken run of image placeholders stands in a (1, T) prompt."""
+    places = (input_ids[0] == image_token).nonzero().flatten()
+    return slice(int(places[0]), int(places[-1]) + 1)
+
+
 def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
     """The prompt as the language model gets it, rows in the placeholders' place.
 
@@ -46,9 +52,9 @@ def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
     Returns:
         (L, d), L the prompt's other tokens and the r rows.
     """
+    run = image_run(input_ids, hf.config.image_token_id)
     ids, embed = input_ids[0].to(hf.device), hf.get_input_embeddings()
-    there = (ids == hf.config.image_token_id).nonzero().flatten()
-    before, after = embed(ids[: int(there[0])]), embed(ids[int(there[-1]) + 1 :])
+    before, after = embed(ids[: run.start]), embed(ids[run.stop :])
     return torch.cat([before, visual.to(before), after])
 
 
@@ -60,10 +66,9 @@ def original_places(input_ids: Tensor, image_token: int, rows: Rows) -> Tensor:
         image_token: the placeholder's id.
         rows: what stands in their place.
     """
-    run = (input_ids[0] == image_token).nonzero().flatten()
-    first, last = int(run[0]), int(run[-1])
-    after = torch.arange(last + 1, input_ids.shape[1])
-    return torch.cat([torch.arange(first), first + rows.places, after])
+    run = image_run(input_ids, image_token)
+    after = torch.arange(run.stop, input_ids.shape[1])
+    return torch.cat([torch.arange(run.start), run.start + rows.places, after])
 
 
 def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:

@@ -18,7 +18,7 @@ def write_alone(
     """The greedy answer to one prompt.
 
     Args:
-        hf, tokenizer, passes: as in `decoding.decode`.
+        hf, tokenizer, passes: as of `decoding.AnswerRun`.
         ids: (1, T) a prompt without image placeholders.
         max_new_tokens: at least 1.
     """
