@@ -52,48 +52,6 @@ def test_the_stand_in_refuses_what_cuda_refuses() -> None:
                 mixed()
 
 
-@pytest.mark.parametrize("family", ["tiny_model", "tiny_next"])
-def test_methods_and_measures_take_features_of_a_gpu(
-    family: str, photo: Image.Image, request: pytest.FixtureRequest
-) -> None:
-    model: Model = request.getfixturevalue(family)
-    view = model.encode(photo, "What colour is the circle?")
-    tokens = view.tokens
-    names = [name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner)]
-    chosen: Any = {name: PRUNERS[name] for name in names}
-    here = explore(view, chosen)
-    with there():
-        moved = {name: getattr(tokens, name).to(ELSEWHERE) for name in FIELDS}
-        project, attention, keys = tokens.project, tokens.cls_attention, tokens.vision_keys
-        received, values = tokens.attention_received, tokens.vision_values
-        queries, words = tokens.class_queries, tokens.words
-        assert project and attention and keys and received and values and queries and words
-        on_gpu = dataclasses.replace(
-            tokens,
-            **moved,
-            project=lambda rows: project(rows.cpu()).to(ELSEWHERE),
-            cls_attention=lambda *a, **k: attention(*a, **k).to(ELSEWHERE),
-            words=lambda: words().to(ELSEWHERE),
-            attention_received=lambda block: received(block).to(ELSEWHERE),
-            vision_keys=lambda block: keys(block).to(ELSEWHERE),
-            vision_values=lambda block: values(block).to(ELSEWHERE),
-            class_queries=lambda block: queries(block).to(ELSEWHERE),
-        )
-        far = explore(dataclasses.replace(view, tokens=on_gpu), chosen)
-        for name in names:
-            ours, theirs = far.selections(5)[name], here.selections(5)[name]
-            assert ours.order.tolist() == theirs.order.tolist(), name
-            lost = next(i for i in range(far.n) if i not in ours.order.tolist())
-            for patch in (lost, int(ours.order[0])):
-                told, expected = why(far, name, patch, 5), why(here, name, patch, 5)
-                assert (told.rank, told.winner) == (expected.rank, expected.winner), name
-            if ours.features is None:
-                torch.testing.assert_close(leftover(on_gpu, ours), leftover(tokens, theirs))
-        for name, errors in far.curves.errors.items():
-            assert errors == pytest.approx(here.curves.errors[name], abs=1e-9), name
-        assert far.curves.bound.device.type == "cpu"
-
-
 def test_rows_of_a_cache_are_taken_wherever_its_layers_lie() -> None:
     with there():
         hf = SimpleNamespace(device=ELSEWHERE, config=None)
@@ -142,24 +100,33 @@ def test_an_open_comparison_lies_on_the_cpu_and_goes_to_the_gpu_to_choose(
     assert view.to(view.tokens.features.device) is view  # where it is already, nothing is copied
     names = [name for name, method in PRUNERS.items() if not isinstance(method, LayerPruner)]
     chosen: Any = {name: PRUNERS[name] for name in names}
-    expected = explore(view, chosen).selections(5)
+    here = explore(view, chosen)
     with there():
         near = view.to(ELSEWHERE)
         for name in FIELDS:
             assert type(getattr(near.tokens, name)) is Far, name
         attention = near.tokens.cls_attention
         assert attention is not None and type(attention(-1)) is Far
-        picks = explore(near, chosen).selections(5)
-        assert {n: p.order.tolist() for n, p in picks.items()} == {
-            n: p.order.tolist() for n, p in expected.items()
-        }
+        far = explore(near, chosen)
+        for name in names:
+            ours, theirs = far.selections(5)[name], here.selections(5)[name]
+            assert ours.order.tolist() == theirs.order.tolist(), name
+            lost = next(i for i in range(far.n) if i not in ours.order.tolist())
+            for patch in (lost, int(ours.order[0])):
+                told, expected = why(far, name, patch, 5), why(here, name, patch, 5)
+                assert (told.rank, told.winner) == (expected.rank, expected.winner), name
+            if ours.features is None:
+                rest = leftover(near.tokens, ours)
+                torch.testing.assert_close(rest, leftover(view.tokens, theirs))
+        for name, errors in far.curves.errors.items():
+            assert errors == pytest.approx(here.curves.errors[name], abs=1e-9), name
+        assert far.curves.bound.device.type == "cpu"
         back = near.to(torch.device("cpu"))
         assert not far_tensors(back)
         assert back.tokens.features is back.picture.features
         again = explore(back, chosen).selections(5)
-        assert {n: p.order.tolist() for n, p in again.items()} == {
-            n: p.order.tolist() for n, p in expected.items()
-        }
+        for name, expected in here.selections(5).items():
+            assert again[name].order.tolist() == expected.order.tolist(), name
     for name in ("features", "states"):
         assert torch.equal(getattr(back.tokens, name), getattr(view.tokens, name))
 

@@ -161,20 +161,23 @@ def test_a_strip_of_1_to_200_on_page_and_command_line(
 
 
 @pytest.mark.parametrize("size", [(2001, 10), (10, 2001)])
-def test_longer_strips_work_or_are_refused_with_the_limit(
-    family: tuple[Model, Path], tmp_path: Path, capsys: pytest.CaptureFixture, size: tuple[int, int]
+def test_a_longer_strip_is_refused_by_qwen_alone_and_with_the_limit(
+    tiny_model: Model,
+    tiny_next: Model,
+    tiny_qwen: Model,
+    tiny_qwen_folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+    size: tuple[int, int],
 ) -> None:
-    model, folder = family
     picture = tmp_path / "strip.png"
     references.gradients(*size).save(picture)
-    handlers = Handlers(model, Settings(budget=1, max_new_tokens=1))
-    asked = controls(str(picture), QUESTION, aspect=model.aspect(None), budget=1, **PAIR)
+    assert tiny_model.look(picture).grid.n and tiny_next.look(picture).grid.n
+    handlers = Handlers(tiny_qwen, Settings(budget=1, max_new_tokens=1))
+    asked = controls(str(picture), QUESTION, aspect=tiny_qwen.aspect(None), budget=1, **PAIR)
     *_, last = with_refusals(handlers.ask)(**asked)
     argv = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "out"), "--budget", "1"]
-    argv += ["--model", str(folder), "--device", "cpu", "--methods", "divprune"]
-    status = main([*argv, "--max-new-tokens", "1"])
-    if folder.name == "tiny-qwen":
-        limit = "at most 200 times as long as wide"
-        assert limit in last["message"] and status == 1 and limit in capsys.readouterr().err
-    else:
-        assert not last.get("message") and status == 0
+    argv += ["--model", str(tiny_qwen_folder), "--device", "cpu", "--methods", "divprune"]
+    limit = "at most 200 times as long as wide"
+    assert main(argv) == 1
+    assert limit in last["message"] and limit in capsys.readouterr().err

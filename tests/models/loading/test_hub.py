@@ -12,18 +12,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import open_clip
 import pytest
 import torch
+from huggingface_hub import constants
 from local_hub import LocalHub
 from safetensors.torch import load_file
 
 from spare_demo.comparison.pipeline import compare
 from spare_demo.models import LlavaModel, ModelError, load_model
-from spare_demo.models.loading import hub, hub_tensors, text_side
+from spare_demo.models.loading import hub, hub_tensors, memory, text_side
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.hub_refusals import refusal
 from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.pruners import PRUNERS
 
 QUESTION = "What colour is the circle?"
 TINY, QWEN, CLIP = (
@@ -185,8 +188,6 @@ def test_a_revision_that_does_not_exist(served: LocalHub) -> None:
 def test_a_hub_out_of_reach_is_said_within_ten_seconds(
     served: LocalHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from huggingface_hub import constants
-
     nowhere = "http://127.0.0.1:9"
     monkeypatch.setattr(constants, "ENDPOINT", nowhere)
     address = nowhere + "/{repo_id}/resolve/{revision}/{filename}"
@@ -200,9 +201,9 @@ def test_a_hub_out_of_reach_is_said_within_ten_seconds(
 def test_what_is_cached_is_used_without_a_hub(
     served: LocalHub, photo: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from huggingface_hub import constants
-
     first = load_model(TINY, "cpu")
+    assert first.name == TINY and "Hugging Face hub" in first.description
+    assert "No relevance" in first.notes[0]
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     again = load_model(TINY, "cpu")
     assert again.revision == first.revision == served.commit(TINY)[:12]
@@ -225,8 +226,6 @@ def test_a_full_disk(served: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_too_little_memory_is_refused_before_weights_are_moved(
     served: LocalHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spare_demo.models.loading import memory
-
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
     with pytest.raises(ModelError, match=r"needs about .* free"):
         load_model(TINY, "cpu")
@@ -236,8 +235,6 @@ def test_too_little_memory_is_refused_before_weights_are_moved(
 def test_a_model_of_the_table_too_large_moves_not_even_its_text_side(
     served: LocalHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spare_demo.models.loading import memory
-
     monkeypatch.setattr(memory, "free_bytes", lambda device: 1000)
     entry = replace(CATALOGUE["llava-1.5-7b"], source=TINY)
     monkeypatch.setitem(loading.CATALOGUE, entry.name, entry)
@@ -282,6 +279,7 @@ def test_the_vision_side_alone_keeps_the_same_tokens(
 def test_what_needs_the_language_model_says_so(tiny_folder: Path, photo: Any) -> None:
     eyes = load_model(str(tiny_folder), "cpu", language_model=False)
     view = eyes.encode(photo, QUESTION)
+    assert "words" not in eyes.supplies and view.tokens.words is None
     for refused in (
         lambda: eyes.answer(view),
         lambda: eyes.answer_many([(view, None)]),
@@ -292,8 +290,6 @@ def test_what_needs_the_language_model_says_so(tiny_folder: Path, photo: Any) ->
             refused()
     with pytest.raises(ValueError, match="FastV chooses inside the language model"):
         compare(eyes, photo, QUESTION, ("fastv",), 6)
-    from spare_demo.pruners import PRUNERS
-
     assert "without its language model" in (eyes.reason_against(PRUNERS["fastv"]) or "")
     assert eyes.reason_against(PRUNERS["spare"]) is None
     assert eyes.bytes < load_model(str(tiny_folder), "cpu").bytes
@@ -311,8 +307,6 @@ def test_a_tower_that_is_not_clips_works_without_text(
 def test_clips_text_side_is_read_by_ranges(
     served: LocalHub, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import open_clip
-
     config = json.loads((tiny_folder / "clip" / "open_clip_config.json").read_text())["model_cfg"]
     monkeypatch.setattr(open_clip, "get_model_config", lambda name: config | {"quick_gelu": True})
     tokenizer = open_clip.get_tokenizer(f"local-dir:{tiny_folder / 'clip'}")

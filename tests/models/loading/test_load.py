@@ -32,6 +32,10 @@ def copy(tiny_folder: Path, tmp_path: Path) -> Path:
     return folder
 
 
+def unreachable(name: str, pretrained: str, progress: object) -> TextTower:
+    raise ModelError("No connection to huggingface.co.")
+
+
 # --- what loads ---
 
 
@@ -64,7 +68,7 @@ def test_the_older_hub_layout_loads(copy: Path, tiny_model: LlavaModel, photo: I
     assert "language_model.lm_head.weight" in state
     assert "vision_tower.vision_model.post_layernorm.weight" in state
     write_one(copy, state)
-    old = load_model(str(copy), device="cpu")
+    old = load_model(str(copy), device="cpu", warm_up=False)
     ours = tiny_model.answer(tiny_model.encode(photo, QUESTION), max_new_tokens=10)
     theirs = old.answer(old.encode(photo, QUESTION), max_new_tokens=10)
     assert torch.equal(ours.first_logits, theirs.first_logits)
@@ -72,12 +76,12 @@ def test_the_older_hub_layout_loads(copy: Path, tiny_model: LlavaModel, photo: I
 
 
 def test_the_revision_follows_the_weights(copy: Path, tiny_model: LlavaModel) -> None:
-    assert load_model(str(copy), device="cpu").revision == tiny_model.revision
+    assert load_model(str(copy), "cpu", warm_up=False).revision == tiny_model.revision
     weights = copy / "clip" / "open_clip_model.safetensors"
     state = load_file(weights)
     state["visual.proj"] = state["visual.proj"] * 2
     save_file(state, weights)
-    assert load_model(str(copy), device="cpu").revision != tiny_model.revision
+    assert load_model(str(copy), "cpu", warm_up=False).revision != tiny_model.revision
 
 
 def test_in_half_precision(copy: Path, photo: Image.Image) -> None:
@@ -115,13 +119,10 @@ def test_a_tower_of_clips_sizes_takes_openais_text_side(
     assert asked == [OPENAI_CLIP] and model.text_tower is not None
     assert "exact only if" in model.notes[0]
 
-    def unreachable(name: str, pretrained: str, progress: object) -> TextTower:
-        raise ModelError("no connection")
-
     monkeypatch.setattr(TextTower, "from_open_clip", unreachable)
     model = load_model(str(copy), device="cpu")
     assert model.text_tower is None
-    assert "No relevance" in model.notes[0] and "no connection" in model.notes[0]
+    assert "No relevance" in model.notes[0] and "No connection" in model.notes[0]
 
 
 # --- what is refused ---
@@ -179,6 +180,7 @@ def test_a_hub_that_cannot_be_reached(tiny_folder: Path, monkeypatch: pytest.Mon
     )
     message = refused(LLAVA_7B.name, "spare-demo/not-a-repository is not on this machine")
     assert "--model built-in" in message
+    refused("someone/no-such-model", "no-such-model is not on this machine, and HF_HUB_OFFLINE")
 
 
 @pytest.mark.parametrize("device", ["tpu?", "meta"])
@@ -252,9 +254,6 @@ def test_auto_falls_back_when_the_hub_is_out_of_reach(
     monkeypatch.setattr(loading, "BUILT_IN", stand_in)
     entry = replace(LLAVA_7B, source=tiny_folder)
     monkeypatch.setattr(loading, "choose", lambda machine, bits: (entry, "room enough"))
-
-    def unreachable(name: str, pretrained: str, progress: object) -> TextTower:
-        raise ModelError("No connection to huggingface.co.")
 
     monkeypatch.setattr(TextTower, "from_open_clip", unreachable)
     model = load_model("auto", device="cpu")

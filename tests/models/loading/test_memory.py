@@ -8,48 +8,26 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers
 from PIL import Image
 
-from spare_demo.models import LlavaModel, ModelError, bits_of, load_model
-from spare_demo.models.families import FAMILIES
+from spare_demo.models import LlavaModel, ModelError, load_model
 from spare_demo.models.families.llava_next import LlavaNextModel
-from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory, plain_tensor
+from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory
 from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import memory as module
 from spare_demo.models.loading import number_format
-from spare_demo.models.loading.memory import Fit, Room, Weights, count_weights
+from spare_demo.models.loading.memory import Fit, Room, Weights
 from spare_demo.models.loading.number_format import NumberFormat, suited_format, uniform
 
-FOLDERS = {
-    "llava": "tiny_folder",
-    "llava_next": "tiny_next_folder",
-    "qwen2_5_vl": "tiny_qwen_folder",
-}
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 SPREAD = Room(uniform(torch.float32), True, 1, 2, 0, "on all GPUs together", False)
 QUESTION = "What colour is the circle?"
 
 
 # --- counting ---
-
-
-@pytest.mark.parametrize("kind", ["tiny_model", "tiny_next", "tiny_qwen"])
-def test_weights_are_counted_without_holding_them(
-    kind: str, request: pytest.FixtureRequest
-) -> None:
-    model: Any = request.getfixturevalue(kind)
-    weights = count_weights(model.hf.config, type(model))
-    assert weights.count == sum(p.numel() for p in model.hf.parameters())
-    language = [
-        m.weight.numel()
-        for m in model.hf.model.language_model.modules()
-        if isinstance(m, torch.nn.Linear)
-    ]
-    assert weights.linear == sum(language)  # the tower, the projector and the head stay whole
 
 
 def test_bytes_of_weights() -> None:
@@ -119,6 +97,13 @@ def test_an_open_comparison_takes_what_is_counted(
 # --- before loading ---
 
 
+@pytest.fixture
+def big(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What `find_room` is given of a model of 14 GB in half precision."""
+    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    return tiny_model.hf.config, type(tiny_model), "Big"
+
+
 def test_it_is_said_before_loading(tiny_folder: Path) -> None:
     said: list[str] = []
     load_model(str(tiny_folder), device="cpu", report=said.append)
@@ -133,21 +118,18 @@ def test_too_little_memory_refuses(tiny_folder: Path, monkeypatch: pytest.Monkey
         load_model(str(tiny_folder), device="cpu")
 
 
-@pytest.mark.parametrize("kind", sorted(FOLDERS))
 def test_memory_that_runs_out_while_loading_is_told_as_that(
-    kind: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not as damaged weights, or a wrong version of a library."""
-    folder = request.getfixturevalue(FOLDERS[kind])
 
     def full(*_: Any, **__: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB at 0x7f")
 
-    kinds = getattr(transformers, FAMILIES[kind].hf_class)
-    monkeypatch.setattr(kinds, "from_pretrained", full)
+    monkeypatch.setattr(transformers.LlavaForConditionalGeneration, "from_pretrained", full)
     said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
     with pytest.raises(ModelError, match=said) as refusal:
-        reading.read_checkpoint(reading.open_checkpoint(folder, "Mine", Fit(CPU)))
+        reading.read_checkpoint(reading.open_checkpoint(tiny_folder, "Mine", Fit(CPU)))
     assert "0x7f" not in str(refusal.value)
 
 
@@ -166,16 +148,12 @@ def test_no_memory_left_for_an_answer_is_told_at_the_start(
     assert tried[0].closed and tried[0].bytes == 0  # also where the error is kept for a while
 
 
-def test_an_apple_gpus_memory_is_what_is_counted(
-    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_apple_gpus_memory_is_what_is_counted(big: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gb, mps, said = 10**9, torch.device("mps"), list[str]()
-    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
     monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 2 * gb)
     for most, enough in ((18 * gb, True), (15 * gb, False)):
         monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda most=most: most)
-        fit = Fit(mps, dtype=torch.float16, report=said.append)
-        given = (tiny_model.hf.config, type(tiny_model), "Big", fit)
+        given = *big, Fit(mps, dtype=torch.float16, report=said.append)
         if enough:
             assert module.find_room(*given).number_format == uniform(torch.float16)
             continue
@@ -196,36 +174,33 @@ def test_an_apple_gpus_memory_is_what_is_counted(
     ],
 )
 def test_a_processor_without_bfloat16_and_fbgemm_computes_in_float32_or_not_at_all(
-    tiny_model: LlavaModel,
+    big: Any,
     monkeypatch: pytest.MonkeyPatch,
     free: int,
     slowness: float,
     dtype: torch.dtype | None,
 ) -> None:
-    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
     monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
     for part in (module, number_format):
         monkeypatch.setattr(part, "bfloat16_slowness", lambda: slowness)
     monkeypatch.setattr(number_format, "can_pack", lambda: False)
-    given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU))
     if dtype is not None:
-        room = module.find_room(*given)
+        room = module.find_room(*big, Fit(CPU))
         assert (room.number_format, room.crowded) == (uniform(dtype), False)
         return
     with pytest.raises(ModelError, match=r"about 28\.\d GB.*slow in bfloat16\), and 20\.0 GB"):
-        module.find_room(*given)
+        module.find_room(*big, Fit(CPU))
 
 
 @pytest.mark.parametrize(("free", "slowness"), [(20, 0.3), (20, 150), (14, 0.3), (14, 150)])
 def test_weights_of_16_bits_fit_whatever_a_processor_computes_in(
-    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch, free: int, slowness: float
+    big: Any, monkeypatch: pytest.MonkeyPatch, free: int, slowness: float
 ) -> None:
-    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
     monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
     monkeypatch.setattr(number_format, "can_pack", lambda: True)
     said = list[str]()
-    given = (tiny_model.hf.config, type(tiny_model), "Big", Fit(CPU, report=said.append))
+    given = *big, Fit(CPU, report=said.append)
     narrow = " (with weights of 16 bits, computing in float32)" if slowness > 1 else ""
     if free == 20:
         room = module.find_room(*given)
@@ -238,52 +213,47 @@ def test_weights_of_16_bits_fit_whatever_a_processor_computes_in(
 
 
 def test_memory_of_the_present_model_is_taken_only_where_it_is_needed(
-    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+    big: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
     for free, crowded in ((20, False), (12, True)):
         monkeypatch.setattr(module, "free_bytes", lambda device, free=free: free * 10**9)
         fit = Fit(CPU, dtype=torch.float16, given_back=5 * 10**9)
-        room = module.find_room(tiny_model.hf.config, type(tiny_model), "Big", fit)
-        assert room.crowded is crowded
+        assert module.find_room(*big, fit).crowded is crowded
 
 
 def on_gpus(
-    monkeypatch: pytest.MonkeyPatch, free: list[int], model: Any, **fit: Any
+    monkeypatch: pytest.MonkeyPatch, free: list[int], big: Any, **fit: Any
 ) -> tuple[torch.dtype, bool]:
-    """`find_room` on a machine with that much free on each GPU, for a model of 14 GB in half."""
-    monkeypatch.setattr(module, "count_weights", lambda c, f: Weights(6 * 10**9, 10**9))
+    """`find_room` on a machine with that much free on each GPU."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(free))
     monkeypatch.setattr(
         torch.cuda, "mem_get_info", lambda device: (free[getattr(device, "index", device) or 0], 0)
     )
     given = Fit(CUDA, **{"dtype": torch.float16, "spread": True, **fit})
-    room = module.find_room(model.hf.config, type(model), "Big", given)
+    room = module.find_room(*big, given)
     return room.number_format.weights, room.spread
 
 
-def test_a_smaller_way_is_offered(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_smaller_way_is_offered(big: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gb = 10**9
-    assert on_gpus(monkeypatch, [16 * gb], tiny_model) == (torch.float16, False)
+    assert on_gpus(monkeypatch, [16 * gb], big) == (torch.float16, False)
     with pytest.raises(ModelError, match=r"15\.3 GB on the GPU, and 10\.0.*--bits 8 \(about 9\.3"):
-        on_gpus(monkeypatch, [10 * gb], tiny_model)
+        on_gpus(monkeypatch, [10 * gb], big)
     with pytest.raises(ModelError, match=r"--bits 4 \(about 6\.7"):
-        on_gpus(monkeypatch, [7 * gb], tiny_model)
+        on_gpus(monkeypatch, [7 * gb], big)
     with pytest.raises(ModelError) as refusal:
-        on_gpus(monkeypatch, [5 * gb], tiny_model)
+        on_gpus(monkeypatch, [5 * gb], big)
     assert "--bits" not in str(refusal.value) and "smaller model" in str(refusal.value)
-    assert on_gpus(monkeypatch, [10 * gb], tiny_model, bits=8) == (torch.float16, False)
+    assert on_gpus(monkeypatch, [10 * gb], big, bits=8) == (torch.float16, False)
 
 
-def test_several_gpus_hold_what_one_cannot(
-    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_gpus_hold_what_one_cannot(big: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gb = 10**9
-    assert on_gpus(monkeypatch, [10 * gb, 10 * gb], tiny_model) == (torch.float16, True)
+    assert on_gpus(monkeypatch, [10 * gb, 10 * gb], big) == (torch.float16, True)
     with pytest.raises(ModelError, match=r"on all GPUs together, and 12\.0 GB"):
-        on_gpus(monkeypatch, [6 * gb, 6 * gb], tiny_model)
+        on_gpus(monkeypatch, [6 * gb, 6 * gb], big)
     with pytest.raises(ModelError, match=r"on the GPU, and 10\.0 GB"):  # asked for by number
-        on_gpus(monkeypatch, [10 * gb, 10 * gb], tiny_model, spread=False)
+        on_gpus(monkeypatch, [10 * gb, 10 * gb], big, spread=False)
 
 
 def test_a_model_may_be_placed_by_accelerate(
@@ -334,56 +304,9 @@ def test_bits_without_bitsandbytes_say_how_to_get_it(
         load_model(str(tiny_folder), device="cpu", bits=8)
     with pytest.raises(ModelError, match="Choose 16, 8 or 4"):
         load_model(str(tiny_folder), device="cpu", bits=5)
-
-
-@pytest.mark.parametrize("kind", sorted(FAMILIES))
-@pytest.mark.parametrize("bits", [8, 4])
-def test_the_tower_is_never_quantised(
-    kind: str, bits: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """transformers compares these names with the start of each module's whole name."""
-    monkeypatch.setattr(reading.importlib.util, "find_spec", lambda name: object())
-    family = FAMILIES[kind]
-    config = reading._quantisation(Fit(CUDA, bits=bits), family, torch.float16)
-    assert (config.load_in_8bit, config.load_in_4bit) == (bits == 8, bits == 4)
-    fixture = {"llava": "tiny_model", "llava_next": "tiny_next", "qwen2_5_vl": "tiny_qwen"}[kind]
-    names = [n for n, m in request.getfixturevalue(fixture).hf.named_modules() if n]
-    kept = tuple(config.llm_int8_skip_modules)
-    left = {n.split(".")[1] for n in names if "." in n and not n.startswith(kept)}
-    assert left == {"language_model"}
+    monkeypatch.undo()
     with pytest.raises(ModelError, match="Apple GPUs"):
-        reading._quantisation(Fit(torch.device("mps"), bits=8), family, torch.float16)
-
-
-@pytest.mark.parametrize("kind", sorted(FOLDERS))
-@pytest.mark.parametrize("bits", [8, 4])
-def test_what_is_asked_for_reaches_the_loader(
-    kind: str, bits: int, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """As far as it goes without bitsandbytes: to `from_pretrained`, and into the revision."""
-    family, folder = FAMILIES[kind], request.getfixturevalue(FOLDERS[kind])
-    kinds, given = getattr(transformers, family.hf_class), dict[str, Any]()
-    read, find = kinds.from_pretrained, reading.importlib.util.find_spec
-
-    def loaded(source: Any, quantization_config: Any = None, **options: Any) -> Any:
-        given["config"] = quantization_config
-        return read(source, **options)
-
-    monkeypatch.setattr(kinds, "from_pretrained", loaded)
-    monkeypatch.setattr(
-        reading.importlib.util,
-        "find_spec",
-        lambda name, *more: object() if name == "bitsandbytes" else find(name, *more),
-    )
-    whole = load_model(str(folder), device="cpu")
-    assert given["config"] is None
-    model = load_model(str(folder), device="cpu", bits=bits)
-    config = given["config"]
-    assert (config.load_in_8bit, config.load_in_4bit) == (bits == 8, bits == 4)
-    assert (config.bnb_4bit_quant_type, config.bnb_4bit_compute_dtype) == ("nf4", whole.dtype)
-    assert tuple(config.llm_int8_skip_modules) == family.kept_whole
-    assert model.revision == f"{whole.revision}-{bits}bit"
-    assert (bits_of(model.revision), bits_of(whole.revision)) == (bits, 16)
+        reading._quantisation(Fit(torch.device("mps"), bits=8), LlavaModel, torch.float16)
 
 
 # --- while it answers ---
@@ -447,53 +370,12 @@ def test_a_question_out_of_memory_leaves_the_model_answering(
     assert done == [expected]
 
 
-def test_what_apples_gpus_give_goes_to_the_cpu() -> None:
-    class OnMps:
-        device = torch.device("mps")
-
-        def cpu(self) -> torch.Tensor:
-            return torch.ones(1)
-
-    assert plain_tensor(OnMps()).device.type == "cpu"  # type: ignore[arg-type]
-    tensor = torch.ones(2)
-    assert plain_tensor(tensor) is not tensor
-
-
-# --- other places to load from ---
-
-
-def test_a_repository_of_the_hub_that_is_not_here() -> None:
-    with pytest.raises(
-        ModelError, match=r"someone/no-such-model is not on this machine, and HF_HUB_OFFLINE"
-    ):
-        load_model("someone/no-such-model", device="cpu")
-
-
-def test_a_repository_in_the_cache_loads_by_name(
-    tiny_next_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As huggingface_hub lays it out after a download."""
-    hub = tmp_path / "hub" / "models--someone--tiny-next"
-    revision = "0123456789abcdef0123456789abcdef01234567"
-    shutil.copytree(tiny_next_folder, hub / "snapshots" / revision)
-    (hub / "refs").mkdir()
-    (hub / "refs" / "main").write_text(revision)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    model = load_model("someone/tiny-next", device="cpu")
-    assert model.name == "someone/tiny-next" and isinstance(model, LlavaNextModel)
-    assert "Hugging Face hub" in model.description and "No relevance" in model.notes[0]
-    noise = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
-    view = model.encode(Image.fromarray(noise), QUESTION)
-    assert model.answer(view, max_new_tokens=2).visual_tokens == 80
-
-
 # --- one model after the other ---
 
 
 def another(folder: Path) -> Any:
     """A model that may be closed: the fixtures' are everyone's."""
-    return load_model(str(folder), device="cpu")
+    return load_model(str(folder), device="cpu", warm_up=False)
 
 
 def test_a_closed_model_holds_nothing_and_says_why(tiny_folder: Path, photo: Image.Image) -> None:

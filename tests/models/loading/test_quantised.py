@@ -12,7 +12,7 @@ from bitsandbytes.nn import Linear4bit, Linear8bitLt, Params4bit
 from torch import nn
 
 from spare_demo import compare
-from spare_demo.models import Model, load_model
+from spare_demo.models import Model, bits_of, load_model
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.generate.passes import ModelUnloadedError
 from spare_demo.models.loading.memory import count_weights
@@ -47,7 +47,13 @@ def test_the_language_model_is_quantised_and_nothing_else(
     inside = {name for name in linear if ".language_model." in name}
     assert inside and {linear[name] for name in inside} == {LAYERS[bits]}
     assert {linear[name] for name in linear.keys() - inside} == {nn.Linear}
-    assert model.revision.endswith(f"-{bits}bit")
+    settings = model.hf.config.quantization_config
+    assert (settings.load_in_8bit, settings.load_in_4bit) == (bits == 8, bits == 4)
+    assert settings.bnb_4bit_quant_type == "nf4"
+    assert settings.bnb_4bit_compute_dtype == model.dtype
+    weights, _, suffix = model.revision.partition("-")
+    assert (len(weights), suffix) == (12, f"{bits}bit")
+    assert (bits_of(model.revision), bits_of(weights)) == (bits, 16)
 
 
 def test_keeping_all_is_stock_generate(quantised: tuple[Model, str, int]) -> None:
