@@ -2,23 +2,27 @@
 
 from spare_demo.render.base import BLUE, VERMILION, Rendered
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.consensus import consensus_map
 from spare_demo.render.curves import kl_figure, reconstruction_figure
-from spare_demo.render.difference import difference
 from spare_demo.render.display import Display
 from spare_demo.render.grid import methods_grid
-from spare_demo.render.heatmap import heatmap
-from spare_demo.render.layers import layer_overlay
 from spare_demo.render.maps import (
+    consensus_map,
+    heatmap,
     leftover_map,
-    question_difference,
     relevance_change_map,
     relevance_map,
+    source_map,
     weight_map,
 )
-from spare_demo.render.merged import merged_overlay, selection_overlay, source_map
 from spare_demo.render.order import pick_order
-from spare_demo.render.overlay import kept_overlay
+from spare_demo.render.overlay import (
+    difference,
+    kept_overlay,
+    layer_overlay,
+    merged_overlay,
+    question_difference,
+    selection_overlay,
+)
 
 __all__ = [
     "BLUE",

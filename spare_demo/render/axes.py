@@ -1,14 +1,34 @@
-"""Shared by everything that draws curves: round ticks, and whether curves fit their budgets."""
+"""Shared by everything that draws curves: their look in a browser, round ticks, and a check."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 Curve = Sequence[float | None]
 """One value for each budget; None where there is none, which leaves a gap."""
 Band = tuple[Sequence[float], Sequence[float], Sequence[float]]
 """Mean, lowest and highest of random picks."""
+
+# Read on a white and on a black page alike; the ground stays the page's own.
+INK = "#808080"
+FONT = "system-ui, sans-serif"
+PLOTLY_AXIS: dict[str, Any] = {
+    "gridcolor": "rgba(128,128,128,0.25)",
+    "linecolor": INK,
+    "showline": True,
+    "zeroline": False,
+    "automargin": True,
+}
+PLOTLY_LAYOUT: dict[str, Any] = {
+    "template": "none",
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"color": INK, "size": 13, "family": FONT},
+    "hoverlabel": {"bgcolor": "#ffffff", "font": {"color": "#20242a"}},
+    "modebar": {"orientation": "v", "bgcolor": "rgba(0,0,0,0)", "color": INK},
+}
 
 
 def round_ticks(top: float) -> list[float]:

@@ -6,6 +6,7 @@ Everything expensive (scaling the photo) happens once per photo here; the drawin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -72,27 +73,24 @@ class Canvas:
             for column, panel in zip(columns, panels, strict=True)
         ]
         self.origin = (-min(x for x, _ in corners), -min(y for _, y in corners))
-        corners = [(x + self.origin[0], y + self.origin[1]) for x, y in corners]
+        self._corners = [(x + self.origin[0], y + self.origin[1]) for x, y in corners]
+        placed = list(zip(self._corners, panels, strict=True))
         self.size = (
-            max(x + panel.size[0] for (x, _), panel in zip(corners, panels, strict=True)),
-            max(y + panel.size[1] for (_, y), panel in zip(corners, panels, strict=True)),
+            max(x + panel.size[0] for (x, _), panel in placed),
+            max(y + panel.size[1] for (_, y), panel in placed),
         )
-        self._panels = list(zip(corners, panels, strict=True))
         self.photos = [
             (left + x, top + y, right + x, bottom + y)
-            for (x, y), panel in self._panels
+            for (x, y), panel in placed
             for left, top, right, bottom in [panel.photo]
         ]
-        self.image, self.dim, self.grey = (
-            self._side_by_side([pictures[i] for pictures in (p.pictures for p in panels)])
-            for i in range(3)
-        )
+        pictures = zip(*(panel.pictures for panel in panels), strict=True)
+        self.image, self.dim, self.grey = map(self._side_by_side, pictures)
 
     @cached_property
     def thumbnail(self) -> str:
         """The address of a small square picture of it, for a line of text."""
-        size = (_THUMBNAIL, _THUMBNAIL)
-        small = ImageOps.pad(self.image, size, color=_GROUND)
+        small = ImageOps.pad(self.image, (_THUMBNAIL, _THUMBNAIL), color=_GROUND)
         return data_address(small)
 
     @property
@@ -124,7 +122,9 @@ class Canvas:
 
     def cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """A view (rows, cols, patch, patch, 3) of the cells of a canvas-sized array (h, w, 3)."""
-        return _cells(picture, self.origin, self.patch, self.grid.rows, self.grid.cols)
+        (x, y), patch, rows, cols = self.origin, self.patch, self.grid.rows, self.grid.cols
+        tokens = picture[y : y + rows * patch, x : x + cols * patch]
+        return tokens.reshape(rows, patch, cols, patch, 3).transpose(0, 2, 1, 3, 4)
 
     def per_cell(self, values: NDArray[Any]) -> NDArray[Any]:
         """(n, …) values of tokens -> (rows * cols, …) of cells, 0 in those between the views."""
@@ -141,11 +141,11 @@ class Canvas:
         small = Image.fromarray(values.reshape(rows, cols, *values.shape[1:]))
         return small.resize((cols * self.patch, rows * self.patch), Image.Resampling.NEAREST)
 
-    def _side_by_side(self, pictures: list[Image.Image]) -> Image.Image:
+    def _side_by_side(self, pictures: Sequence[Image.Image]) -> Image.Image:
         if len(pictures) == 1:
             return pictures[0]
         whole = Image.new("RGB", self.size, _GROUND)
-        for (corner, _), picture in zip(self._panels, pictures, strict=True):
+        for corner, picture in zip(self._corners, pictures, strict=True):
             whole.paste(picture, corner)
         return whole
 
@@ -173,15 +173,13 @@ class _Panel:
         )
         self.pictures = self._draw(photo, region)
 
-    def to_panel(self, x: float, y: float) -> tuple[float, float]:
+    def _to_panel(self, x: float, y: float) -> tuple[float, float]:
         """A point in photo pixels -> pixels of this panel."""
         x0, y0, _, _ = self.grid.extent
         across = self.origin[0] + (x - x0) / self._token[0] * self.patch
         return across, self.origin[1] + (y - y0) / self._token[1] * self.patch
 
-    def _draw(
-        self, photo: Image.Image, region: Box
-    ) -> tuple[Image.Image, Image.Image, Image.Image]:
+    def _draw(self, photo: Image.Image, region: Box) -> list[Image.Image]:
         width, height = self.size
         hatch = hatch_pattern(width, height)
         shown = (
@@ -190,8 +188,8 @@ class _Panel:
             min(region[2], float(photo.width)),
             min(region[3], float(photo.height)),
         )
-        left, top = (max(0, round(v)) for v in self.to_panel(shown[0], shown[1]))
-        right, bottom = (round(v) for v in self.to_panel(shown[2], shown[3]))
+        left, top = (max(0, round(v)) for v in self._to_panel(shown[0], shown[1]))
+        right, bottom = (round(v) for v in self._to_panel(shown[2], shown[3]))
         right, bottom = min(max(right, left + 1), width), min(max(bottom, top + 1), height)
         self.photo = (left, top, right, bottom)
         place = np.s_[top:bottom, left:right]
@@ -205,23 +203,14 @@ class _Panel:
         dim[place] = np.rint(luma * DIM)[..., None]
         pale = hatch.copy()
         pale[place] = np.rint(PALE * luma + (1 - PALE) * 240)[..., None]
+        (x, y), patch = self.origin, self.patch
+        tokens = np.s_[y : y + self.grid.rows * patch, x : x + self.grid.cols * patch]
         pictures = []
         for whole in (colour, dim, grey):
             picture = pale.copy()
-            self._cells(picture)[...] = self._cells(whole)
+            picture[tokens] = whole[tokens]
             pictures.append(Image.fromarray(picture))
-        return pictures[0], pictures[1], pictures[2]
-
-    def _cells(self, picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        return _cells(picture, self.origin, self.patch, self.grid.rows, self.grid.cols)
-
-
-def _cells(
-    picture: NDArray[np.uint8], origin: tuple[int, int], patch: int, rows: int, cols: int
-) -> NDArray[np.uint8]:
-    x, y = origin
-    tokens = picture[y : y + rows * patch, x : x + cols * patch]
-    return tokens.reshape(rows, patch, cols, patch, 3).transpose(0, 2, 1, 3, 4)
+        return pictures
 
 
 def _token_size(grid: Grid) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from PIL import Image
 
 from spare_demo.render.base import Colour
-from spare_demo.render.display import Box, Display, Item, Photo, Text
+from spare_demo.render.display import Box, Display, Item, Photo, Text, add_lines
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.text import shorten, wrap
 
@@ -18,63 +18,46 @@ _PANEL = 640  # width of a column, in card pixels; half that on a README page
 _EDGE, _GAP = 56, 40
 _COLUMNS = 4
 _LARGE, _MIDDLE, _SMALL = 46, 34, 25
-_LEADING = 1.35  # line height over text size
 _ANSWER_LINES = 4
 
 
 class Panel(NamedTuple):
-    """One column of the card.
+    """One column of the card."""
 
-    heading: who answered, such as "SPARE, 32 of 576 tokens".
-    colour: of the bar beside the heading; None for the model with all tokens.
-    picture: what it was given, drawn on the photo; RGB.
-    answer: its words, however long; the card shows the first lines.
-    details: short lines under the answer.
-    """
-
-    heading: str
-    colour: Colour | None
-    picture: Image.Image
-    answer: str
-    details: Sequence[str]
+    heading: str  # such as "SPARE, 32 of 576 tokens"
+    colour: Colour | None  # of the bar beside the heading; None for the model with all tokens
+    picture: Image.Image  # RGB, what the model was given, drawn on the photo
+    answer: str  # however long; the card shows the first lines
+    details: Sequence[str]  # short lines under the answer
 
 
 def card(question: str, panels: Sequence[Panel], footer: str) -> Display:
     """The question on top, panels side by side (four to a row), a faint line at the foot.
 
-    Args:
-        question: as asked; blank for none.
-        panels: one per answer, at least one.
-        footer: who ran, in a few words.
-
-    Returns:
-        a picture on white, with all of its words in one sentence after the other.
+    question: as asked; blank for none. panels: at least one.
     """
     rows = [panels[i : i + _COLUMNS] for i in range(0, len(panels), _COLUMNS)]
     width = 2 * _EDGE + len(rows[0]) * (_PANEL + _GAP) - _GAP
     question_text = question.strip() or "(no question)"
     items: list[Item] = []
-    y = _EDGE
-    y += (
-        _lines(items, _EDGE, y, wrap(question_text, width - 2 * _EDGE, _LARGE, 3), _LARGE, INK)
-        + _GAP
-    )
+    lines = wrap(question_text, width - 2 * _EDGE, _LARGE, 3)
+    y = add_lines(items, _EDGE, _EDGE, lines, _LARGE, INK) + _GAP
     for row in rows:
-        y += _GAP + max(
+        y = _GAP + max(
             _column(items, _EDGE + index * (_PANEL + _GAP), y, panel)
             for index, panel in enumerate(row)
         )
     items.append(Box(_EDGE, y, width - 2 * _EDGE, 2, _RULE))
     line = shorten(footer, width - 2 * _EDGE, _SMALL)
-    _lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, FAINT)
+    add_lines(items, _EDGE, y + round(_SMALL * 0.7), [line], _SMALL, FAINT)
     height = y + round(_SMALL * 2.3) + _EDGE
     answers = " ".join(f"{panel.heading}: {panel.answer.strip() or '(empty)'}." for panel in panels)
     return Display(width, height, items, f"Asked: {question_text} {answers} {footer}")
 
 
-def _column(items: list[Item], x: int, top: int, panel: Panel) -> int:
-    """Adds a panel; returns its height."""
-    indent, y = 0, top
+def _column(items: list[Item], x: int, y: int, panel: Panel) -> int:
+    """Adds a panel, from y on; returns where it ends."""
+    indent = 0
     if panel.colour is not None:
         indent = 24
         items.append(Box(x, y + 4, 10, _MIDDLE + 1, panel.colour))
@@ -85,21 +68,6 @@ def _column(items: list[Item], x: int, top: int, panel: Panel) -> int:
     items.append(Photo(x, y, panel.picture, _PANEL, tall))
     y += tall + _GAP // 2
     answer = wrap(panel.answer.strip() or "(empty answer)", _PANEL, _LARGE, _ANSWER_LINES)
-    y += _lines(items, x, y, answer, _LARGE, panel.colour or INK) + _GAP // 3
+    y = add_lines(items, x, y, answer, _LARGE, panel.colour or INK) + _GAP // 3
     details = [shorten(line, _PANEL, _SMALL) for line in panel.details]
-    return y + _lines(items, x, y, details, _SMALL, FAINT) - top
-
-
-def _lines(
-    items: list[Item],
-    x: int,
-    y: int,
-    lines: Sequence[str],
-    size: int,
-    colour: Colour,
-) -> int:
-    """Adds lines from y on; returns their height."""
-    step = size * _LEADING
-    for index, line in enumerate(lines):
-        items.append(Text(x, y + (index + 0.5) * step, line, size, colour))
-    return round(step * len(lines))
+    return add_lines(items, x, y, details, _SMALL, FAINT)

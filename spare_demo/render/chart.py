@@ -14,15 +14,12 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from spare_demo.render.axes import round_ticks
+from spare_demo.render.axes import FONT, INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
 from spare_demo.render.base import PALETTE, hex_of
 
 _COLOURS = (*map(hex_of, PALETTE), "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
 _SVG_DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3"}
-_INK = "#808080"
-_GRID = "rgba(128,128,128,0.25)"
-_FONT = "system-ui, sans-serif"
 
 
 @dataclass(frozen=True)
@@ -105,29 +102,22 @@ def plotly_figure(chart: Chart) -> go.Figure:
     if isinstance(chart, Lines):
         for name, level in chart.levels.items():
             figure.add_hline(
-                y=level, line={"color": _INK, "dash": "dot"}, annotation_text=name,
+                y=level, line={"color": INK, "dash": "dot"}, annotation_text=name,
                 annotation_position="top left",
             )  # fmt: skip
-    axis = {"gridcolor": _GRID, "linecolor": _INK, "showline": True, "zeroline": False,
-            "automargin": True}  # fmt: skip
-    xaxis: dict = dict(axis)
+    xaxis = dict(PLOTLY_AXIS)
     if isinstance(chart, Lines):
         ticks = sorted({point.x for series in chart.series for point in series.points})
         xaxis |= {"type": "log", "tickvals": ticks, "ticktext": [f"{x:g}" for x in ticks]}
-        xaxis |= {"title": {"text": chart.x_title}}
+        xaxis["title"] = {"text": chart.x_title}
     figure.update_layout(
-        template="none",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": _INK, "size": 13, "family": _FONT},
-        hoverlabel={"bgcolor": "#ffffff", "font": {"color": "#20242a"}},
-        modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)", "color": _INK},
+        **PLOTLY_LAYOUT,
         margin={"l": 56, "r": 40, "t": 24, "b": 48},
         height=420,
         barmode="group",
         legend={"orientation": "h", "x": 0, "y": 1.04, "yanchor": "bottom"},
         xaxis=xaxis,
-        yaxis={**axis, "rangemode": "tozero", "title": {"text": chart.y_title}},
+        yaxis={**PLOTLY_AXIS, "rangemode": "tozero", "title": {"text": chart.y_title}},
     )
     return figure
 
@@ -174,7 +164,7 @@ def svg(chart: Chart) -> str:
     height = max(_HEIGHT, _TOP + 20 * len(chart.series) + 20)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" '
-        f'font-family="{_FONT}" font-size="12" fill="#222" role="img">'
+        f'font-family="{FONT}" font-size="12" fill="#222" role="img">'
         f"<title>{escape(chart.title)}</title>"
         f'<rect width="{_WIDTH}" height="{height}" fill="#fff"/>' + "".join(parts) + "</svg>\n"
     )

@@ -38,9 +38,7 @@ def curves_display(
         budgets: (m,) ascending, >= 1; drawn on a logarithmic axis.
         series: label -> (m,) values >= 0; colours as in `curves`. Where one is None there is a gap.
         random_band: (m,) mean, lowest and highest.
-        budget: the budget set.
         y_title: what the values are.
-        sentence: what the figure shows.
         bound: (m,) least possible values, dashed; None for none.
 
     Raises:

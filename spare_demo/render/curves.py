@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from spare_demo.render.axes import Band, Curve, check_curves
+from spare_demo.render.axes import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, Band, Curve, check_curves
 from spare_demo.render.base import PALETTE, Rendered, number, tokens_word
 
-# Read on a white and on a black page alike; the ground stays the page's own.
-_INK = "#808080"
-_GRID = "rgba(128,128,128,0.25)"
 _BAND = "rgba(128,128,128,0.22)"
 _EQUAL = 1e-9  # relative errors this close differ by rounding alone
 
@@ -38,7 +35,7 @@ def reconstruction_figure(
     """
     check_curves(budgets, {**series, "SVD bound": svd_bound}, random_band)
     figure = _figure(budgets, series, random_band, budget, "relative error")
-    figure.add_trace(_line("SVD bound", budgets, svd_bound, _INK, "dash"))
+    figure.add_trace(_line("SVD bound", budgets, svd_bound, INK, "dash"))
     at = nearest_place(budgets, budget)
     return Rendered(
         figure,
@@ -56,14 +53,8 @@ def kl_figure(
 ) -> Rendered:
     """How far the first word's distribution moved from the unpruned model's, against k.
 
-    Args:
-        budgets: (m,) ascending numbers of tokens kept.
-        series: method label -> (m,) KL(unpruned || pruned) in nats; colours as in the other curve.
-        random_band: (m,) mean, lowest and highest of random picks.
-        budget: the budget set now, marked by a vertical line.
-
-    Raises:
-        ValueError: no budgets, or a curve of another length.
+    Arguments and what it raises as of `reconstruction_figure`; the values are KL(unpruned ||
+    pruned) in nats.
     """
     check_curves(budgets, series, random_band)
     at = nearest_place(budgets, budget)
@@ -80,15 +71,7 @@ def _figure(
 ) -> go.Figure:
     """The band and mean of random picks, and a line per method; k on a logarithmic axis."""
     mean, low, high = random
-    traces = [_band(budgets, low, high), _line("random", budgets, mean, _INK, "dot")]
-    for index, (label, curve) in enumerate(series.items()):
-        r, g, b = PALETTE[index % len(PALETTE)]
-        traces.append(_line(label, budgets, curve, f"rgb({r},{g},{b})", "solid"))
-    return go.Figure(traces, _layout(budget, value))
-
-
-def _band(budgets: Sequence[int], low: Sequence[float], high: Sequence[float]) -> go.Scatter:
-    return go.Scatter(
+    band = go.Scatter(
         x=[*budgets, *budgets[::-1]],
         y=[*_plain(high), *_plain(low)[::-1]],
         fill="toself",
@@ -98,6 +81,11 @@ def _band(budgets: Sequence[int], low: Sequence[float], high: Sequence[float]) -
         hoverinfo="skip",
         showlegend=False,
     )
+    traces = [band, _line("random", budgets, mean, INK, "dot")]
+    for index, (label, curve) in enumerate(series.items()):
+        r, g, b = PALETTE[index % len(PALETTE)]
+        traces.append(_line(label, budgets, curve, f"rgb({r},{g},{b})", "solid"))
+    return go.Figure(traces, _layout(budget, value))
 
 
 def _line(name: str, budgets: Sequence[int], values: Curve, colour: str, dash: str) -> go.Scatter:
@@ -113,24 +101,10 @@ def _line(name: str, budgets: Sequence[int], values: Curve, colour: str, dash: s
 
 def _layout(budget: int, value: str) -> go.Layout:
     """Made at once: to update one that exists takes Plotly several times as long."""
-    axis = {
-        "gridcolor": _GRID,
-        "linecolor": _INK,
-        "tickcolor": _INK,
-        "showline": True,
-        "zeroline": False,
-        "ticks": "outside",
-        "automargin": True,
-    }
-    powers = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048]
+    axis = PLOTLY_AXIS | {"tickcolor": INK, "ticks": "outside"}
     return go.Layout(
-        template="none",
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": _INK, "size": 13, "family": "system-ui, sans-serif"},
+        **PLOTLY_LAYOUT,
         hovermode="x unified",
-        hoverlabel={"bgcolor": "#ffffff", "font": {"color": "#20242a"}},
-        modebar={"orientation": "v", "bgcolor": "rgba(0,0,0,0)", "color": _INK},
         margin={"l": 56, "r": 36, "t": 16, "b": 48},
         height=320,
         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
@@ -138,7 +112,7 @@ def _layout(budget: int, value: str) -> go.Layout:
             **axis,
             "type": "log",
             "tickangle": 0,
-            "tickvals": powers,
+            "tickvals": [2**e for e in range(12)],
             "title": {"text": "tokens kept (k)"},
         },
         yaxis={**axis, "rangemode": "tozero", "title": {"text": value}},
@@ -151,7 +125,7 @@ def _layout(budget: int, value: str) -> go.Layout:
                 "x1": budget,
                 "y0": 0,
                 "y1": 1,
-                "line": {"color": _INK, "width": 1.5},
+                "line": {"color": INK, "width": 1.5},
             }
         ],
     )
@@ -164,9 +138,10 @@ def nearest_place(budgets: Sequence[int], budget: int) -> int:
 
 def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
     """The numbers at one place, in words."""
-    values = {label: curve[place] for label, curve in series.items()}
     methods = "".join(
-        f"{label} {number(float(value))}, " for label, value in values.items() if value is not None
+        f"{label} {number(float(value))}, "
+        for label, curve in series.items()
+        if (value := curve[place]) is not None
     )
     mean, low, high = (number(float(curve[place])) for curve in random)
     return f"{methods}random picks {mean} ({low} to {high})"
@@ -180,11 +155,10 @@ def _worse_than_random(
     mean: Sequence[float],
 ) -> str:
     """A sentence that names the methods whose error is above the mean of random picks, or ""."""
-    errors = {label: curve[place] for label, curve in series.items()}
     worse = [
         label
-        for label, error in errors.items()
-        if error is not None and float(error) - float(mean[place]) > _EQUAL
+        for label, curve in series.items()
+        if (error := curve[place]) is not None and float(error) - float(mean[place]) > _EQUAL
     ]
     if not worse:
         return ""

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw
 
 from spare_demo.render.base import Colour, hex_of
 from spare_demo.render.png import data_address
-from spare_demo.render.text import drawable, font
+from spare_demo.render.text import LEADING, drawable, font
 
 Point = tuple[float, float]
 Anchor = Literal["lm", "mm", "rm", "ls", "ms", "rs"]
@@ -95,7 +95,6 @@ class Photo:
     """Its own size if 0."""
 
     def paint(self, image: Image.Image, scale: int) -> None:
-        """Scaled, where it has another size."""
         shown = self.picture.convert("RGB").resize(self._size, Image.Resampling.LANCZOS)
         image.paste(shown, (self.x, self.y))
 
@@ -128,7 +127,6 @@ class Box:
         ImageDraw.Draw(image).rectangle((self.x, self.y, *corner), fill=self.colour)
 
     def svg(self) -> str:
-        """A rect."""
         return (
             f'<rect x="{self.x}" y="{self.y}" width="{self.width}" height="{self.height}" '
             f'fill="{hex_of(self.colour)}"/>'
@@ -201,7 +199,6 @@ class Line:
             draw.line(scaled, fill=self.colour, width=width, joint="curve")
 
     def svg(self) -> str:
-        """A polyline."""
         dash = f' stroke-dasharray="{self.dash[0]:g} {self.dash[1]:g}"' if self.dash else ""
         return (
             f'<polyline points="{_path(self.points)}" fill="none" stroke="{hex_of(self.colour)}" '
@@ -237,12 +234,10 @@ class Area:
     colour: Colour
 
     def paint(self, image: Image.Image, scale: int) -> None:
-        """Its edge within it."""
         scaled = [(x * scale, y * scale) for x, y in self.points]
         ImageDraw.Draw(image).polygon(scaled, fill=self.colour)
 
     def svg(self) -> str:
-        """A polygon."""
         return f'<polygon points="{_path(self.points)}" fill="{hex_of(self.colour)}"/>'
 
 
@@ -273,6 +268,16 @@ class ColourBar:
             f'<rect x="{self.left}" y="{self.top}" width="{self.right - self.left}" '
             f'height="{self.bottom - self.top}" fill="url(#bar)"/>'
         )
+
+
+def add_lines(
+    items: list[Item], x: int, y: int, lines: Sequence[str], size: int, colour: Colour
+) -> int:
+    """Adds lines of words below each other, from y on; returns where they end."""
+    step = size * LEADING
+    for index, line in enumerate(lines):
+        items.append(Text(x, y + (index + 0.5) * step, line, size, colour))
+    return y + round(step * len(lines))
 
 
 def _path(points: Sequence[Point]) -> str:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from PIL import Image, ImageOps
 
 from spare_demo.render.base import Colour
-from spare_demo.render.display import Box, Display, Item, Photo, Text
+from spare_demo.render.display import Box, Display, Item, Photo, add_lines
 from spare_demo.render.legend import FAINT, INK
-from spare_demo.render.text import shorten, wrap
+from spare_demo.render.text import LEADING, shorten, wrap
 
 MOST_BYTES = 2_000_000
 KINDS = {".webp": "WEBP", ".gif": "GIF"}
@@ -20,25 +20,18 @@ KINDS = {".webp": "WEBP", ".gif": "GIF"}
 _WIDTH = 480  # of a picture, in pixels
 _EDGE, _GAP = 24, 24
 _LARGE, _SMALL = 24, 18
-_LEADING = 1.35  # line height over text size
 _QUESTION_LINES, _ANSWER_LINES = 2, 3
 _FRAME_MS, _LAST_MS = 1000, 4000
 _SMALLER = 0.8  # of the sides, each time that a film is too large
 
 
 class Shot(NamedTuple):
-    """One method in a frame.
+    """One method in a frame."""
 
-    heading: such as "SPARE: 8 of 576 tokens".
-    colour: of the bar beside the heading and of the answer.
-    picture: what is kept, drawn on the photo; RGB.
-    answer: its words; None where the model was not asked.
-    """
-
-    heading: str
-    colour: Colour
-    picture: Image.Image
-    answer: str | None
+    heading: str  # such as "SPARE: 8 of 576 tokens"
+    colour: Colour  # of the bar beside the heading and of the answer
+    picture: Image.Image  # RGB, what is kept, drawn on the photo
+    answer: str | None  # None where the model was not asked
 
 
 def frame(question: str, shots: Sequence[Shot], note: str = "") -> Display:
@@ -47,30 +40,27 @@ def frame(question: str, shots: Sequence[Shot], note: str = "") -> Display:
     Frames have one size whatever the answers are, if their questions, notes and the sizes of their
     pictures are the same.
 
-    Args:
-        question: as asked; blank for none.
-        shots: at least one.
-        note: what holds for all frames, or "".
+    question: as asked; blank for none. shots: at least one. note: what holds for all frames.
     """
     width = 2 * _EDGE + len(shots) * (_WIDTH + _GAP) - _GAP
     lines = wrap(question.strip() or "(no question)", width - 2 * _EDGE, _LARGE, _QUESTION_LINES)
     items: list[Item] = []
-    top = _lines(items, _EDGE, _EDGE, lines, _LARGE, INK) + _GAP // 2
+    top = add_lines(items, _EDGE, _EDGE, lines, _LARGE, INK) + _GAP // 2
     # A panorama is a strip; what is taller than wide twice over becomes narrower.
     tallest = max(round(_WIDTH * s.picture.height / s.picture.width) for s in shots)
     tall = min(max(1, tallest), 2 * _WIDTH)
     for index, shot in enumerate(shots):
         x, y = _EDGE + index * (_WIDTH + _GAP), top
         items.append(Box(x, y + 5, 8, _LARGE, shot.colour))
-        y = _lines(items, x + 20, y, [shorten(shot.heading, _WIDTH - 20, _LARGE)], _LARGE, INK)
+        y = add_lines(items, x + 20, y, [shorten(shot.heading, _WIDTH - 20, _LARGE)], _LARGE, INK)
         items.append(Photo(x, y + 8, ImageOps.contain(shot.picture, (_WIDTH, tall))))
         if shot.answer is not None:
             words = wrap(shot.answer.strip() or "(empty answer)", _WIDTH, _LARGE, _ANSWER_LINES)
-            _lines(items, x, y + tall + 16, words, _LARGE, shot.colour)
-    y = top + round(_LARGE * _LEADING) + tall + 16
+            add_lines(items, x, y + tall + 16, words, _LARGE, shot.colour)
+    y = top + round(_LARGE * LEADING) + tall + 16
     if any(shot.answer is not None for shot in shots):
-        y += round(_LARGE * _LEADING * _ANSWER_LINES) + 8
-    y = _lines(items, _EDGE, y, wrap(note, width - 2 * _EDGE, _SMALL), _SMALL, FAINT)
+        y += round(_LARGE * LEADING * _ANSWER_LINES) + 8
+    y = add_lines(items, _EDGE, y, wrap(note, width - 2 * _EDGE, _SMALL), _SMALL, FAINT)
     answered = [f"{shot.heading}{_answer(shot)}." for shot in shots]
     return Display(width, y + _EDGE // 2, items, " ".join(filter(None, [*answered, note])))
 
@@ -78,10 +68,8 @@ def frame(question: str, shots: Sequence[Shot], note: str = "") -> Display:
 def encode_film(frames: Sequence[Image.Image], kind: str) -> bytes:
     """An animation without end that rests on its last frame, of at most `MOST_BYTES`.
 
-    Args:
-        frames: RGB, of one size, at least one. They are made smaller where the film would be too
-            large.
-        kind: a value of `KINDS`.
+    frames: RGB, of one size, at least one; made smaller where the film would be too large.
+    kind: a value of `KINDS`.
     """
     sides: tuple[float, float] = frames[0].size
     while True:
@@ -102,13 +90,3 @@ def _encode(frames: Sequence[Image.Image], kind: str) -> bytes:
 
 def _answer(shot: Shot) -> str:
     return "" if shot.answer is None else f"; answer: {shot.answer.strip() or '(empty)'}"
-
-
-def _lines(
-    items: list[Item], x: int, y: int, lines: Sequence[str], size: int, colour: Colour
-) -> int:
-    """Adds lines from y on; returns where they end."""
-    step = size * _LEADING
-    for index, line in enumerate(lines):
-        items.append(Text(x, y + (index + 0.5) * step, line, size, colour))
-    return y + round(step * len(lines))

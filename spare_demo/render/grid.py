@@ -13,7 +13,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.display import Box, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.marks import Outline, line_width
-from spare_demo.render.text import shorten, wrap
+from spare_demo.render.text import LEADING, shorten, wrap
 
 COLUMNS = 6
 INSIDE = "inside the language model"
@@ -22,36 +22,29 @@ _PAPER: Colour = (238, 240, 243)
 _WIDTH = 480  # of a cell, in units; half that where the picture is shown 1440 pixels wide
 _EDGE, _GAP = 40, 32
 _TITLE, _SMALL = 30, 26
-_LEADING = 1.35  # line height over text size
 _ANSWER_LINES = 2
 
 
 class Cell(NamedTuple):
     """What came of one method.
 
-    Attributes:
-        title: the method's name.
-        kept: (k,) token indices; of a method inside the language model those that its last layer
-            got, None while they are not known.
-        error: relative reconstruction error, None where there is no one set.
-        kl: of the first token to the unpruned model in nats, None while it is not known.
-        answer: its words, None while there are none.
-        same: whether they are those of the unpruned model.
+    kept: (k,) token indices; of a method inside the language model those that its last layer got,
+        None while they are not known.
     """
 
     title: str
     kept: Tokens | None
-    error: float | None = None
-    kl: float | None = None
-    answer: str | None = None
-    same: bool = False
+    error: float | None = None  # relative reconstruction error, None where there is no one set
+    kl: float | None = None  # of the first token to the unpruned model, nats; None until known
+    answer: str | None = None  # None while there is none
+    same: bool = False  # whether the answer is that of the unpruned model
 
     @property
     def figures(self) -> str:
         """Error and KL in words, as far as they are known."""
-        error = [] if self.error is None else [f"error {self.error:.2f}"]
-        kl = [] if self.kl is None else [f"KL {kl_text(self.kl)}"]
-        return " · ".join(error + kl)
+        error = "" if self.error is None else f"error {self.error:.2f}"
+        kl = "" if self.kl is None else f"KL {kl_text(self.kl)}"
+        return " · ".join(filter(None, (error, kl)))
 
 
 def kl_text(kl: float) -> str:
@@ -87,18 +80,12 @@ def methods_grid(canvas: Canvas, cells: Sequence[Cell]) -> Display:
     in_order = by_kl(cells)
     columns = min(COLUMNS, len(in_order))
     tall = min(max(1, round(_WIDTH * canvas.size[1] / canvas.size[0])), 2 * _WIDTH)
-    words = round(_TITLE * 1.7) + round(_SMALL * _LEADING) * (1 + _ANSWER_LINES) + _GAP
+    words = round(_TITLE * 1.7) + round(_SMALL * LEADING) * (1 + _ANSWER_LINES) + _GAP
     items: list[Item] = []
     for index, cell in enumerate(in_order):
         row, column = divmod(index, columns)
-        _draw(
-            items,
-            canvas,
-            cell,
-            _EDGE + column * (_WIDTH + _GAP),
-            _EDGE + row * (tall + words),
-            tall,
-        )
+        x, y = _EDGE + column * (_WIDTH + _GAP), _EDGE + row * (tall + words)
+        _draw(items, canvas, cell, x, y, tall)
     rows = math.ceil(len(in_order) / columns)
     width = 2 * _EDGE + columns * (_WIDTH + _GAP) - _GAP
     return Display(width, 2 * _EDGE + rows * (tall + words) - _GAP, items, grid_sentence(cells))
@@ -107,7 +94,8 @@ def methods_grid(canvas: Canvas, cells: Sequence[Cell]) -> Display:
 def grid_sentence(cells: Sequence[Cell]) -> str:
     """How many methods there are, the best and the worst KL, and how many answers stayed."""
     in_order = by_kl(cells)
-    sentence = f"What {_methods(len(cells))} kept, in the order of KL to the unpruned model."
+    methods = "1 method" if len(cells) == 1 else f"{len(cells)} methods"
+    sentence = f"What {methods} kept, in the order of KL to the unpruned model."
     measured = [cell for cell in in_order if cell.kl is not None]
     if measured:
         best, worst = measured[0], measured[-1]
@@ -119,10 +107,6 @@ def grid_sentence(cells: Sequence[Cell]) -> str:
         was = "is" if same == 1 else "are"
         sentence += f" {same} of {len(answered)} answers {was} the same as with all tokens."
     return sentence
-
-
-def _methods(count: int) -> str:
-    return f"{count} method" if count == 1 else f"{count} methods"
 
 
 def _draw(items: list[Item], canvas: Canvas, cell: Cell, x: int, y: int, tall: int) -> None:
@@ -144,4 +128,4 @@ def _draw(items: list[Item], canvas: Canvas, cell: Cell, x: int, y: int, tall: i
         answer = wrap(cell.answer.strip() or "(empty answer)", _WIDTH, _SMALL, _ANSWER_LINES)
         lines += [(line, INK) for line in answer]
     for index, (line, colour) in enumerate(lines):
-        items.append(Text(x, y + (index + 0.8) * _SMALL * _LEADING, line, _SMALL, colour))
+        items.append(Text(x, y + (index + 0.8) * _SMALL * LEADING, line, _SMALL, colour))

@@ -1,20 +1,81 @@
-"""Maps of raw numbers per token, each with the sentence of what it shows."""
+"""Maps of raw numbers per token over the photo, each with the sentence of what it shows.
+
+Of every function here: `canvas` is the photo and its grid, `label` the method's name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
-from spare_demo.render.base import PALETTE, Colour, Tokens, number, token_list, tokens_word
+from spare_demo.render.base import Tokens, number, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.difference import difference
-from spare_demo.render.display import Display
-from spare_demo.render.heatmap import Values, as_numbers, heatmap
+from spare_demo.render.colours import cividis
+from spare_demo.render.display import ColourBar, Display, Item, Line, Photo, Text
+from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
+from spare_demo.render.marks import Fill
 from spare_demo.render.sentences import say
+from spare_demo.render.text import font, wrap
 
-QUESTION_COLOURS: tuple[Colour, Colour] = (PALETTE[3], PALETTE[4])
-"""Of two questions; the first two colours of the palette are those of two methods."""
+Values = Sequence[float] | NDArray[np.floating] | torch.Tensor
+
+OPACITY = 0.55  # of the colours; the grey photo stays readable under them
+
+
+def heatmap(
+    canvas: Canvas,
+    values: Values,
+    label: str,
+    meaning: str,
+    value_range: tuple[float, float] | None = None,
+    whole: bool = False,
+) -> Display:
+    """Raw values per token, never smoothed or rescaled, with a bar that says what they are.
+
+    Args:
+        values: (n,) finite numbers, one per token in raster order.
+        label: what is shown, a noun phrase that starts a sentence ("Raw cosine with the question").
+        meaning: a sentence that says what high means ("High means similar.").
+        value_range: lowest and highest value of the bar; pass one range to all maps that are
+            compared. None: this map's own.
+        whole: whether the values are counts, whose ends are written without decimals.
+
+    Raises:
+        ValueError: another number of values, a value that is not finite, or one off the range.
+    """
+    numbers = _as_numbers(values)
+    if numbers.shape != (canvas.grid.n,):
+        raise ValueError(f"A map needs {canvas.grid.n} values, one per token.")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{label}: a value is not a finite number, so no map can be drawn.")
+    least, most, mean = float(numbers.min()), float(numbers.max()), float(numbers.mean())
+    low, high = value_range or (least, most)
+    if least < low or most > high:
+        raise ValueError(f"{label}: values reach beyond the range {low:g} to {high:g}; widen it.")
+    shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
+    items: list[Item] = [
+        Photo(0, 0, canvas.grey),
+        Fill(canvas, np.ones(canvas.grid.n, np.bool_), cividis(shares), OPACITY),
+    ]
+
+    write = partial(number, signed=low < 0, scale=max(abs(low), abs(high)))
+    end = _count if whole else write
+    words = {"least": end(least), "most": end(most), "mean": write(mean)}
+    sentence = say("map", label=label, meaning=meaning, **words)
+    if value_range is not None:
+        sentence += say("range", low=end(low), high=end(high))
+    ticks = [(low, end(low)), (mean, f"mean {write(mean)}")]
+    if high > low:
+        ticks.append((high, end(high)))
+    if low < 0 < high:
+        ticks.append((0.0, "0"))
+    strip = _strip(canvas, f"{label}. {meaning}", (low, high), mean, ticks)
+    return on_canvas(canvas, items, strip, sentence)
 
 
 def relevance_map(canvas: Canvas, values: Values, by: str = "clip") -> Display:
@@ -31,13 +92,10 @@ def leftover_map(
 ) -> Display:
     """The share of each patch that the kept ones cannot reconstruct, on a scale from 0.
 
-    Args:
-        values: (n,) shares of the patches' squared norms, 0..1.
-        label: the method's name.
-        kept: how many tokens it kept.
-        highest: the end of the scale; pass one to the maps that are compared.
+    values: (n,) shares of the patches' squared norms, 0..1. kept: how many tokens the method kept.
+    highest: the end of the scale; pass one to the maps that are compared.
     """
-    shares = as_numbers(values)
+    shares = _as_numbers(values)
     display = heatmap(
         canvas,
         shares,
@@ -45,19 +103,13 @@ def leftover_map(
         say("leftover meaning"),
         (0.0, highest),
     )
-    half = int((shares > 0.5).sum())
-    words = "No patch is" if half == 0 else "1 patch is" if half == 1 else f"{half} patches are"
+    words = _patches_are(int((shares > 0.5).sum()))
     return replace(display, sentence=display.sentence + say("half left over", patches=words))
 
 
 def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
-    """The text weight as a method used it.
-
-    Args:
-        values: (n,) weights, >= 0.
-        label: the method's name.
-    """
-    weights = as_numbers(values)
+    """The text weight as a method used it. values: (n,) weights, >= 0."""
+    weights = _as_numbers(values)
     display = heatmap(canvas, weights, say("weight", label=label), say("weight meaning"))
     place = canvas.where(int(weights.argmax()))
     return replace(display, sentence=display.sentence + say("highest", where=place))
@@ -68,7 +120,7 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Display:
 
     change: (n,) second minus first. The scale is as long below zero as above.
     """
-    values = as_numbers(change)
+    values = _as_numbers(change)
     size = float(np.abs(values).max())
     display = heatmap(
         canvas,
@@ -86,25 +138,116 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Display:
     return replace(display, sentence=sentence)
 
 
-def question_difference(
-    canvas: Canvas, first: Tokens, second: Tokens, label: str, jaccard: float, chance: float
-) -> Display:
-    """Which of a method's picks moved when another question was asked.
+def consensus_map(canvas: Canvas, kept: Sequence[Tokens]) -> Display:
+    """By how many methods each patch is kept, on a scale from none to all of them.
 
-    Args:
-        first, second: (k,) token indices kept for each question.
-        label: the method's name.
-        jaccard: share of all picks that both questions have in common.
-        chance: what two random sets of these sizes share on average.
+    kept: (k,) token indices of each of two methods or more.
+
+    Raises ValueError for indices out of range or repeated.
     """
-    names = ("1st question", "2nd question")
-    display = difference(canvas, first, second, *names, jaccard, chance, QUESTION_COLOURS)
-    n = canvas.grid.n
-    a, b = set(token_list(first, n).tolist()), set(token_list(second, n).tolist())
-    were = "was" if len(a & b) == 1 else "were"
-    sentence = (
-        f"Of the {tokens_word(len(a))} that {label} kept for the first question, {len(a & b)} "
-        f"{were} kept for the second too; {len(b - a)} came in their place. "
-        f"Jaccard {jaccard:.2f} (two random picks: {chance:.2f})."
+    methods = len(kept)
+    flags = np.stack([token_flags(tokens, canvas.grid.n) for tokens in kept])
+    display = heatmap(
+        canvas,
+        flags.sum(axis=0),
+        f"How many of {methods} methods keep each patch",
+        "High means that they agree on it.",
+        (0, methods),
+        whole=True,
     )
+    everyone, nobody = int(flags.all(axis=0).sum()), int((~flags.any(axis=0)).sum())
+    sentence = f"{_patches_are(everyone)} kept by all {methods} methods; {nobody} by none."
     return replace(display, sentence=sentence)
+
+
+def source_map(canvas: Canvas, sources: torch.Tensor, row: int, label: str) -> Display:
+    """How much of each patch went into one merged row.
+
+    sources: (r, n) as `merged_overlay` has them. row: 0 .. r - 1, in the order that the language
+    model gets the rows.
+
+    Raises ValueError where there is no such row, or for sources of another number of patches.
+    """
+    if not 0 <= row < len(sources):
+        raise ValueError(
+            f"There is no merged token {row + 1}. Choose one from 1 to {len(sources)}."
+        )
+    weights = sources[row]
+    count = int((weights > 0).sum())
+    what = f"{label}'s token {row + 1} of {len(sources)}: how much of each patch went into it"
+    if count == 0:
+        meaning = "None of any: it is the vision tower's class token."
+    else:
+        meaning = f"It holds parts of {tokens_word(count)}; 1 is a whole one, 0 none of it."
+    return heatmap(canvas, weights, what, meaning, (0.0, max(1.0, float(weights.max()))))
+
+
+def _patches_are(count: int) -> str:
+    return {0: "No patch is", 1: "1 patch is"}.get(count, f"{count} patches are")
+
+
+def _as_numbers(values: Values) -> NDArray[np.float64]:
+    """The values as an array, a tensor's from whatever device."""
+    plain = values.detach().cpu().double() if isinstance(values, torch.Tensor) else values
+    return np.asarray(plain, np.float64)
+
+
+def _count(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _strip(
+    canvas: Canvas,
+    title: str,
+    ends: tuple[float, float],
+    mean: float,
+    ticks: Sequence[tuple[float, str]],
+) -> tuple[list[Item], int]:
+    """Title, colours, and values in words below them.
+
+    ends: lowest and highest value of the colours. ticks: values within them, and their words.
+    """
+    width, size, y = strip_width(canvas), text_size(canvas), canvas.size[1]
+    pad = round(size * 0.6)
+    lines = wrap(title, width - 2 * pad, size)
+    extra = round(size * 1.4) * (len(lines) - 1)
+    items: list[Item] = []
+    for index, words in enumerate(lines):
+        middle = y + round(size * 1.05) + round(size * 1.4) * index
+        items.append(Text(pad, middle, words, size, INK))
+
+    left, right = pad, width - pad
+    top, bottom = y + round(size * 1.9) + extra, y + round(size * 2.7) + extra
+    items.append(ColourBar(left, top, right, bottom, cividis))
+
+    low, high = ends
+    ticks = sorted(ticks, key=lambda tick: tick[0])
+    share = [(value - low) / (high - low) if high > low else 0.5 for value, _ in ticks]
+    points = [left + x * (right - left - 1) for x in share]
+    widths = [font(size).getlength(words) for _, words in ticks]
+    centres = side_by_side(points, widths, left, right, size * 0.6)
+    line, drop = max(2, size // 10), round(size * 0.55)
+    for point, centre, wide, (value, words) in zip(points, centres, widths, ticks, strict=True):
+        if value in (0.0, mean):  # a mark across the colours that shows on dark and light
+            across = ((point, top), (point, bottom))
+            items += [Line(across, (0, 0, 0), line + 4), Line(across, (255, 255, 255), line)]
+        foot = point if abs(point - centre) < wide / 2 else centre
+        items.append(Line(((point, bottom), (foot, bottom + drop)), FAINT, line))
+        items.append(Text(centre, bottom + drop + size * 0.65, words, size, INK, "mm"))
+    return items, strip_height(canvas) + extra
+
+
+def side_by_side(
+    points: list[float], widths: list[float], left: float, right: float, gap: float
+) -> list[float]:
+    """Centres of labels of these widths, near their points and in order, none on another."""
+    centres: list[float] = []
+    edge = left
+    for point, width in zip(points, widths, strict=True):
+        centres.append(max(point, edge + width / 2))
+        edge = centres[-1] + width / 2 + gap
+    edge = right
+    for index in range(len(centres) - 1, -1, -1):
+        centres[index] = min(centres[index], edge - widths[index] / 2)
+        edge = centres[index] - widths[index] / 2 - gap
+    return centres

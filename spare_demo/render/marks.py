@@ -104,7 +104,6 @@ class Hatch:
     colour: Colour
 
     def paint(self, image: Image.Image, scale: int) -> None:
-        """See `corner_hatch`."""
         pixels = np.array(image)
         corner_hatch(self.canvas.cells(pixels), self.canvas.per_cell(self.flags), self.colour)
         image.paste(Image.fromarray(pixels))
@@ -136,14 +135,12 @@ class Fill:
     opacity: float
 
     def paint(self, image: Image.Image, scale: int) -> None:
-        """A flat colour for each token."""
         colours, (x, y) = self.canvas.spread(self.colours), self.canvas.origin
         ground = self.canvas.grey.crop((x, y, x + colours.width, y + colours.height))
         mask = self.canvas.spread(self.flags.astype(np.uint8) * 255)
         image.paste(Image.blend(ground, colours, self.opacity), (x, y), mask)
 
     def svg(self) -> str:
-        """A rect for each token."""
         rects = []
         for token in np.flatnonzero(self.flags):
             x0, y0, x1, y1 = self.canvas.rectangle(int(token))
@@ -171,7 +168,6 @@ class Swatch:
     hatch: Colour | None = None
 
     def paint(self, image: Image.Image, scale: int) -> None:
-        """With the marks of tokens."""
         pixels = np.full((self.side, self.side, 3), self.fill, np.uint8)
         cell: Cells = pixels.reshape(1, 1, self.side, self.side, 3)
         flag = np.ones(1, np.bool_)

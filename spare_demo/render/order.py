@@ -23,14 +23,9 @@ PICKED_OPACITY = 0.8  # of a picked token's colour
 def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Display:
     """Picked tokens from dark (first) to light (last) in the method's hue, numbered while few.
 
-    Args:
-        canvas: the photo and its grid.
-        order: (k,) token indices in the order they were picked.
-        colour: the method's colour, RGB 0..255.
-        label: the method's name.
+    order: (k,) token indices in the order they were picked. colour, label: the method's.
 
-    Raises:
-        ValueError: indices out of range or repeated.
+    Raises ValueError for indices out of range or repeated.
     """
     n = canvas.grid.n
     picks = token_list(order, n)
@@ -51,9 +46,8 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Dis
     if k:
         sentence += say("first", where=canvas.where(int(picks[0])))
         if canvas.grid.padding.any():
-            inside = np.flatnonzero(canvas.grid.padding.numpy()[picks])
-            ranks = {"rank": inside[0] + 1} if inside.size else {}
-            sentence += say("padding rank" if inside.size else "no padding", **ranks)
+            ranks = np.flatnonzero(canvas.grid.padding.numpy()[picks]) + 1
+            sentence += say("padding rank", rank=ranks[0]) if ranks.size else say("no padding")
     return on_canvas(canvas, items, _strip(canvas, colour, label, k), sentence + ".")
 
 

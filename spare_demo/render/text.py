@@ -8,6 +8,9 @@ from functools import cache
 
 from PIL import ImageFont
 
+LEADING = 1.35
+"""Line height over text size."""
+
 # Pillow's font holds little beyond ASCII; what a method's label may hold is spelled out.
 _SPELLED = str.maketrans(
     {"–": "-", "—": "-", "−": "-", "×": "x", "ρ": "rho", "²": "2", "≤": "<=", "→": "->"}

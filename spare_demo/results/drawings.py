@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
-from spare_demo.comparison.method_record import MethodRecord, add_gaps, inside_note
+from spare_demo.comparison.method_record import add_gaps, inside_note
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Curve
@@ -17,20 +17,22 @@ from spare_demo.render import (
     Canvas,
     Display,
     Rendered,
+    consensus_map,
     difference,
     kl_figure,
     layer_overlay,
     leftover_map,
+    methods_grid,
     pick_order,
     reconstruction_figure,
     relevance_map,
     selection_overlay,
     weight_map,
 )
-from spare_demo.render.base import PALETTE, Colour
+from spare_demo.render.base import PALETTE, Colour, Tokens
 from spare_demo.render.card import Panel, card
 from spare_demo.render.curve_files import curves_display
-from spare_demo.results import many
+from spare_demo.render.grid import Cell
 
 PANELS = {
     "comparison": "all answers side by side",
@@ -49,6 +51,9 @@ PANELS = {
 
 OF_MANY = ("grid", "consensus")
 """Those that only a comparison of many methods has."""
+
+_MANY = 3
+"""Methods from which on a comparison has these; sets made by hand are none."""
 
 USUAL = ("kept", *OF_MANY, "relevance", "difference", "comparison", "reconstruction")
 
@@ -70,8 +75,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
             f"There is no panel {unknown_names[0]!r}. Choose from: {', '.join(PANELS)}."
         )
     titles, canvas = comparison.titles, Canvas(comparison.photo, comparison.grid)
-    colours = _colours_by_label(comparison)
-    slugs = dict(zip(colours, _slugs(list(colours)), strict=True))
+    colours, slugs = _colours_by_label(comparison), _slugs(comparison.methods)
     # One scale for all methods; nothing left over at all still needs one.
     leftovers = [left for left in comparison.leftover.values() if left is not None]
     highest = max((float(left.max()) for left in leftovers), default=0.0) or 1.0
@@ -94,10 +98,10 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
                 continue
             name = f"kept-{slugs[label]}-from-layer-{layer_set.layer + 1}"
             yield Drawing(name, _layer_picture(comparison, canvas, label, layer_set))
-    if many.is_of_many(comparison):
+    if sum(record.name is not None for record in comparison.methods.values()) >= _MANY:
         if "grid" in panels:
-            yield Drawing("grid", many.grid(comparison, canvas))
-        if "consensus" in panels and (agreement := many.consensus(comparison, canvas)):
+            yield Drawing("grid", methods_grid(canvas, cells(comparison)))
+        if "consensus" in panels and (agreement := consensus(comparison, canvas)):
             yield Drawing("consensus", agreement)
     if "relevance" in panels and comparison.relevance is not None:
         by = comparison.settings.relevance.guidance_text
@@ -105,9 +109,47 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
     if "difference" in panels and len(comparison.selections) >= 2:
         yield Drawing("difference", _difference(comparison, canvas))
     if "comparison" in panels and comparison.answers:
-        columns, footer = _panels(comparison, canvas), _footer(comparison)
+        footer = f"SPARE demo · model {comparison.model} · times of a single run"
+        columns = _panels(comparison, canvas)
         yield Drawing("comparison", card(comparison.question, columns, footer))
     yield from _curves(comparison, panels)
+
+
+def cells(result: Result) -> list[Cell]:
+    """What is known so far of every method, in the order compared."""
+    words = {label: answer.text for label, answer in result.answers.items()}
+    return [
+        Cell(
+            title,
+            _kept_at_last(result, label),
+            result.errors.get(label),
+            result.first_kl.get(label),
+            words.get(label),
+            label in words and words[label] == words.get(UNPRUNED),
+        )
+        for label, title in result.titles.items()
+    ]
+
+
+def consensus(result: Result, canvas: Canvas) -> Display | None:
+    """How many methods keep each patch; None where fewer than two have one set per picture."""
+    kept = [
+        selection.kept
+        for label, selection in result.selections.items()
+        if result.methods[label].name is not None
+    ]
+    return consensus_map(canvas, kept) if len(kept) > 1 else None
+
+
+def _kept_at_last(result: Result, label: str) -> Tokens | None:
+    """The tokens that a method keeps: one inside the language model those that have a row of their
+    own in the last layer, None before its answer is there."""
+    if label not in result.inside:
+        return result.selections[label].kept
+    if label not in result.answers:
+        return None
+    layer_sets = result.answers[label].layer_sets
+    return layer_sets[-1].kept if layer_sets else range(result.visual_tokens)
 
 
 def _difference(comparison: Result, canvas: Canvas) -> Display:
@@ -125,21 +167,20 @@ def _difference(comparison: Result, canvas: Canvas) -> Display:
 
 
 def _colours_by_label(comparison: Result) -> dict[str, Colour]:
-    labels = list(comparison.methods)
     # As the curves have them.
-    return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(labels)}
+    return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(comparison.methods)}
 
 
-def _slugs(labels: list[str]) -> list[str]:
+def _slugs(labels: Iterable[str]) -> dict[str, str]:
     """File names that any system takes, one of its own for each label."""
-    slugs: list[str] = []
+    slugs: dict[str, str] = {}
     for label in labels:
         plain = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:60] or "picks"
         slug, turn = plain, 1
-        while slug in slugs:
+        while slug in slugs.values():
             turn += 1
             slug = f"{plain}-{turn}"
-        slugs.append(slug)
+        slugs[label] = slug
     return slugs
 
 
@@ -176,17 +217,9 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
 
 
 def _layer_picture(comparison: Result, canvas: Canvas, label: str, layer_set: LayerSet) -> Display:
-    return layer_overlay(
-        canvas,
-        layer_set.kept,
-        layer_set.merged,
-        layer_set.merged_rows,
-        layer_set.layer,
-        comparison.plans[label].depth,
-        _colours_by_label(comparison)[label],
-        comparison.titles[label],
-        layer_set.grown,
-    )
+    depth, colour = comparison.plans[label].depth, _colours_by_label(comparison)[label]
+    title = comparison.titles[label]
+    return layer_overlay(canvas, layer_set, layer_set.layer, depth, colour, title)
 
 
 def _cost(row: CostRow) -> str:
@@ -196,10 +229,6 @@ def _cost(row: CostRow) -> str:
     return f"prefill {prefill} ({row.prefill_share:.0%}) · cache {cache} ({row.kv_cache_share:.0%})"
 
 
-def _footer(comparison: Result) -> str:
-    return f"SPARE demo · model {comparison.model} · times of a single run"
-
-
 def curve(comparison: Result) -> Rendered:
     """The error of every label against the number of tokens kept, as a figure."""
     curves = comparison.reconstruction
@@ -207,16 +236,11 @@ def curve(comparison: Result) -> Rendered:
     figure = reconstruction_figure(
         curves.budgets,
         _series(comparison, curves.errors, len(curves.budgets)),
-        (curves.random.mean.tolist(), curves.random.low.tolist(), curves.random.high.tolist()),
+        _band(curves.random),
         curves.bound.tolist(),
         comparison.budget,
     )
-    note = inside_note(_by_title(comparison), error=True)
-    return Rendered(figure.image, f"{figure.sentence} {note}".strip())
-
-
-def _by_title(comparison: Result) -> dict[str, MethodRecord]:
-    return {comparison.titles[label]: record for label, record in comparison.methods.items()}
+    return Rendered(figure.image, _with_note(comparison, figure.sentence, error=True))
 
 
 def _series(comparison: Result, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
@@ -224,14 +248,23 @@ def _series(comparison: Result, curves: Mapping[str, Curve], points: int) -> dic
     return {comparison.titles[label]: curve for label, curve in every.items()}
 
 
+def _band(random: measures.Spread) -> tuple[list[float], list[float], list[float]]:
+    return random.mean.tolist(), random.low.tolist(), random.high.tolist()
+
+
+def _with_note(comparison: Result, sentence: str, error: bool) -> str:
+    """A curve's sentence with what it means for methods inside the language model."""
+    records = {comparison.titles[label]: item for label, item in comparison.methods.items()}
+    return f"{sentence} {inside_note(records, error)}".strip()
+
+
 def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
     budget = comparison.budget
     if "reconstruction" in panels and (curves := comparison.reconstruction) is not None:
-        random = curves.random
         display = curves_display(
             curves.budgets,
             _series(comparison, curves.errors, len(curves.budgets)),
-            (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
+            _band(curves.random),
             budget,
             "relative error",
             curve(comparison).sentence,
@@ -240,9 +273,8 @@ def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
         yield Drawing("reconstruction", display)
     if "kl" in panels and (kl := comparison.kl) is not None:
         series = _series(comparison, kl.series, len(kl.budgets))
-        sentence = kl_figure(kl.budgets, series, kl.random, budget).sentence
-        note = inside_note(_by_title(comparison), error=False)
-        sentence = f"{sentence} {note}".strip()
+        figure = kl_figure(kl.budgets, series, kl.random, budget)
+        sentence = _with_note(comparison, figure.sentence, error=False)
         y_title = "KL to the unpruned model (nats)"
         display = curves_display(kl.budgets, series, kl.random, budget, y_title, sentence)
         yield Drawing("kl", display)

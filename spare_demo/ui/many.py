@@ -17,7 +17,7 @@ from spare_demo.render.base import tokens_word
 from spare_demo.render.colours import cividis
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
 from spare_demo.render.png import data_address
-from spare_demo.results.many import cells, consensus
+from spare_demo.results.drawings import cells, consensus
 from spare_demo.ui.panels import words_html
 
 _LONGEST = 320

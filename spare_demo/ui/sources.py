@@ -109,18 +109,7 @@ def _in_layer(
     layer_set = answer.set_at(at)
     assert layer_set is not None  # layer 0 has a set
     if not token:
-        rows = layer_set.merged_rows
-        return layer_overlay(
-            visit.canvas,
-            layer_set.kept,
-            layer_set.merged,
-            rows,
-            at,
-            depth,
-            colour,
-            label,
-            layer_set.grown,
-        )
+        return layer_overlay(visit.canvas, layer_set, at, depth, colour, label)
     where = f"In layer {at + 1} of {depth} {label}"
     if layer_set.sources is None:
         raise ValueError(f"{where} has merged nothing. Move the slider over the layers to another.")

@@ -12,6 +12,7 @@ from spare_demo.images.preprocess import fit
 from spare_demo.render import (
     Canvas,
     Display,
+    consensus_map,
     kl_figure,
     leftover_map,
     question_difference,
@@ -88,6 +89,22 @@ def test_a_change_of_relevance_is_drawn_around_zero(canvas: Canvas) -> None:
     assert "the mean move is 0.0" in drawn.sentence
     unmoved = relevance_change_map(canvas, np.zeros(16))
     assert "0 of 16 tokens moved" in unmoved.sentence
+
+
+def test_consensus_counts_methods_and_is_drawn_from_none_to_all(canvas: Canvas) -> None:
+    rng = np.random.default_rng(0)
+    kept = [rng.permutation(16)[:k] for k in (4, 8, 12, 3)] + [np.arange(2)]
+    counted = np.bincount(np.concatenate(kept), minlength=16)
+    drawn = consensus_map(canvas, kept)
+    assert (counted == 5).sum() == 0
+    nobody = (counted == 0).sum()
+    assert drawn.sentence == f"No patch is kept by all 5 methods; {nobody} by none."
+    np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, counted / 5), atol=1)
+    assert ">0</text>" in drawn.svg and ">5</text>" in drawn.svg
+    two = consensus_map(canvas, [[0, 1, 2], [1, 0], [0, 1]])
+    assert two.sentence == "2 patches are kept by all 3 methods; 13 by none."
+    with pytest.raises(ValueError, match="twice"):
+        consensus_map(canvas, [[1, 1]])
 
 
 def test_moved_picks_are_counted(canvas: Canvas) -> None:

@@ -1,7 +1,5 @@
 """Pictures are read back pixel by pixel; sentences must carry the same numbers."""
 
-import importlib
-
 import numpy as np
 import plotly.graph_objects as go
 import pytest
@@ -23,7 +21,8 @@ from spare_demo.render import (
 from spare_demo.render.base import number, token_list
 from spare_demo.render.canvas import DIM
 from spare_demo.render.colours import cividis, hue_ramp
-from spare_demo.render.heatmap import side_by_side
+from spare_demo.render.display import Text
+from spare_demo.render.maps import side_by_side
 from spare_demo.render.marks import line_width
 from spare_demo.render.text import drawable, font, shorten
 
@@ -119,19 +118,19 @@ def test_the_canvas_refuses_another_photo(wide):
 def test_overlay_kept_untouched_dropped_dimmed_padding_hatched(wide, kind):
     display = kept_overlay(wide, kind([INSIDE, PADDED]), BLUE, "SPARE")
     picture, sentence = display.image, display.sentence
-    kept = interior(wide, picture.crop((0, 0, *wide.size)), INSIDE)
+    kept = interior(wide, picture, INSIDE)
     np.testing.assert_array_equal(kept, interior(wide, wide.image, INSIDE))
-    dropped = interior(wide, picture.crop((0, 0, *wide.size)), ALSO_INSIDE).astype(float)
+    dropped = interior(wide, picture, ALSO_INSIDE).astype(float)
     original = interior(wide, wide.image, ALSO_INSIDE).astype(float)
     expected = original @ (0.299, 0.587, 0.114) * DIM
     np.testing.assert_allclose(dropped, expected[..., None].repeat(3, axis=-1), atol=0.51)
     for token in (PADDED, PADDED + 1):
-        assert is_hatch(interior(wide, picture.crop((0, 0, *wide.size)), token))
+        assert is_hatch(interior(wide, picture, token))
     assert sentence == "SPARE kept 2 of 144 tokens; 1 of them lies in padding."
 
 
 def test_overlay_outlines_exactly_the_kept(wide):
-    picture = kept_overlay(wide, [INSIDE, PADDED], VERMILION, "x").image.crop((0, 0, *wide.size))
+    picture = kept_overlay(wide, [INSIDE, PADDED], VERMILION, "x").image
     edges = cells(wide, picture)[:, :, 0, :].reshape(144, -1, 3)
     outline_entry = np.flatnonzero((edges == VERMILION).all(axis=(1, 2)))
     assert outline_entry.tolist() == sorted([INSIDE, PADDED])
@@ -139,7 +138,7 @@ def test_overlay_outlines_exactly_the_kept(wide):
 
 def test_an_outline_is_as_wide_as_said_and_shared_between_neighbours(wide):
     width = line_width(wide.patch)
-    picture = kept_overlay(wide, [INSIDE, ALSO_INSIDE], BLUE, "x").image.crop((0, 0, *wide.size))
+    picture = kept_overlay(wide, [INSIDE, ALSO_INSIDE], BLUE, "x").image
     row, col = divmod(INSIDE, 12)
     middle = wide.patch // 2
     line = cells(wide, picture)[row, col : col + 2, middle].reshape(-1, 3)
@@ -153,7 +152,7 @@ def test_overlay_with_nothing_or_everything_kept(wide):
     assert kept_overlay(wide, [], BLUE, "x").sentence.startswith("x kept 0 of 144 tokens; 0 of")
     everything = kept_overlay(wide, range(144), BLUE, "x")
     np.testing.assert_array_equal(
-        interior(wide, everything.image.crop((0, 0, *wide.size)), 77),
+        interior(wide, everything.image, 77),
         interior(wide, wide.image, 77),
     )
 
@@ -176,7 +175,7 @@ def test_token_list_keeps_the_order():
 def test_difference_tells_the_four_classes_apart(wide):
     both, a, b, neither = 60, 62, 64, 66
     result = difference(wide, [both, a], [b, both], "SPARE", "CDPruner", 1 / 3, 0.0071)
-    picture = result.image.crop((0, 0, *wide.size))
+    picture = result.image
     for token in (both, a):
         np.testing.assert_array_equal(
             interior(wide, picture, token), interior(wide, wide.image, token)
@@ -201,20 +200,9 @@ def test_difference_tells_the_four_classes_apart(wide):
     assert (x - y > 0).all()
 
 
-def test_difference_counts_in_sentence_and_legend(wide, monkeypatch):
-    written = []
-    module = importlib.import_module("spare_demo.render.difference")
-    real = module.legend
-    monkeypatch.setattr(
-        module,
-        "legend",
-        lambda canvas, entries, note: (
-            written.append(([entry.text for entry in entries], note)),
-            real(canvas, entries, note),
-        )[1],
-    )
+def test_difference_counts_in_sentence_and_legend(wide):
     result = difference(wide, [0, 1, 70, 71], [70, 72], "SPARE", "CDPruner", 0.2, 0.031)
-    entries, note = written[0]
+    *entries, note = [item.words for item in result.items if isinstance(item, Text)]
     assert entries == ["both 1", "only SPARE 3", "only CDPruner 1", "neither 139", "padding"]
     assert note == "Jaccard 0.20 (two random picks: 0.03)"
     assert result.sentence == (
@@ -239,7 +227,7 @@ def test_all_pictures_of_a_canvas_have_one_size(wide):
 def test_heatmap_colours_are_raw_values_on_grey(wide):
     values = torch.linspace(-1, 1, 144, dtype=torch.float16)
     result = heatmap(wide, values, "Raw cosine", "High means similar.")
-    picture = result.image.crop((0, 0, *wide.size))
+    picture = result.image
     shares = (values.double().numpy() + 1) / 2
     expected = cividis(shares).reshape(12, 12, 1, 1, 3) * 0.55 + cells(wide, wide.grey) * 0.45
     np.testing.assert_allclose(cells(wide, picture), expected, atol=1)
@@ -394,9 +382,6 @@ def test_curves_between_computed_budgets_quote_a_computed_one():
 def test_curves_of_unequal_length_are_refused(changes):
     with pytest.raises(ValueError, match="values for"):
         curve_figure(**changes)
-
-
-# --- a photo in several views ---
 
 
 @pytest.mark.parametrize("unpad", [False, True])

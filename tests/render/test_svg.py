@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from spare_demo.images.preprocess import fit
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.render import (
     BLUE,
     VERMILION,
@@ -109,10 +110,12 @@ def test_kept(canvas: Canvas) -> None:
 
 
 def test_a_layer(canvas: Canvas) -> None:
-    drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, ODD)
+    sources = torch.zeros(1, canvas.grid.n)
+    sources[0, [5, 7, 9]] = 1 / 3
+    drawn = layer_overlay(canvas, LayerSet(2, torch.tensor([0, 5]), sources), 2, 6, BLUE, ODD)
     root = read(drawn.svg)
     assert outline_entry(root, canvas, "#0072b2") == {0, 5}
-    assert words(root)[:3] == [f"{ODD} still has 2", "merged 3 into 1 row", "dropped 12"]
+    assert words(root)[:3] == [f"{ODD} still has 2", "merged 2 into 1 row", "dropped 12"]
     (hatch,) = [p for p in root.iter(f"{SVG}path") if "L" in p.attrib["d"]]
     squares = [r.attrib["fill"] for r in root.iter(f"{SVG}rect") if r.attrib["fill"] != "none"]
     bright, dark = hex_of(PHOTO), hex_of(DROPPED)  # as on the picture
@@ -121,7 +124,7 @@ def test_a_layer(canvas: Canvas) -> None:
     assert {float(x) for x, _ in re.findall(r"L([\d.]+) ([\d.]+)", hatch.attrib["d"])} == corners
     (title,) = root.iter(f"{SVG}title")
     assert title.text == drawn.sentence
-    plain = read(layer_overlay(canvas, [0], [], 0, 2, 6, BLUE, ODD).svg)
+    plain = read(layer_overlay(canvas, LayerSet(2, torch.tensor([0])), 2, 6, BLUE, ODD).svg)
     assert words(plain)[:2] == [f"{ODD} still has 1", "dropped 15"]
 
 

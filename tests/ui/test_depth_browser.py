@@ -59,10 +59,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
     slider.press("Home")
     for layer in range(plan.depth):
         found = answer.set_at(layer)
-        reference = layer_overlay(
-            asked.canvas, found.kept, found.merged, found.merged_rows, layer, plan.depth, BLUE,
-            "A SparseVLM",
-        )  # fmt: skip
+        reference = layer_overlay(asked.canvas, found, layer, plan.depth, BLUE, "A SparseVLM")
         expect(caption).to_have_text(reference.sentence)
         assert apart(visitor.picture(), reference.image.crop((0, 0, *asked.canvas.size))) < 0.002
         rows = f"Layer {layer + 1} of 5: A SparseVLM {plan.per_layer[layer]} of 576 tokens"
@@ -154,10 +151,7 @@ def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> Non
     for layer in (0, 4):
         found = answer.set_at(layer)
         assert found.grown and found.merged_rows
-        reference = layer_overlay(
-            done.canvas, found.kept, found.merged, found.merged_rows, layer, 5, BLUE, "A VScan",
-            grown=True,
-        )  # fmt: skip
+        reference = layer_overlay(done.canvas, found, layer, 5, BLUE, "A VScan")
         visitor.page.evaluate("at => { SPARE.state.depth = at; SPARE.emit('repaint') }", layer)
         expect(visitor.caption).to_have_text(reference.sentence)
         assert apart(visitor.picture(), reference.image.crop((0, 0, *done.canvas.size))) < 0.002

@@ -29,6 +29,7 @@ from spare_demo.measures import kl_divergence
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
+from spare_demo.pruners.plan import LayerSet
 from spare_demo.render import BLUE, Canvas, layer_overlay
 from spare_demo.results.drawings import curve, drawings
 from spare_demo.results.export import write
@@ -146,7 +147,8 @@ def test_of_several_views_each_patch_is_marked_where_it_lies(
     layer = found.plans["fastv"].stops[0].layer + 1
     assert f"kept-fastv-from-layer-{layer}.png" in write(found, tmp_path)
     canvas, chosen = Canvas(photo, found.view.grid), [3, 40]  # of the base view, of the tiles
-    pixels = np.array(layer_overlay(canvas, chosen, [], 0, 1, 3, BLUE, "FastV").image)
+    kept = LayerSet(1, torch.tensor(chosen))
+    pixels = np.array(layer_overlay(canvas, kept, 1, 3, BLUE, "FastV").image)
     outline_entry = [
         token
         for token in range(found.view.grid.n)
@@ -279,9 +281,11 @@ def test_the_error_curve_says_why_it_leaves_them_out(result: Result) -> None:
 
 def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:
     canvas = Canvas(result.view.photo, result.view.grid)
-    drawn = layer_overlay(canvas, [0, 5], [5, 7, 9], 1, 2, 6, BLUE, "It")
+    sources = torch.zeros(1, result.visual_tokens)
+    sources[0, [5, 7, 9]] = 1 / 3
+    drawn = layer_overlay(canvas, LayerSet(2, torch.tensor([0, 5]), sources), 2, 6, BLUE, "It")
     assert "In layer 3 of 6 It still has 2 of 16 tokens" in drawn.sentence
-    assert "1 row merged from 3 others" in drawn.sentence
+    assert "1 row merged from 2 others" in drawn.sentence
     picture, plain = np.array(drawn.image), np.array(canvas.dim)
 
     def corner(token: int) -> tuple[slice, slice]:
@@ -297,7 +301,8 @@ def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:
     x0, y0, x1, y1 = canvas.rectangle(5)
     middle = (slice((y0 + y1) // 2 - 2, (y0 + y1) // 2), slice((x0 + x1) // 2 - 2, (x0 + x1) // 2))
     assert (picture[middle] == np.array(canvas.image)[middle]).all()
-    assert "merged" not in layer_overlay(canvas, [0], [], 0, 0, 6, BLUE, "It").sentence
+    alone = LayerSet(0, torch.tensor([0]))
+    assert "merged" not in layer_overlay(canvas, alone, 0, 6, BLUE, "It").sentence
 
 
 def test_settings_of_a_method_reach_its_plan(result: Result) -> None:

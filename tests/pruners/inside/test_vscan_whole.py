@@ -26,9 +26,8 @@ from spare_demo.pruners.by_hand import PlanByHand
 from spare_demo.pruners.inside import SparseVLM, VScanWhole
 from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop
 from spare_demo.pruners.vscan import VScan
-from spare_demo.results.drawings import drawings
+from spare_demo.results.drawings import cells, drawings
 from spare_demo.results.io import read_result, write_result
-from spare_demo.results.many import cells
 
 SIDE, N, WIDTH, FIRST, TEXT, DEPTH = 8, 64, 32, 3, 9, 8
 QUESTION = "What colour is the circle?"

@@ -1,4 +1,4 @@
-"""The grid of many methods and the map of how many of them keep each patch."""
+"""The grid of what many methods keep."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 from PIL import Image
 
 from spare_demo.images.preprocess import fit
-from spare_demo.render import Canvas, consensus_map, methods_grid
-from spare_demo.render.colours import cividis
-from spare_demo.render.consensus import consensus_counts, consensus_sentence
+from spare_demo.render import Canvas, methods_grid
 from spare_demo.render.grid import INSIDE, Cell, by_kl, kl_text
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,10 +29,6 @@ def canvas() -> Canvas:
     return Canvas(photo, fit(photo, 56, 14, "pad", (0, 0, 0))[1])
 
 
-def words(svg: str) -> list[str]:
-    return [part.text or "" for part in ET.fromstring(svg).iter(f"{SVG}text")]
-
-
 def test_cells_are_in_the_order_of_kl_and_those_without_one_last() -> None:
     titles = [cell.title for cell in by_kl(CELLS)]
     assert titles == ["Best", "Inside", "Worst", "Unknown", "Less known"]
@@ -46,7 +40,7 @@ def test_a_small_kl_is_no_zero() -> None:
 
 def test_the_grid_writes_what_it_knows_under_each_picture(canvas: Canvas) -> None:
     drawn = methods_grid(canvas, CELLS)
-    assert words(drawn.svg) == [
+    assert [part.text for part in ET.fromstring(drawn.svg).iter(f"{SVG}text")] == [
         *("Best", "error 0.31 · KL 0.021", "seven"),
         *("Inside", INSIDE, "KL 0.250", "seven"),
         *("Worst", "error 0.50 · KL 2.500", "3"),
@@ -80,23 +74,3 @@ def test_a_tall_picture_stays_in_its_cell() -> None:
     canvas = Canvas(photo, fit(photo, 56, 14, "crop", (0, 0, 0))[1])
     drawn = methods_grid(canvas, [Cell("x", [0])])
     assert drawn.height < 1300
-
-
-def test_consensus_counts_methods_and_is_drawn_from_none_to_all(canvas: Canvas) -> None:
-    rng = np.random.default_rng(0)
-    kept = [rng.permutation(16)[:k] for k in (4, 8, 12, 3)] + [np.arange(2)]
-    counted = np.bincount(np.concatenate(kept), minlength=16)
-    np.testing.assert_array_equal(consensus_counts(kept, 16), counted)
-    drawn = consensus_map(canvas, kept)
-    everyone, nobody = (counted == 5).sum(), (counted == 0).sum()
-    assert everyone == 0
-    assert drawn.sentence == f"No patch is kept by all 5 methods; {nobody} by none."
-    counts = np.array([3, 3, 1, 0])
-    assert consensus_sentence(counts, 3) == "2 patches are kept by all 3 methods; 1 by none."
-    pixels = canvas.cells(np.array(drawn.image.crop((0, 0, *canvas.size))))
-    middles = pixels[:, :, canvas.patch // 2, canvas.patch // 2].reshape(16, 3).astype(float)
-    grey = canvas.cells(np.array(canvas.grey))[0, 0, 5, 5].astype(float)
-    np.testing.assert_allclose(middles, 0.45 * grey + 0.55 * cividis(counted / 5), atol=1)
-    assert {"0", "5"} <= set(words(drawn.svg))
-    with pytest.raises(ValueError, match="twice"):
-        consensus_counts([[1, 1]], 16)
