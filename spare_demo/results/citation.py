@@ -58,12 +58,12 @@ def command_line(result: Result) -> str:
     takes them from result.json.
     """
     settings = result.settings
-    names_or_none = [
-        _name(label, record, settings.seed) for label, record in result.methods.items()
-    ]
     start = ["python", "-m", "spare_demo", "compare"]
-    if None in names_or_none:
-        return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
+    names = []
+    for label, record in result.methods.items():
+        if (name := _name(label, record, settings.seed)) is None:
+            return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
+        names.append(name)
     flags = {
         "--model": result.model,
         "--system": result.system,
@@ -80,12 +80,13 @@ def command_line(result: Result) -> str:
     }
     # Files of earlier versions say no positions.
     words = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
-    words += ["--together"] if settings.together else []
-    words += [] if result.language_model else ["--without-language-model"]
-    arguments = ["picture.png", result.question]
-    names = [name for name in names_or_none if name is not None]
+    if settings.together:
+        words.append("--together")
+    if not result.language_model:
+        words.append("--without-language-model")
     # After "--", so that a question may begin with a dash.
-    return shlex.join([*start, *words, "--methods", *names, "--", *arguments])
+    arguments = ["--", "picture.png", result.question]
+    return shlex.join([*start, *words, "--methods", *names, *arguments])
 
 
 def _name(label: str, record: MethodRecord, seed: int) -> str | None:
@@ -99,10 +100,9 @@ def _name(label: str, record: MethodRecord, seed: int) -> str | None:
 
 
 def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
-    by_label = result.answers
     titles = {UNPRUNED: "All tokens", **result.titles}
-    answers = "\n".join(f"  {titles[label]}: {answer.text}" for label, answer in by_label.items())
-    answers = answers or "  none: the model was loaded without its language model"
+    lines = [f"  {titles[label]}: {answer.text}" for label, answer in result.answers.items()]
+    answers = "\n".join(lines) or "  none: the model was loaded without its language model"
     captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     packages = ", ".join(f"{name} {number}" for name, number in versions().items())
     link_text = f"\nThe same settings on the page:\n  {link}\n" if link else ""

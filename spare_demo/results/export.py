@@ -23,10 +23,7 @@ def write(
 
     text: of result.json where the result was read from one; None makes it.
 
-    Returns the names of the files; with the usual panels comparison.png, kept-….png per label (of
-    a method inside the language model one for each layer where tokens leave), difference.png (of
-    the first two labels with one set), grid.png and consensus.png (of three methods or more),
-    relevance.png (with a question), reconstruction.png, the same to hover over in
+    Returns the names of the files: the pictures of `drawings.drawings`, the curve to hover over in
     reconstruction.html, and result.json. Raises OSError if the folder cannot be written,
     ValueError for a panel that is not one of `drawings.PANELS`.
     """

@@ -38,18 +38,15 @@ def film_frames(
 
     Args:
         model: None where it is not to be asked: then the frames have no answers.
-        exploration: the picks, of the picture that `canvas` draws.
+        canvas: of the exploration's picture.
         titles: what to call each label.
         budgets: each from 1 to n.
-        max_new_tokens: of each answer, at least 1.
-        positions: as of `model.answer`.
 
     Yields:
         the frames in the order of the budgets, each as soon as its answers are there.
 
     Raises:
-        ValueError: no method has a pick order, a budget out of range, or a model without a
-            language model; the message may be shown.
+        ValueError: no method has a pick order, or as `grow`; the message may be shown.
     """
     labels = labels_with_order(exploration.methods)[:MOST_METHODS]
     for step in grow(model, exploration, labels, budgets, max_new_tokens, positions):

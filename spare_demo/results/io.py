@@ -40,6 +40,14 @@ PACKAGES = ("torch", "transformers", "open_clip_torch", "pillow", "numpy", "plot
 MOST_LISTS = 32
 """Pick lists of one file: each is answered, and drawn beside all others."""
 
+_UNREADABLE = (
+    "This is no result.json of this program, or it is damaged. Give the file that a comparison "
+    "wrote."
+)
+_NOT_A_LIST = (
+    "These picks could not be read. Give patch indices as a list of whole numbers, such as "
+    "[3, 17, 240]."
+)
 _GREY = (160, 160, 160)
 _MOST_PIXELS = 40_000_000
 
@@ -112,9 +120,9 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise _unreadable() from None
+        raise ValueError(_UNREADABLE) from None
     if not isinstance(data, dict) or not isinstance(data.get("selections"), dict):
-        raise _unreadable()
+        raise ValueError(_UNREADABLE)
     notes = _differences(data)
     try:
         size, picture = _picture(data["picture"], photo)
@@ -123,7 +131,7 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
         _check(result, size)
     except _DAMAGE:
         if data.get("format") == FORMAT:
-            raise _unreadable() from None
+            raise ValueError(_UNREADABLE) from None
         raise ValueError(
             f"{_other_format(data)}, and this one cannot read it. Use the version that made it."
         ) from None
@@ -153,7 +161,7 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise _not_a_list() from None
+        raise ValueError(_NOT_A_LIST) from None
     if isinstance(data, list):
         return {label: _selection_of(data)}
     if isinstance(data, dict) and isinstance(data.get("selections"), dict):
@@ -165,7 +173,7 @@ def read_pick_lists(text: str, label: str) -> dict[str, Selection]:
             for name, item in data["selections"].items()
         }
     if not isinstance(data, dict) or not data or UNPRUNED in data:
-        raise _not_a_list()
+        raise ValueError(_NOT_A_LIST)
     if len(data) > MOST_LISTS:
         raise ValueError(
             f"These are {len(data)} lists of patches; at most {MOST_LISTS} are compared at a time. "
@@ -254,18 +262,19 @@ def _differences(data: Mapping[str, Any]) -> list[str]:
     notes = []
     if data.get("format") != FORMAT:
         notes.append(f"{_other_format(data)}; what both know is shown.")
-    versions_there, here = data.get("versions"), versions()
-    if isinstance(versions_there, Mapping):
-        other = [
-            f"{name} {versions_there[name]} (here {here[name]})"
-            for name in here
-            if name in versions_there and versions_there[name] != here[name]
-        ]
-        if other:
-            notes.append(
-                f"It was made with {', '.join(other)}: pictures may differ from the first ones in "
-                "single pixels, and answers in their words."
-            )
+    there = data.get("versions")
+    if not isinstance(there, Mapping):
+        return notes
+    other = [
+        f"{name} {there[name]} (here {here})"
+        for name, here in versions().items()
+        if name in there and there[name] != here
+    ]
+    if other:
+        notes.append(
+            f"It was made with {', '.join(other)}: pictures may differ from the first ones in "
+            "single pixels, and answers in their words."
+        )
     return notes
 
 
@@ -279,22 +288,7 @@ def _other_format(data: Mapping[str, Any]) -> str:
     )
 
 
-def _unreadable() -> ValueError:
-    return ValueError(
-        "This is no result.json of this program, or it is damaged. Give the file that a comparison "
-        "wrote."
-    )
-
-
 def _selection_of(indices: object) -> Selection:
-    whole = isinstance(indices, list | tuple) and all(type(index) is int for index in indices)
-    if not whole:
-        raise _not_a_list()
+    if not isinstance(indices, list) or any(type(index) is not int for index in indices):
+        raise ValueError(_NOT_A_LIST)
     return Selection(indices)  # type: ignore[arg-type]  # a list is read as the tensor it means
-
-
-def _not_a_list() -> ValueError:
-    return ValueError(
-        "These picks could not be read. Give patch indices as a list of whole numbers, such as "
-        "[3, 17, 240]."
-    )

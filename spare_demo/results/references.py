@@ -7,7 +7,7 @@ method, its title and authors where CITATION.cff has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from spare_demo import __version__
@@ -48,17 +48,14 @@ def references(result: Result) -> str:
     """A BibTeX file: this software, then each paper once, in the order compared."""
     names = [record.name for record in result.methods.values()]
     methods = [PRUNERS[name] for name in names if name in PRUNERS]
-    return "\n".join(dict.fromkeys([_software(), *_papers(methods)]))
-
-
-def _software() -> str:
-    return _entry(
+    software = _entry(
         "spare-demo",
         {"title": SOFTWARE_TITLE, "author": f"{{{SOFTWARE_AUTHORS}}}", "version": __version__},
     )
+    return "\n".join(dict.fromkeys([software, *_papers(methods)]))
 
 
-def _papers(methods: Iterable[Method]) -> Iterable[str]:
+def _papers(methods: Iterable[Method]) -> Iterator[str]:
     for method in methods:
         match = _ARXIV.fullmatch(method.link)
         if match is None:
@@ -66,12 +63,12 @@ def _papers(methods: Iterable[Method]) -> Iterable[str]:
         # "SPARE, Figure 3" is of SPARE, "SPARE, Table 6, after DART" leads to DART.
         name = method.paper.rpartition("after ")[2].partition(",")[0]
         number, year = match.groups()
-        known = PAPERS.get(number)
+        title, authors = PAPERS.get(number, Paper(name, ""))
         yield _entry(
             re.sub(r"\W+", "-", name.lower()),
             {
-                "title": known.title if known else name,
-                "author": known.authors if known else "",
+                "title": title,
+                "author": authors,
                 "year": f"20{year}",
                 "eprint": number,
                 "archiveprefix": "arXiv",

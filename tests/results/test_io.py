@@ -224,6 +224,10 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("plans", {}),
         ("methods", {}),
         ("grid/rows", 10**9),
+        ("grid/patch", 0),
+        ("grid/scale", [0.0, 1.0]),
+        ("grid/scale", [math.nan, 1.0]),
+        ("grid/scale", [1.0, -1.0]),
         ("grid/photo_size", [1, 1]),
         ("picture/png", "no base64!"),
         ("picture/png", base64.b64encode(b"no picture").decode()),
@@ -233,7 +237,7 @@ def changed(data: Any, path: str, value: Any) -> str:
     ],
 )
 def test_a_damaged_file_is_refused_in_a_sentence(data: Any, path: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=r"^(This is no result\.json|The picture is not)"):
+    with pytest.raises(ValueError, match=r"^This is no result\.json"):
         read_result(changed(data, path, value))
 
 
@@ -305,13 +309,3 @@ def test_more_pick_lists_than_can_be_compared_are_refused() -> None:
     assert len(read_pick_lists(json.dumps(lists), "mine")) == MOST_LISTS
     with pytest.raises(ValueError, match=f"These are {MOST_LISTS + 1} lists of patches; at most"):
         read_pick_lists(json.dumps(lists | {"more": [1]}), "mine")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("patch", 0), ("scale", [0.0, 1.0]), ("scale", [math.nan, 1.0]), ("scale", [1.0, -1.0])],
-)
-def test_a_grid_that_lies_nowhere_is_refused(data: Any, name: str, value: Any) -> None:
-    data["grid"][name] = value
-    with pytest.raises(ValueError, match=r"This is no result\.json"):
-        read_result(json.dumps(data))
