@@ -72,16 +72,7 @@ class Schedule:
     @classmethod
     def of(cls, plan: LayerPlan) -> Schedule:
         """A plan without its method."""
-        return cls(
-            plan.budget,
-            plan.depth,
-            plan.stops,
-            plan.per_layer,
-            plan.average,
-            plan.last,
-            plan.counted,
-            plan.entering,
-        )
+        return cls(**{f.name: getattr(plan, f.name) for f in dataclasses.fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from spare_demo.comparison.pipeline import answer_steps
+from spare_demo.comparison.pipeline import answer_steps, start_result
 from spare_demo.comparison.request import (
     UNPRUNED,
     LabelledMethods,
@@ -17,7 +17,6 @@ from spare_demo.comparison.request import (
     read_budget,
 )
 from spare_demo.comparison.selections import Exploration, explore
-from spare_demo.comparison.stages import start_result
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Model, Picture, View

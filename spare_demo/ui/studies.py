@@ -17,11 +17,10 @@ from spare_demo.analysis.growth import growing_budgets
 from spare_demo.analysis.leave_one_out import LeaveOneOut, leave_one_out
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
 from spare_demo.comparison.method_record import inside_note
-from spare_demo.comparison.pipeline import answer_steps
+from spare_demo.comparison.pipeline import add_first_kl, answer_steps, start_result
 from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_budget
 from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import explore
-from spare_demo.comparison.stages import add_first_kl, start_result
 from spare_demo.models import Answer, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from spare_demo.comparison.pipeline import add_measures, start_result
 from spare_demo.comparison.request import Request, name_of
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration
-from spare_demo.comparison.stages import add_measures, start_result
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Answer
 from spare_demo.render import Canvas

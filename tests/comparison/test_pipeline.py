@@ -42,12 +42,14 @@ def test_compare_answers_with_all_tokens_and_with_each_selection(
         assert result.answers[label].visual_tokens == 5
 
 
-def test_run_shows_picks_first_and_then_every_word(
-    tiny_model: LlavaModel, photo: Image.Image
+def test_run_shows_picks_first_then_every_word_and_measures_last(
+    result: Result, tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
     request = Request(photo, QUESTION, budget=5, max_new_tokens=4)
     first, *_, last = results = list(run(tiny_model, request))
     assert list(first.selections) == ["spare", "cdpruner"] and not first.answers
+    assert set(first.select_seconds) == {"spare", "cdpruner"}
+    assert first.reconstruction is None and not first.leftover
     assert first.partial_text == dict.fromkeys(["unpruned", "spare", "cdpruner"], "")
     assert [one.finished for one in results] == [False] * (len(results) - 1) + [True]
     assert not last.partial_text
@@ -55,10 +57,10 @@ def test_run_shows_picks_first_and_then_every_word(
         for label, text in before.partial_text.items():
             known = after.partial_text.get(label)
             assert (after.answers[label].text if known is None else known).startswith(text)
-    same = compare(tiny_model, photo, QUESTION, budget=5, max_new_tokens=4)
-    assert list(last.answers) == list(same.answers) == ["unpruned", "spare", "cdpruner"]
+    assert list(last.answers) == list(result.answers) == ["unpruned", "spare", "cdpruner"]
     for label, answer in last.answers.items():
-        assert answer.token_ids == same.answers[label].token_ids
+        assert answer.token_ids == result.answers[label].token_ids
+    assert last.reconstruction is not None and set(last.leftover) == {"spare", "cdpruner"}
     assert last.request.aspect == "pad" and last.budget == 5
 
 
@@ -117,15 +119,6 @@ def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) ->
     second = compare(tiny_model, photo, QUESTION, by_hand, 5, 1)
     assert second.titles == {"mine": "mine", "set": "set"}
     assert second.methods["mine"].title == "SPARE"
-
-
-def test_only_the_budgets_picks_are_made_before_the_answers(
-    tiny_model: LlavaModel, photo: Image.Image
-) -> None:
-    first, *_, last = run(tiny_model, Request(photo, QUESTION, budget=4, max_new_tokens=2))
-    assert first.reconstruction is None and not first.leftover
-    assert set(first.select_seconds) == {"spare", "cdpruner"}
-    assert last.reconstruction is not None and set(last.leftover) == {"spare", "cdpruner"}
 
 
 def test_a_new_label_changes_nothing_else(result: Result) -> None:
