@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -73,6 +74,11 @@ def number(value: float, signed: bool = False, scale: float | None = None) -> st
     plain = -4 <= digits <= 6
     text = f"{value:.{max(digits, 0)}f}" if plain else f"{value:.2e}"
     return f"+{text}" if signed and value > 0 else text
+
+
+def colours_of(labels: Iterable[str]) -> dict[str, Colour]:
+    """A colour for each label by its place, the same on pictures and curves."""
+    return dict(zip(labels, cycle(PALETTE), strict=False))
 
 
 def hex_of(colour: Sequence[int] | NDArray[np.uint8]) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from spare_demo.render.axes import Band, Curve, check_curves, round_ticks
-from spare_demo.render.base import PALETTE, Colour
+from spare_demo.render.base import Colour, colours_of
 from spare_demo.render.display import Area, Display, Item, Line, Point, Text
 
 _WIDTH, _HEIGHT = 760, 380
@@ -76,7 +76,7 @@ def curves_display(
         items.append(Line(((x, _TOP), (x, _BOTTOM)), _INK, 1.5))
         texts.append(Text(x, _TOP - 8, f"k = {budget}", _SIZE, _TEXT, "ms"))
     looks: dict[str, tuple[Colour, float, tuple[float, float] | None]] = {
-        label: (PALETTE[index % len(PALETTE)], 2.5, None) for index, label in enumerate(series)
+        label: (colour, 2.5, None) for label, colour in colours_of(series).items()
     }
     looks |= {"random": (_INK, 1.5, (2, 3)), "SVD bound": (_INK, 1.5, (7, 4))}
     for index, (label, values) in enumerate(curves.items()):

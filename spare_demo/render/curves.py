@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from spare_demo.render.axes import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, Band, Curve, check_curves
-from spare_demo.render.base import PALETTE, Rendered, number, tokens_word
+from spare_demo.render.base import Rendered, colours_of, number, tokens_word
 
 _BAND = "rgba(128,128,128,0.22)"
 _EQUAL = 1e-9  # relative errors this close differ by rounding alone
@@ -82,9 +82,8 @@ def _figure(
         showlegend=False,
     )
     traces = [band, _line("random", budgets, mean, INK, "dot")]
-    for index, (label, curve) in enumerate(series.items()):
-        r, g, b = PALETTE[index % len(PALETTE)]
-        traces.append(_line(label, budgets, curve, f"rgb({r},{g},{b})", "solid"))
+    for label, (r, g, b) in colours_of(series).items():
+        traces.append(_line(label, budgets, series[label], f"rgb({r},{g},{b})", "solid"))
     return go.Figure(traces, _layout(budget, value))
 
 

@@ -29,7 +29,7 @@ from spare_demo.render import (
     selection_overlay,
     weight_map,
 )
-from spare_demo.render.base import PALETTE, Colour, Tokens
+from spare_demo.render.base import Tokens, colours_of
 from spare_demo.render.card import Panel, card
 from spare_demo.render.curve_files import curves_display
 from spare_demo.render.grid import Cell
@@ -75,7 +75,7 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
             f"There is no panel {unknown_names[0]!r}. Choose from: {', '.join(PANELS)}."
         )
     titles, canvas = comparison.titles, Canvas(comparison.photo, comparison.grid)
-    colours, slugs = _colours_by_label(comparison), _slugs(comparison.methods)
+    colours, slugs = colours_of(comparison.methods), _slugs(comparison.methods)
     # One scale for all methods; nothing left over at all still needs one.
     leftovers = [left for left in comparison.leftover.values() if left is not None]
     highest = max((float(left.max()) for left in leftovers), default=0.0) or 1.0
@@ -166,11 +166,6 @@ def _difference(comparison: Result, canvas: Canvas) -> Display:
     return difference(canvas, kept_a.kept, kept_b.kept, title_a, title_b, shared, chance)
 
 
-def _colours_by_label(comparison: Result) -> dict[str, Colour]:
-    # As the curves have them.
-    return {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(comparison.methods)}
-
-
 def _slugs(labels: Iterable[str]) -> dict[str, str]:
     """File names that any system takes, one of its own for each label."""
     slugs: dict[str, str] = {}
@@ -189,7 +184,7 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
     rows = {row.label: row for row in cost_rows(answers)}
     whole = answers[UNPRUNED]
     panels = [Panel(f"All {n} tokens", None, canvas.image, whole.text, [_cost(rows[UNPRUNED])])]
-    for label, colour in _colours_by_label(comparison).items():
+    for label, colour in colours_of(comparison.methods).items():
         title = comparison.titles[label]
         if label in comparison.plans:
             last = answers[label].layer_sets[-1]
@@ -217,7 +212,7 @@ def _panels(comparison: Result, canvas: Canvas) -> list[Panel]:
 
 
 def _layer_picture(comparison: Result, canvas: Canvas, label: str, layer_set: LayerSet) -> Display:
-    depth, colour = comparison.plans[label].depth, _colours_by_label(comparison)[label]
+    depth, colour = comparison.plans[label].depth, colours_of(comparison.methods)[label]
     title = comparison.titles[label]
     return layer_overlay(canvas, layer_set, layer_set.layer, depth, colour, title)
 

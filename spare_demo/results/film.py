@@ -9,7 +9,7 @@ from spare_demo.analysis.growth import Step, grow, labels_with_order, reason_wit
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Model
 from spare_demo.render import Canvas, Display, selection_overlay
-from spare_demo.render.base import PALETTE
+from spare_demo.render.base import colours_of
 from spare_demo.render.film import KINDS, Shot, frame
 from spare_demo.tokens import Positions
 
@@ -60,7 +60,7 @@ def step_frame(
 
     Args are as of `film_frames`; `step` keeps something of at least one label.
     """
-    colours = {label: PALETTE[i % len(PALETTE)] for i, label in enumerate(exploration.methods)}
+    colours = colours_of(exploration.methods)
     shots = []
     for label, kept in step.kept.items():
         overlay = selection_overlay(canvas, kept, colours[label], titles[label])
