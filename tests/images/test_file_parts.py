@@ -88,18 +88,13 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_file_of_too_many_parts_is_refused_in_one_sentence(name: str) -> None:
+def test_a_file_of_too_many_parts_is_refused_before_pillow_sees_it(name: str, monkeypatch) -> None:
     assert len(BOMBS[name]) < 5_000_000
+    if name != "png exif tags":  # which lie where Pillow alone finds them
+        monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("Pillow was asked"))
     with pytest.raises(PictureError, match="too many parts") as refusal:
         open_picture(BOMBS[name])
     assert str(refusal.value).count(".") == 2  # what is wrong, and what to do
-
-
-@pytest.mark.parametrize("name", sorted(set(BOMBS) - {"png exif tags"}))
-def test_it_is_refused_before_pillow_sees_it(name: str, monkeypatch) -> None:
-    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("Pillow was asked"))
-    with pytest.raises(PictureError, match="too many parts"):
-        open_picture(BOMBS[name])
 
 
 def test_scans_are_weighed_by_the_size_of_the_picture() -> None:
