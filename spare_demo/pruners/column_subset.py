@@ -21,7 +21,7 @@ from torch import Tensor
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.greedy import DEPENDENT
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens, count_informed
 
 TIE = 2e-14
@@ -47,12 +47,10 @@ class ColumnSubset(Pruner):
     deviations = "Exact products in place of random ones; tokens within the span follow by length."
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            views = tokens.features[members.to(tokens.features.device)]
-            picks = [lower_error(features, count) for features in views]
-            return torch.stack([p for p, _ in picks]), torch.stack([g for _, g in picks])
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            return lower_error(tokens.features[view], share)
 
-        selection = pick_per_view(tokens, k, rank)
+        selection = pick_in_turn(tokens, k, pick)
         return replace(selection, informed=count_informed(selection.gain))
 
 

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.views import pick_in_views
+from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -53,22 +54,33 @@ class DartDiversity(Pruner):
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         order_of_norm = 1 if self.norm == "l1" else 2
 
-        def pick(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            x = tokens.features[members.to(tokens.features.device)].detach().cpu().double()
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            x = tokens.features[view].detach().cpu().double()
             length = torch.linalg.vector_norm(x, ord=order_of_norm, dim=1)
-            p = min(self.pivots, count)
-            order = length.sort(descending=True, stable=True).indices[:p].tolist()
-            gain = length[order].tolist()
-            distance = cosine_distances(x[None])[0]
-            left = torch.ones(len(x), dtype=torch.bool)
-            left[order] = False
-            for turn, pivot in enumerate(order[:p]):
-                share = (count - p) // p + (turn < (count - p) % p)
-                value = distance[pivot].masked_fill(~left, -torch.inf)
-                picks = value.sort(descending=True, stable=True).indices[:share].tolist()
-                order += picks
-                gain += value[picks].tolist()
-                left[picks] = False
-            return torch.tensor(order), torch.tensor(gain, dtype=torch.float64)
+            pivots = largest(length, min(self.pivots, share))
+            order, likeness = spread_out(-cosine_distances(x)[pivots], pivots, share)
+            return order, torch.cat([length[pivots], -likeness])
 
-        return pick_in_views(tokens, k, pick)
+        return pick_by_view(tokens, k, pick)
+
+
+def spread_out(likeness: Tensor, kept: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Each pivot in turn adds the rows least like it.
+
+    likeness: (p, v) of each row to each pivot. kept: (j,) rows kept from the start. k: rows in all,
+    j <= k <= v; what does not divide by p goes to the first pivots.
+    Returns (k,) rows in the order they were added, and of those added, (k - j,), how like they are
+    to the pivot that added them; on the CPU.
+    """
+    order = [kept.cpu()]
+    values: list[Tensor] = []
+    free = torch.ones(likeness.shape[1], dtype=torch.bool)
+    free[order[0]] = False
+    share, rest = divmod(k - len(kept), len(likeness))
+    for turn, row in enumerate(likeness.cpu()):
+        count = share + (turn < rest)
+        added = row.masked_fill(~free, torch.inf).sort(stable=True).indices[:count]
+        free[added] = False
+        order.append(added)
+        values.append(row[added])
+    return torch.cat(order), torch.cat(values)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.farthest import cosine_distances, euclidean_distances, farthest_first
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -53,12 +53,10 @@ class DivPrune(Pruner):
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         distances = cosine_distances if self.metric == "cosine" else euclidean_distances
 
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            distance = distances(tokens.features[members.to(tokens.features.device)])  # (b, s, s)
-            itself = torch.eye(distance.shape[-1], dtype=torch.bool, device=distance.device)
-            neighbour = distance.masked_fill(itself, torch.inf).amin(dim=-1)
-            # A view of one token has no neighbour.
-            first = torch.where(neighbour.isinf(), 0.0, neighbour)
-            return farthest_first(distance, torch.ones_like(first), first, count)
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            distance = distances(tokens.features[view])
+            neighbour = distance.clone().fill_diagonal_(torch.inf).amin(dim=1)
+            first = neighbour.masked_fill(neighbour.isinf(), 0.0)  # of one token alone
+            return farthest_first(distance, torch.ones_like(first), first, share)
 
-        return pick_per_view(tokens, k, rank)
+        return pick_in_turn(tokens, k, pick)

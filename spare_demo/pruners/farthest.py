@@ -6,6 +6,7 @@ running minimum over the picked ones makes a step O(n); the distances cost O(n^2
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,50 +16,45 @@ equal values the lower index is picked."""
 
 
 def cosine_distances(x: Tensor) -> Tensor:
-    """(b, n, d) -> (b, n, n) float64 1 - cosine, 0 to 2; a zero row is at 1 to all others."""
+    """(n, d) -> (n, n) float64 1 - cosine, 0 to 2; a zero row is at 1 to all others."""
     rows = x.detach().double()
-    norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    norm = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     rows = rows / norm.masked_fill(norm == 0, 1.0)
     return _zero_rounding(1 - rows @ rows.mT)
 
 
 def euclidean_distances(x: Tensor) -> Tensor:
-    """(b, n, d) -> (b, n, n) float64, as shares of the largest in each b."""
+    """(n, d) -> (n, n) float64, as shares of the largest."""
     rows = x.detach().double()
-    scale = rows.abs().amax(dim=(-2, -1), keepdim=True)
+    scale = rows.abs().amax()
     rows = rows / scale.masked_fill(scale == 0, 1.0)  # squares of 1e300 would overflow
     distance = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist")
-    largest = distance.amax(dim=(-2, -1), keepdim=True)
+    largest = distance.amax()
     return _zero_rounding(distance / largest.masked_fill(largest == 0, 1.0))
 
 
 def farthest_first(
     distance: Tensor, weight: Tensor, first: Tensor, k: int
 ) -> tuple[Tensor, Tensor]:
-    """k picks in each of b views at once.
+    """k picks of one view.
 
-    distance: (b, n, n), symmetric, 0 on the diagonal. weight: (b, n) >= 0, what a token's distance
-    counts. first: (b, n), the criterion of the first pick, of which the largest is taken.
-    Returns order (b, k), distinct, and gain (b, k) float64, the criterion at each pick.
+    distance: (n, n), symmetric, 0 on the diagonal. weight: (n,) >= 0, what a token's distance
+    counts. first: (n,), the criterion of the first pick, of which the largest is taken.
+    Returns order (k,), distinct, and gain (k,) float64, the criterion at each pick, on the CPU.
+
+    In NumPy, as `plain.py`: the operations are small.
     """
-    b, n = weight.shape
-    places = torch.arange(n, device=distance.device).expand(b, n)
-    picked = torch.zeros(b, n, dtype=torch.bool, device=distance.device)
-    nearest = distance.new_full((b, n), torch.inf)
-    order, gain = [], []
+    table, scale, value = (part.cpu().numpy() for part in (distance, weight, first))
+    nearest = np.full(len(table), np.inf)
+    order, gain = np.empty(k, np.int64), np.empty(k)
     for step in range(k):
-        value = (first if step == 0 else weight * nearest).masked_fill(picked, -torch.inf)
-        best = value.amax(dim=-1, keepdim=True)
-        pick = places.masked_fill(value < best - ROUNDING, n).amin(dim=-1, keepdim=True)  # (b, 1)
-        order.append(pick)
-        gain.append(value.gather(1, pick))
-        picked = picked.scatter(1, pick, True)
-        row = distance.gather(1, pick[..., None].expand(b, 1, n)).squeeze(1)
-        nearest = torch.minimum(nearest, row)
-    return torch.cat(order, dim=1), torch.cat(gain, dim=1)
+        pick = int((value >= value.max() - ROUNDING).argmax())  # the first of the tied
+        order[step], gain[step] = pick, value[pick]
+        np.minimum(nearest, table[pick], out=nearest)
+        value = scale * nearest
+        value[order[: step + 1]] = -np.inf
+    return torch.from_numpy(order), torch.from_numpy(gain)
 
 
 def _zero_rounding(distance: Tensor) -> Tensor:
-    distance = distance.masked_fill(distance < ROUNDING, 0.0)
-    n = distance.shape[-1]
-    return distance.masked_fill(torch.eye(n, dtype=torch.bool, device=distance.device), 0.0)
+    return distance.masked_fill(distance < ROUNDING, 0.0).fill_diagonal_(0.0)

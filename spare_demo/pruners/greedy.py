@@ -27,7 +27,7 @@ from torch import Tensor
 
 from spare_demo.pruners import fused, plain
 from spare_demo.pruners.base import Pruner, check_budget
-from spare_demo.pruners.views import in_turn, view_blocks
+from spare_demo.pruners.views import in_turn, view_shares
 from spare_demo.tokens import Selection, VisualTokens, count_informed
 
 DEPENDENT = 1e-6
@@ -85,31 +85,26 @@ def select_together(
 
 def _select(tokens: VisualTokens, methods: list[Greedy], k: int) -> list[Selection]:
     """For each method k of the n tokens, by merit times novelty, each view (crop) by itself."""
-    blocks, rounds = view_blocks(tokens, k)
+    members, shares = zip(*view_shares(tokens, k), strict=True)
+    # Views of equal size are picked as one batch, as far as the largest share goes.
+    equal = len({len(view) for view in members}) == 1
+    blocks = [torch.stack(members)] if equal else [view[None] for view in members]
     device = tokens.features.device
     factors = [method.factors(tokens) for method in methods]
     merit = torch.stack([(magnitude * text).to(device) for magnitude, text in factors])  # (m, n)
-    # Of each method order, gain and margin, each by view.
-    picks_of_method: list[list[list[Tensor]]] = [[[], [], []] for _ in methods]
+    by_view: tuple[list[Tensor], ...] = ([], [], [])  # order, gain, margin: (count, m) of each view
     for block in blocks:  # (b, s)
         here = block.to(device)
-        picks = greedy(tokens.features[here], merit[:, here], min(rounds, block.shape[1]))
-        for i, (order, gain, margin) in enumerate(picks_of_method):
-            order.extend(block.gather(1, picks.order[i].cpu()))
-            gain.extend(picks.gain[i].cpu())
-            margin.extend(picks.margin[i].cpu())
-    selections = []
-    for order, gain, margin in picks_of_method:
-        value = in_turn(gain, k)
-        selections.append(
-            Selection(
-                in_turn(order, k),
-                value,
-                margin=in_turn(margin, k),
-                informed=count_informed(value),
-            )
-        )
-    return selections
+        picks = greedy(tokens.features[here], merit[:, here], min(max(shares), block.shape[1]))
+        place, gain, margin = (part.cpu().permute(1, 2, 0) for part in picks)  # (b, count, m)
+        order = torch.stack([view[p] for view, p in zip(block, place, strict=True)])
+        for found, part in zip(by_view, (order, gain, margin), strict=True):
+            found.extend(part)
+    of_methods = (in_turn(part, k).T.contiguous() for part in by_view)  # (m, k) each
+    return [
+        Selection(order, gain, margin=margin, informed=count_informed(gain))
+        for order, gain, margin in zip(*of_methods, strict=True)
+    ]
 
 
 def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import rectangle, shares, view_members, views_of
+from spare_demo.pruners.views import rectangle, view_shares, views_of
 from spare_demo.tokens import Selection, VisualTokens
 
 _EARLY, _LATE = 9, -2
@@ -65,12 +65,12 @@ class HiPrune(Pruner):
         early = tokens.attention_received(_EARLY).cpu().double()  # (n,)
         late = tokens.attention_received(_LATE).cpu().double()
         neighbours = _neighbours(tokens)
-        members = view_members(tokens)
         order, gain = [], []
-        for view, share in zip(members, shares(members, k), strict=True):
+        for view, share in view_shares(tokens, k):
             count = min(round(share * self.alpha / _GROUP), share // _GROUP)
             anchors = view[largest(early[view], count)]
-            first = _distinct(torch.cat([anchors, neighbours[:, anchors].flatten()]))
+            named = torch.cat([anchors, neighbours[:, anchors].flatten()]).tolist()
+            first = torch.tensor(list(dict.fromkeys(named)), dtype=torch.long)  # each once
             rest = view[~torch.isin(view, first)]
             registers = rest[largest(late[rest], share - len(first))]
             order += [first, registers]
@@ -87,8 +87,3 @@ def _neighbours(tokens: VisualTokens) -> Tensor:
         places = torch.arange(len(view)) + steps[:, None]
         around[:, view] = view[places.clamp(0, len(view) - 1)]
     return around
-
-
-def _distinct(indices: Tensor) -> Tensor:
-    """The indices without repetitions, each where it comes first."""
-    return torch.tensor(list(dict.fromkeys(indices.tolist())), dtype=torch.long)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_in_views
+from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -2
@@ -77,7 +77,7 @@ class HoloV(Pruner):
             place = torch.cat([place, largest(left, count - len(place))])
             return place, a[place]
 
-        return pick_in_views(tokens, k, pick)
+        return pick_by_view(tokens, k, pick)
 
 
 def run_scores(features: Tensor, attention: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from torch import Tensor
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_in_views
+from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
 DECIMALS = 10
@@ -50,13 +50,12 @@ class Leverage(Pruner):
     )
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        def pick(members: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            features = tokens.features[members.to(tokens.features.device)]
-            score = leverage_scores(features, share).round(decimals=DECIMALS)
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            score = leverage_scores(tokens.features[view], share).round(decimals=DECIMALS)
             place = largest(score, share)
             return place, score[place]
 
-        return pick_in_views(tokens, k, pick)
+        return pick_by_view(tokens, k, pick)
 
 
 def leverage_scores(features: Tensor, r: int) -> Tensor:

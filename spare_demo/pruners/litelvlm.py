@@ -22,7 +22,7 @@ from torch.nn.functional import cosine_similarity
 
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_in_views
+from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -1
@@ -79,7 +79,7 @@ class LiteLVLM(Pruner):
                 place, gain = torch.cat([place, further]), torch.cat([gain, context[further]])
             return place, gain
 
-        return pick_in_views(tokens, k, pick)
+        return pick_by_view(tokens, k, pick)
 
 
 def context_weights(tokens: VisualTokens, view: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.coverage import cover_greedily
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.views import pick_per_view, view_members
+from spare_demo.pruners.views import pick_in_turn, view_members
 from spare_demo.relevance import raw_cosine
 from spare_demo.tokens import Selection, VisualTokens
 
@@ -69,7 +69,6 @@ class MMTok(Pruner):
         self.check(tokens)
         weight = torch.empty(tokens.n, dtype=torch.float64, device=tokens.features.device)
         for view in view_members(tokens):
-            view = view.to(weight.device)
             weight[view] = self._words(tokens, view).sum(dim=0)
         return weight
 
@@ -84,15 +83,10 @@ class MMTok(Pruner):
         states = tokens.states
         assert states is not None  # needs
 
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            picks = []
-            for view in members:
-                here = view.to(states.device)
-                cosines = 1 - cosine_distances(states[here][None])[0]  # (s, s)
-                others = (cosines / _TOKEN_TEMPERATURE).softmax(dim=-1) / len(view)
-                table = torch.cat([self._words(tokens, here), self.alpha * others]).cpu()
-                picks.append(cover_greedily(table, table.new_ones(len(view)), count))
-            order, gain = zip(*picks, strict=True)
-            return torch.stack(order), torch.stack(gain)
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            cosines = 1 - cosine_distances(states[view])  # (s, s)
+            others = (cosines / _TOKEN_TEMPERATURE).softmax(dim=-1) / len(view)
+            table = torch.cat([self._words(tokens, view), self.alpha * others]).cpu()
+            return cover_greedily(table, table.new_ones(len(view)), share)
 
-        return pick_per_view(tokens, k, rank)
+        return pick_in_turn(tokens, k, pick)

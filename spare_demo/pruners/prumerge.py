@@ -30,7 +30,7 @@ from torch.nn.functional import normalize
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import shares, view_members
+from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -1
@@ -66,7 +66,6 @@ class PruMerge(MergingPruner):
 
     @property
     def deviations(self) -> str:  # type: ignore[override]
-        """Where this differs from the paper or the released code, in sentences."""
         text = (
             "The released code has no budget; with size=adaptive the number of tokens is the "
             "picture's own, as released, but at least one. Each of several views is merged by "
@@ -95,10 +94,9 @@ class PruMerge(MergingPruner):
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
         attention = tokens.cls_attention(_BLOCK, joined=True)[0].cpu().double()  # (n,)
         keys = tokens.vision_keys(_BLOCK).cpu().double().transpose(0, 1).flatten(1)  # (n, w)
-        members = view_members(tokens)
         standing_out = max(1, outliers(attention))
         order, sources = [], []
-        for view, share in zip(members, shares(members, k), strict=True):
+        for view, share in view_shares(tokens, k):
             c = attention[view]
             if self.size == "adaptive":
                 kept = self._pick_adaptive(c, standing_out, tokens.n)
@@ -118,7 +116,8 @@ class PruMerge(MergingPruner):
         if self.form == "plain":
             return largest(c, m)
         kept = largest(c, m - m // 2)
-        left = _without(kept, len(c))
+        places = torch.arange(len(c))
+        left = places[~torch.isin(places, kept)]
         grid = ((torch.arange(m // 2) + 0.5) * len(left) / max(1, m // 2)).long()
         return torch.cat([kept, left[grid]])
 
@@ -144,10 +143,3 @@ class PruMerge(MergingPruner):
         rest = c.clone()
         rest[kept] = 0.0
         return torch.cat([mixture, rest[None]])
-
-
-def _without(kept: Tensor, n: int) -> Tensor:
-    """The places of n that are not kept, ascending."""
-    left = torch.ones(n, dtype=torch.bool)
-    left[kept] = False
-    return left.nonzero().flatten()

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -37,7 +37,7 @@ class Random(Pruner):
         generator = torch.Generator().manual_seed(self.seed)
         turn = torch.randperm(tokens.n, generator=generator).argsort()  # (n,) when each is drawn
 
-        def rank(members: Tensor, count: int) -> tuple[Tensor, None]:
-            return turn[members].argsort(dim=-1)[:, :count], None
+        def pick(view: Tensor, share: int) -> tuple[Tensor, None]:
+            return turn[view].argsort()[:share], None
 
-        return pick_per_view(tokens, k, rank)
+        return pick_in_turn(tokens, k, pick)

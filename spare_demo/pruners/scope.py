@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.coverage import cover_greedily
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -2
@@ -60,13 +59,8 @@ class Scope(Pruner):
         attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)  # (n,)
         saliency = attention**self.alpha
 
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            cosines = (1 - cosine_distances(states[members.to(states.device)])).cpu()  # (b, s, s)
-            picks = [
-                cover_greedily(table, saliency[view], count)
-                for table, view in zip(cosines, members, strict=True)
-            ]
-            order, gain = zip(*picks, strict=True)
-            return torch.stack(order), torch.stack(gain)
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            cosines = (1 - cosine_distances(states[view])).cpu()  # (s, s)
+            return cover_greedily(cosines, saliency[view], share)
 
-        return pick_per_view(tokens, k, rank)
+        return pick_in_turn(tokens, k, pick)

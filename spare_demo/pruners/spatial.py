@@ -16,7 +16,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.farthest import euclidean_distances, farthest_first
-from spare_demo.pruners.views import pick_per_view, rectangle
+from spare_demo.pruners.views import pick_in_turn, rectangle
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -33,14 +33,13 @@ class SpatialFarthest(Pruner):
     cost = "O(n² + n k)"
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            rows, columns = rectangle(members.shape[1])
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            rows, columns = rectangle(len(view))
             places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
             middle = torch.tensor([(rows - 1) / 2, (columns - 1) / 2], dtype=torch.float64)
-            distance = euclidean_distances(places[None])
             diagonal = max(1.0, float(torch.linalg.vector_norm(2 * middle)))
-            first = -torch.linalg.vector_norm(places - middle, dim=1)[None] / diagonal
-            order, gain = farthest_first(distance, torch.ones_like(first), first, count)
-            return order.expand(len(members), -1), gain.expand(len(members), -1)
+            first = -torch.linalg.vector_norm(places - middle, dim=1) / diagonal
+            distance = euclidean_distances(places)
+            return farthest_first(distance, torch.ones_like(first), first, share)
 
-        return pick_per_view(tokens, k, rank)
+        return pick_in_turn(tokens, k, pick)

@@ -27,7 +27,7 @@ from torch import Tensor
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import shares, view_members
+from spare_demo.pruners.views import view_members, view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -92,11 +92,10 @@ class Trim(MergingPruner):
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         score = self.weight(tokens).cpu()
-        members = view_members(tokens)
-        shares_of_all = torch.cat([score[view].softmax(dim=0) for view in members])
+        shares_of_all = torch.cat([score[view].softmax(dim=0) for view in view_members(tokens)])
         standing_out = max(1, outliers(shares_of_all))
         order, means = [], []
-        for view, share in zip(members, shares(members, k), strict=True):
+        for view, share in view_shares(tokens, k):
             if self.size == "adaptive":
                 count = max(1, len(view) * standing_out // tokens.n)
                 mean = count < len(view)
@@ -105,10 +104,9 @@ class Trim(MergingPruner):
             place = largest(score[view], count)
             order.append(view[place])
             if mean:
-                dropped = torch.ones(len(view), dtype=torch.bool)
-                dropped[place] = False
+                dropped = view[~torch.isin(view, view[place])]
                 row = torch.zeros(tokens.n, dtype=torch.float64)
-                row[view[dropped]] = 1.0 / int(dropped.sum())
+                row[dropped] = 1.0 / len(dropped)
                 means.append(row)
         picks = torch.cat(order)
         kept = torch.zeros(len(picks), tokens.n, dtype=torch.float64)

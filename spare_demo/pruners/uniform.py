@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.views import rectangle, shares, view_members
+from spare_demo.pruners.views import pick_by_view, rectangle
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -34,13 +34,7 @@ class Uniform(Pruner):
     cost = "O(k)"
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        members = view_members(tokens)
-        points = [
-            view[grid_points(len(view), share)]
-            for view, share in zip(members, shares(members, k), strict=True)
-            if share
-        ]
-        return Selection(torch.cat(points))
+        return pick_by_view(tokens, k, lambda view, share: (grid_points(len(view), share), None))
 
 
 def grid_points(n: int, k: int) -> Tensor:

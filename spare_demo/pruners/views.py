@@ -1,4 +1,4 @@
-"""One budget over several views of a picture (LLaVA-NeXT), once for all nested methods."""
+"""One budget over several views of a picture (LLaVA-NeXT), once for all methods."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import Selection, VisualTokens
 
-# (b, s) patch indices of b views of s tokens each, and a count -> (b, count) places within each
-# view in the order picked, and (b, count) the criterion's value at each pick, if there is one.
-Rank = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
-
-# (s,) patch indices of one view and its share of the budget -> (share,) places within the view in
-# the order picked, and (share,) the criterion's value at each.
-Pick = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+Pick = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
+"""(s,) patch indices of one view and its share of the budget -> (share,) places within the view in
+the order picked, and (share,) the criterion's value at each, if there is one."""
 
 
 def view_members(tokens: VisualTokens) -> list[Tensor]:
@@ -42,37 +39,16 @@ def rectangle(n: int) -> tuple[int, int]:
     return rows, n // rows
 
 
-def rounds_for(members: list[Tensor], k: int) -> int:
-    """How many times every view must be asked for one more token until k are picked."""
-    rounds = 1
-    while sum(min(rounds, len(m)) for m in members) < k:
-        rounds += 1
-    return rounds
+def view_shares(tokens: VisualTokens, k: int) -> list[tuple[Tensor, int]]:
+    """The patch indices of each view as `view_members` has them, and how many of k picks it gets.
 
-
-def shares(members: list[Tensor], k: int) -> list[int]:
-    """How many of the k picks each view gets: equal shares, the remainder to the first views.
-
-    What a view has too few tokens for goes to the others.
-    """
-    full = rounds_for(members, k) - 1
-    share = [min(full, len(m)) for m in members]
-    for v, m in enumerate(members):
-        if sum(share) < k and len(m) > full:
-            share[v] += 1
-    return share
-
-
-def view_blocks(tokens: VisualTokens, k: int) -> tuple[list[Tensor], int]:
-    """(b, s) patch indices of b views of s tokens each, for k picks over all of them.
-
-    Views of equal size make one block, to be ranked as one batch; else each makes its own. Also
-    how many picks each view must give, as far as it has as many tokens.
+    Equal shares, the remainder to the first views. What a view has too few tokens for goes to the
+    others.
     """
     members = view_members(tokens)
-    equal = len({len(m) for m in members}) == 1
-    blocks = [torch.stack(members)] if equal else [m[None] for m in members]
-    return blocks, rounds_for(members, k)
+    numbers = [torch.full((len(m),), v) for v, m in enumerate(members)]
+    counts = in_turn(numbers, k).bincount(minlength=len(members))
+    return list(zip(members, counts.tolist(), strict=True))
 
 
 def in_turn(views: list[Tensor], k: int) -> Tensor:
@@ -85,29 +61,16 @@ def in_turn(views: list[Tensor], k: int) -> Tensor:
     return torch.cat(views)[turn.sort(stable=True).indices[:k]]
 
 
-def pick_per_view(tokens: VisualTokens, k: int, rank: Rank) -> Selection:
-    """Give each view its share of k, interleaved; the result is nested if `rank` is."""
-    blocks, rounds = view_blocks(tokens, k)
-    order: list[Tensor] = []  # one (count,) per view
-    gain: list[Tensor] = []
-    for block in blocks:
-        place, value = rank(block, min(rounds, block.shape[1]))
-        order.extend(block.gather(1, place.cpu()))
-        if value is not None:
-            gain.extend(value.cpu())
+def pick_in_turn(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
+    """Give each view its share of k, interleaved; the result is nested if `pick` is."""
+    order, gain = _pick_each(tokens, k, pick)
     return Selection(in_turn(order, k), in_turn(gain, k) if gain else None)
 
 
-def pick_in_views(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
+def pick_by_view(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
     """Give each view its share of k, for methods that are not nested: one view after the other."""
-    order, gain = [], []
-    members = view_members(tokens)
-    for view, share in zip(members, shares(members, k), strict=True):
-        if share:
-            place, value = pick(view, share)
-            order.append(view[place])
-            gain.append(value)
-    return Selection(torch.cat(order), torch.cat(gain))
+    order, gain = _pick_each(tokens, k, pick)
+    return Selection(torch.cat(order), torch.cat(gain) if gain else None)
 
 
 def pick_largest(tokens: VisualTokens, k: int, score: Tensor) -> Selection:
@@ -116,8 +79,20 @@ def pick_largest(tokens: VisualTokens, k: int, score: Tensor) -> Selection:
     Ties go to the lower index. The gain is the score.
     """
 
-    def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        value, place = score[members].sort(dim=-1, descending=True, stable=True)
-        return place[:, :count], value[:, :count]
+    def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        place = largest(score[view], share)
+        return place, score[view][place]
 
-    return pick_per_view(tokens, k, rank)
+    return pick_in_turn(tokens, k, pick)
+
+
+def _pick_each(tokens: VisualTokens, k: int, pick: Pick) -> tuple[list[Tensor], list[Tensor]]:
+    """The patches that each view with a share gives, and the criterion's values, if there are."""
+    order, gain = [], []
+    for view, share in view_shares(tokens, k):
+        if share:
+            place, value = pick(view, share)
+            order.append(view[place])
+            if value is not None:
+                gain.append(value)
+    return order, gain

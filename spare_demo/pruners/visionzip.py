@@ -29,7 +29,7 @@ from torch.nn.functional import normalize
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.merging import MergingPruner, merged_selection
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import shares, view_members
+from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -2
@@ -63,11 +63,10 @@ class VisionZip(MergingPruner):
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
         attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)  # (n,)
         keys = tokens.vision_keys(_BLOCK).cpu().double().mean(dim=0)  # (n, w / h)
-        members = view_members(tokens)
         order: list[Tensor] = []
         targets: list[Tensor] = []
         rows: list[tuple[tuple[int, int, int], Tensor, int]] = []  # place, sources, class token of
-        for v, (view, share) in enumerate(zip(members, shares(members, k), strict=True)):
+        for v, (view, share) in enumerate(view_shares(tokens, k)):
             if not share:
                 continue
             merged = min(round(share * self.contextual), max(0, share - 2))

@@ -23,7 +23,7 @@ from torch import Tensor
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.farthest import cosine_distances
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import in_turn, shares, view_members
+from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -2
@@ -63,7 +63,6 @@ class VisPruner(Pruner):
 
     @property
     def paper(self) -> str:  # type: ignore[override]
-        """Where the method comes from, in words."""
         return "FasterVLM" if self.attention_only else "VisPruner, ICCV 2025"
 
     @property
@@ -74,22 +73,18 @@ class VisPruner(Pruner):
 
     @property
     def nested(self) -> bool:  # type: ignore[override]
-        """Whether the first j picks of a larger budget are the selection for budget j."""
         return self.attention_only
 
     @property
     def needs(self) -> frozenset[str]:  # type: ignore[override]
-        """The optional fields of VisualTokens that `select` cannot do without."""
         return frozenset({"cls_attention"} if self.attention_only else {"cls_attention", "states"})
 
     @property
     def cost(self) -> str:  # type: ignore[override]
-        """What a selection costs, in big-O."""
         return "O(n)" if self.attention_only else "O(n² w + n³)"
 
     @property
     def deviations(self) -> str:  # type: ignore[override]
-        """Where this differs from the paper or the released code, in sentences."""
         if self.attention_only:
             return "Attention in float32 instead of half precision."
         return (
@@ -100,20 +95,20 @@ class VisPruner(Pruner):
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None  # needs
         attention = tokens.cls_attention(_BLOCK).cpu().double().mean(dim=0)  # (n,)
-        members = view_members(tokens)
-        order = []
-        for view, share in zip(members, shares(members, k), strict=True):
+
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            a = attention[view]
             important = int(share * self.important)
-            ranked = view[largest(attention[view], len(view))]
-            diverse = ranked[important:]
+            ranked = largest(a, len(view))
+            place = ranked[:important]
             if share > important:
                 assert tokens.states is not None  # needs
-                states = tokens.states[diverse.to(tokens.states.device)]
-                cosines = (1 - cosine_distances(states[None])[0]).cpu()
-                diverse = diverse[_thin(cosines, share - important)]
-            order.append(torch.cat([ranked[:important], diverse[: share - important]]))
-        picks = in_turn(order, k)
-        return Selection(picks, attention[picks])
+                diverse = ranked[important:]
+                cosines = (1 - cosine_distances(tokens.states[view[diverse]])).cpu()
+                place = torch.cat([place, diverse[_thin(cosines, share - important)]])
+            return place, a[place]
+
+        return pick_in_turn(tokens, k, pick)
 
 
 def _thin(cosines: Tensor, count: int) -> Tensor:

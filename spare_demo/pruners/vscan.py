@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 
 from spare_demo.pruners.merging import MergingPruner
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import shares, view_members
+from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
 _EARLY, _LATE = 6, -2
@@ -55,16 +55,15 @@ class VScan(MergingPruner):
         early, late = (
             tokens.cls_attention(block).cpu().double().mean(dim=0) for block in (_EARLY, _LATE)
         )
-        members = view_members(tokens)
         order, gain, homes = [], [], torch.empty(tokens.n, dtype=torch.long)
-        for view, share in zip(members, shares(members, k), strict=True):
+        for view, share in view_shares(tokens, k):
             if not share:
                 homes[view] = -1
                 continue
             place, value = scan(early[view], late[view], share)
             order.append(view[place])
             gain.append(value)
-            homes[view] = view[nearest(tokens.features[view.to(tokens.features.device)], place)]
+            homes[view] = view[nearest(tokens.features[view], place)]
         picks = torch.cat(order)
         kept = picks.sort().values
         sources = (homes[None] == kept[:, None]).float()  # (k, n)

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.farthest import ROUNDING, cosine_distances, farthest_first
-from spare_demo.pruners.views import pick_per_view
+from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -61,12 +61,11 @@ class ZooPrune(Pruner):
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         sensitivity = self.sensitivity(tokens)
 
-        def rank(members: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            members = members.to(sensitivity.device)
-            w = scaled(sensitivity[members])  # (b, s)
-            return farthest_first(cosine_distances(tokens.features[members]), w, w, count)
+        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+            w = scaled(sensitivity[view])
+            return farthest_first(cosine_distances(tokens.features[view]), w, w, share)
 
-        return pick_per_view(tokens, k, rank)
+        return pick_in_turn(tokens, k, pick)
 
     def sensitivity(self, tokens: VisualTokens) -> Tensor:
         """(n,) float64 s, how much the projector's output moves per unit of its input."""
@@ -84,7 +83,8 @@ class ZooPrune(Pruner):
 
 
 def scaled(sensitivity: Tensor) -> Tensor:
-    """(b, s) float64 -> w, 0 to 1 in each row; 1 where all of a row differ by rounding alone."""
-    low, high = sensitivity.amin(dim=-1, keepdim=True), sensitivity.amax(dim=-1, keepdim=True)
-    constant = high - low <= ROUNDING * high
-    return torch.where(constant, 1.0, (sensitivity - low) / (high - low + 1e-8))
+    """(s,) float64 of a view -> w, 0 to 1; 1 where all differ by rounding alone."""
+    low, high = sensitivity.aminmax()
+    if high - low <= ROUNDING * high:
+        return torch.ones_like(sensitivity)
+    return (sensitivity - low) / (high - low + 1e-8)

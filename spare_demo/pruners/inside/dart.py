@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from spare_demo.pruners.base import setting
+from spare_demo.pruners.dart import spread_out
 from spare_demo.pruners.inside.one_stop import OneStop
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
@@ -85,22 +85,4 @@ class Dart(OneStop):
         text = largest(norms[reading.text], self.text_pivots)
         pivots = torch.cat([states[reading.visual][visual], states[reading.text][text]])
         likeness = pivots @ states[reading.visual].T  # (pivots, v) cosines
-        return Choice(spread_out(likeness, visual, stop.keep))
-
-
-def spread_out(likeness: Tensor, kept: Tensor, k: int) -> Tensor:
-    """Each pivot in turn adds the rows least like it.
-
-    likeness: (p, v) of each row to each pivot. kept: (j,) rows kept from the start. k: rows in all,
-    j <= k <= v; what does not divide by p goes to the first pivots.
-    Returns (k,) rows in the order they were added.
-    """
-    order, free = kept.tolist(), torch.ones(likeness.shape[1], dtype=torch.bool)
-    free[kept.cpu()] = False
-    share, rest = divmod(k - len(order), len(likeness))
-    for turn, row in enumerate(likeness.cpu()):
-        count = share + (turn < rest)
-        added = row.masked_fill(~free, torch.inf).sort(stable=True).indices[:count]
-        free[added] = False
-        order.extend(added.tolist())
-    return torch.tensor(order, dtype=torch.long)
+        return Choice(spread_out(likeness, visual, stop.keep)[0])
