@@ -17,6 +17,7 @@ from collections.abc import Collection
 from spare_demo.pruners.base import Method, check_budget
 from spare_demo.pruners.inside.depths import layers_word
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
+from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -33,12 +34,10 @@ class LayerPruner(Method):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """All that the choice depends on, in words."""
         return self.looks_at
 
     @property
     def merging_note(self) -> str:
-        """As every method's."""
         if not self.merges:
             return ""
         return (
@@ -117,3 +116,13 @@ class LayerPruner(Method):
     @abstractmethod
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         """Which rows go on, when the language model is at a stop."""
+
+
+def most_attended(reading: LayerReading, stop: Stop, ahead: bool = False) -> Choice:
+    """The choice that several methods share: the rows that the prompt's last token attends to most.
+
+    By the mean over heads. ahead: as of `LayerReading.attention`.
+    """
+    last = len(reading.hidden) - 1
+    scores = reading.attention([last], ahead)[:, 0].mean(dim=0)  # (T,)
+    return Choice(largest(scores[reading.visual], stop.keep))

@@ -6,7 +6,8 @@ Papers number the layers of a model that has 32; here they are scaled to the one
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 PAPER_DEPTH = 32
 """Layers of the language model that the papers' layer numbers are for (LLaVA-1.5-7B)."""
@@ -48,3 +49,25 @@ def left_after(n: int, depth: int, first: int, k: int) -> int:
     Rounded, so that the average is k up to half a token.
     """
     return round((depth * k - first * n) / (depth - first))
+
+
+def solve_amount(
+    n: int,
+    depth: int,
+    k: int,
+    places: Sequence[int],
+    counts: Callable[[float], Sequence[float]],
+    most: float,
+) -> float:
+    """The amount from 0 to `most` that leaves an average of k over all layers.
+
+    places: at which layers tokens leave. counts: an amount -> how many of n go on after each place,
+    not yet rounded; the average grows with it.
+    """
+    spans = [b - a for a, b in pairwise((0, *places, depth))]
+    low, high = 0.0, most
+    for _ in range(60):
+        amount = (low + high) / 2
+        total = sum(s * c for s, c in zip(spans, (n, *counts(amount)), strict=True))
+        low, high = (amount, high) if total < k * depth else (low, amount)
+    return high

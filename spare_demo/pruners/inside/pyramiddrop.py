@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from spare_demo.pruners.base import setting
-from spare_demo.pruners.inside.attended import most_attended
-from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import depths, lowest_average
+from spare_demo.pruners.inside.base import LayerPruner, most_attended
+from spare_demo.pruners.inside.depths import depths, lowest_average, solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
@@ -58,14 +57,14 @@ class PyramidDrop(LayerPruner):
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
         places = self._places(depth)
-        spans = [b - a for a, b in zip((0, *places), (*places, depth), strict=True)]
-        low, high = 0.0, 1.0
-        for _ in range(60):  # the average grows with lambda: halve until it is that of k
-            share = (low + high) / 2
-            average = sum(span * n * share**step for step, span in enumerate(spans)) / depth
-            low, high = (share, high) if average < k else (low, share)
-        counts = [max(1, round(n * high ** (step + 1))) for step in range(len(places))]
-        return tuple(Stop(place, count) for place, count in zip(places, counts, strict=True))
+
+        def counts(share: float) -> list[float]:
+            return [n * share**step for step in (1, 2, 3)]
+
+        solved = counts(solve_amount(n, depth, k, places, counts, 1.0))
+        return tuple(
+            Stop(place, max(1, round(count))) for place, count in zip(places, solved, strict=True)
+        )
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         return most_attended(reading, stop, ahead=True)

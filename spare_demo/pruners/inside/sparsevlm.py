@@ -74,20 +74,17 @@ class SparseVLM(LayerPruner):
 
     @property
     def looks_at(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What `choose` reads, in words."""
         dropped = ("states of dropped tokens",) if self.merges else ()
         return ("attention of some words, in the layer before", "features", *dropped)
 
     @property
     def cost(self) -> str:  # type: ignore[override]
-        """What choosing costs, in big-O."""
         if self.merges:
             return "attention of m words, distances of r tokens at each of 3 steps: O((m n + r²) d)"
         return "attention of m words at each of 3 steps: O(m n d)"
 
     @property
     def deviations(self) -> str:  # type: ignore[override]
-        """Where this differs from the paper or the released code, in sentences."""
         deviation = (
             "Logarithms of densities, which underflow in the code; no random noise to break ties. "
             "Where all underflow, 13 % of the pairs that the code merges are merged here."
@@ -115,7 +112,6 @@ class SparseVLM(LayerPruner):
 
     @property
     def merges(self) -> bool:  # type: ignore[override]
-        """Whether some rows are mixed from several tokens."""
         return self.version == "1.5"
 
     @property

@@ -13,11 +13,12 @@ all tokens before layer 22 and 1 after it are still too few, more than 1 go on a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import depths, lowest_average
+from spare_demo.pruners.inside.depths import depths, lowest_average, solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
 
@@ -46,14 +47,10 @@ class V2Drop(LayerPruner):
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
         places = self._places(depth)
-        spans = [b - a for a, b in zip((0, *places), (*places, depth), strict=True)]
-        low, high = 0.0, 2.0
-        for _ in range(60):  # the average grows with the amount: halve until it is that of k
-            amount = (low + high) / 2
-            total = sum(s * c for s, c in zip(spans, (n, *_counts(n, amount)), strict=True))
-            low, high = (amount, high) if total < k * depth else (low, amount)
+        counts = partial(_counts, n)
+        solved = counts(solve_amount(n, depth, k, places, counts, 2.0))
         stops, left = [], n
-        for place, count in zip(places, map(round, _counts(n, high)), strict=True):
+        for place, count in zip(places, map(round, solved), strict=True):
             if count < left:
                 stops.append(Stop(place, count))
                 left = count
