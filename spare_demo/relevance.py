@@ -54,16 +54,12 @@ class RelevanceOptions:
                 f"Relevance layer {self.layer!r} is not usable. Count from the end: -1 is the last "
                 "layer, -2 the one CDPruner reads."
             )
-        if self.text not in get_args(TextPieces):
-            raise ValueError(
-                f"Unknown text reading {self.text!r}. Choose one of: "
-                f"{', '.join(get_args(TextPieces))}."
-            )
-        if self.guidance_text not in get_args(GuidanceText):
-            raise ValueError(
-                f"Unknown guidance_text {self.guidance_text!r}. Choose one of: "
-                f"{', '.join(get_args(GuidanceText))}."
-            )
+        for what, value, words in (
+            ("text reading", self.text, get_args(TextPieces)),
+            ("guidance_text", self.guidance_text, get_args(GuidanceText)),
+        ):
+            if value not in words:
+                raise ValueError(f"Unknown {what} {value!r}. Choose one of: {', '.join(words)}.")
 
 
 def patch_embeddings(hidden: Tensor, post_layernorm: nn.Module, projection: Tensor) -> Tensor:

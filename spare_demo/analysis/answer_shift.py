@@ -219,7 +219,7 @@ def _curves(
 ) -> KlCurves:
     draws = torch.tensor([series[label] for label in randoms], dtype=torch.float64)
     spread = (draws.mean(dim=0), draws.amin(dim=0), draws.amax(dim=0))
-    mean, low, high = (tuple(float(value) for value in part) for part in spread)
+    mean, low, high = (tuple(part.tolist()) for part in spread)
     curves = {label: tuple(curve) for label, curve in series.items() if label not in randoms}
     return KlCurves(tuple(budgets), curves, dict(points), (mean, low, high), done)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from spare_demo.models import Answer
 
@@ -31,15 +32,13 @@ def first_words(
         for label, answer in answers.items()
         if len(answer.first_logits)
     }
-    tokens: list[int] = []
-    for share in shares.values():
-        for token in share.topk(min(MOST, len(share))).indices.tolist():
-            if token not in tokens:
-                tokens.append(token)
+    best = (share.topk(min(MOST, len(share))).indices.tolist() for share in shares.values())
     candidates = [
-        Candidate(decode([token]).strip() or decode([token]), probabilities)
-        for token in tokens
-        for probabilities in [{label: float(share[token]) for label, share in shares.items()}]
+        Candidate(
+            decode([token]).strip() or decode([token]),
+            {label: float(share[token]) for label, share in shares.items()},
+        )
+        for token in dict.fromkeys(chain.from_iterable(best))
     ]
     return sorted(candidates, key=lambda candidate: -max(candidate.probabilities.values()))
 

@@ -227,7 +227,6 @@ def _novelty(tokens: VisualTokens, picks: Tensor) -> Tensor:
     for members in view_members(tokens):
         place = {int(token): i for i, token in enumerate(members)}
         own = [place[int(pick)] for pick in picks if int(pick) in place]
-        rows = tokens.features[members.to(tokens.features.device)]
-        novelty[members] = measures.leftover_share(rows, own).cpu()
+        novelty[members] = measures.leftover_share(tokens.features[members], own).cpu()
     novelty[picks] = 0.0
     return novelty

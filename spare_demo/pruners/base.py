@@ -241,7 +241,6 @@ class Pruner(Method):
 
     @property
     def merging_note(self) -> str:
-        """As every method's."""
         if not self.merges:
             return ""
         return (

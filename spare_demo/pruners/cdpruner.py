@@ -67,7 +67,6 @@ class CDPruner(Greedy):
 
     @property
     def deviations(self) -> str:  # type: ignore[override]
-        """Where this differs from the paper or the released code, in sentences."""
         exact = "Exact where the released code rounds: unit rows in float64 instead of half "
         if self.form != "released":
             return f"{exact}precision, no token twice."

@@ -69,19 +69,11 @@ def _read_shares(value: Any) -> Tensor:
     return shares
 
 
-def _write_nothing(value: Any) -> None:
-    return None
-
-
-def _read_nothing(value: Any) -> Tensor:
-    return torch.empty(0)
-
-
 FloatArray = Annotated[Tensor, Stored(_write_floats, _read_floats)]
 """Any number of float values; an infinite one is written as null."""
 IndexArray = Annotated[Tensor, Stored(Tensor.tolist, _read_indices)]
 """LongTensor of patch indices."""
 ShareRows = Annotated[Tensor, Stored(_write_shares, _read_shares)]
 """(r, n): how much of each of n patches is in each of r merged rows; written without its zeros."""
-NOT_STORED = Stored(_write_nothing, _read_nothing)
+NOT_STORED = Stored(lambda value: None, lambda value: torch.empty(0))
 """For tensors that are in no file: write them with `exclude`; without a default they are empty."""

@@ -97,12 +97,15 @@ class VisualTokens:
             if isinstance(value := getattr(self, name), Tensor):
                 object.__setattr__(self, name, where_float64_is(value))
         check_matrix("features", self.features, "(n, d)")
-        if self.clip_image is not None:
-            check_matrix("clip_image", self.clip_image, "(n, c)")
-            if len(self.clip_image) != self.n:
+        per_token = (("clip_image", "(n, c)", "CLIP embedding"), ("states", "(n, w)", "row"))
+        for name, shape, row in per_token:
+            if (value := getattr(self, name)) is None:
+                continue
+            check_matrix(name, value, shape)
+            if len(value) != self.n:
                 raise ValueError(
-                    f"clip_image has {len(self.clip_image)} rows but features has {self.n}. "
-                    "Pass one CLIP embedding per visual token, without the class token."
+                    f"{name} has {len(value)} rows but features has {self.n}. "
+                    f"Pass one {row} per visual token, without the class token."
                 )
         if self.clip_text is not None:
             if self.clip_image is None:
@@ -115,13 +118,6 @@ class VisualTokens:
                 )
         if self.view is not None:
             object.__setattr__(self, "view", _check_view(self.view, self.n))
-        if self.states is not None:
-            check_matrix("states", self.states, "(n, w)")
-            if len(self.states) != self.n:
-                raise ValueError(
-                    f"states has {len(self.states)} rows but features has {self.n}. "
-                    "Pass one row per visual token, without the class token."
-                )
         if self.class_states is not None:
             check_matrix("class_states", self.class_states, "(v, w)")
             views = 1 if self.view is None else len(self.view.unique())
