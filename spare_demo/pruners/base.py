@@ -179,8 +179,8 @@ class Method(ABC):
         """Raise ValueError if the method needs text, another field, or more blocks of the tower
         than the tokens come with.
         """
-        missing = {field for field in self.needs if getattr(tokens, field) is None}
-        there = {self.text_field, *(self.needs - missing)}
+        there = {field for field in self.needs if getattr(tokens, field) is not None}
+        there.add(self.text_field)  # its absence has a sentence of its own
         if reason := self.reason_against(there, tower=tokens.tower_blocks):
             raise ValueError(f"The method {self.name!r} cannot run here: {reason}.")
         if self.reads_relevance:
