@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import torch
@@ -85,13 +86,8 @@ def top(scores: Tensor, k: int) -> list[int]:
     return sorted(range(len(scores)), key=lambda i: (-float(scores[i]), i))[:k]
 
 
-def fastv(place: Place, stop: Stop) -> tuple[list[int], Tensor | None]:
-    mean = place.attention().mean(dim=0)
-    return top(mean[-1, place.first : place.end], stop.keep), None
-
-
-def pyramiddrop(place: Place, stop: Stop) -> tuple[list[int], Tensor | None]:
-    mean = place.attention(ahead=True).mean(dim=0)
+def fastv(place: Place, stop: Stop, ahead: bool = False) -> tuple[list[int], Tensor | None]:
+    mean = place.attention(ahead).mean(dim=0)
     return top(mean[-1, place.first : place.end], stop.keep), None
 
 
@@ -196,7 +192,7 @@ def v2drop(place: Place, stop: Stop) -> tuple[list[int], Tensor | None]:
 
 RULES = {
     "fastv": fastv,
-    "pyramiddrop": pyramiddrop,
+    "pyramiddrop": partial(fastv, ahead=True),
     "sparsevlm": sparsevlm,
     "sparsevlm-plus": sparsevlm_plus,
     "dart": dart,

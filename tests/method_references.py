@@ -233,3 +233,30 @@ def mmtok(words: Array, x: Array, h: Array, alpha: float, temperature: float, k:
             gain.append(-np.inf if i in picked else sum(more))
         picked.append(int(np.argmax(gain)))
     return picked
+
+
+def vscan(x: Array, early: Array, late: Array, side: int, k: int) -> tuple[list[int], Array, Array]:
+    """Picks, rows in raster order, and which tokens are in each, of one view cut 4 x 4."""
+    n, size = side * side, side // 4
+    shallow = [sum(head[i] for head in early) / len(early) for i in range(n)]
+    deep = [sum(head[i] for head in late) / len(late) for i in range(n)]
+    local: list[int] = []
+    for top in range(0, side, size):
+        for left in range(0, side, size):
+            inside = [
+                row * side + column
+                for row in range(top, top + size)
+                for column in range(left, left + size)
+            ]
+            local += sorted(inside, key=lambda i: -shallow[i])[: k // 2 // 16]
+    zeroed = [0.0 if i in local else deep[i] for i in range(n)]
+    picks = local + sorted(range(n), key=lambda i: -zeroed[i])[: k - len(local)]
+    kept = sorted(picks)
+    groups = {i: [i] for i in kept}
+    for j in range(n):
+        if j not in groups:
+            cosine = [x[i] @ x[j] / np.sqrt((x[i] @ x[i]) * (x[j] @ x[j])) for i in kept]
+            groups[kept[int(np.argmax(cosine))]].append(j)
+    rows = np.array([sum(x[j] for j in groups[i]) / len(groups[i]) for i in kept])
+    parts = np.array([[float(j in groups[i]) for j in range(n)] for i in kept])
+    return picks, rows, parts

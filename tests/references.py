@@ -7,6 +7,7 @@ of them: tests use data without ties, or with answers known by hand.
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +27,11 @@ def cosines(clip_image: Array, clip_text: Array) -> Array:
     return np.array(
         [[e @ t / (np.sqrt(e @ e) * np.sqrt(t @ t)) for t in clip_text] for e in clip_image]
     )
+
+
+def token_cosines(tokens: Any) -> Array:
+    """(n, m) of VisualTokens with text."""
+    return cosines(as_array(tokens.clip_image), as_array(tokens.clip_text))
 
 
 def softplus_weight(a: Array) -> Array:

@@ -81,11 +81,11 @@ class LastOnes(LayerPruner):
 def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "every_other.py").write_text(FILE)
     monkeypatch.syspath_prepend(tmp_path)
-    from every_other import EveryOther  # type: ignore[import-not-found]
+    from every_other import EveryOther
 
     monkeypatch.setitem(PRUNERS, "every-other", EveryOther())
     (tmp_path / "last_ones.py").write_text(INSIDE)
-    from last_ones import LastOnes  # type: ignore[import-not-found]
+    from last_ones import LastOnes
 
     monkeypatch.setitem(PRUNERS, "last-ones", LastOnes())
     yield

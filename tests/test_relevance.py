@@ -49,7 +49,7 @@ def test_aggregation_over_text_pieces() -> None:
     torch.testing.assert_close(aggregate(cosine), torch.tensor([0.3, -0.3]))
     torch.testing.assert_close(aggregate(cosine, "max"), torch.tensor([0.4, -0.1]))
     with pytest.raises(ValueError, match="mean, max"):
-        aggregate(cosine, "median")  # type: ignore[arg-type]
+        aggregate(cosine, "median")
 
 
 def test_softplus_weight_by_hand() -> None:
@@ -126,10 +126,10 @@ def test_patch_embeddings_leave_the_tower_as_it_was() -> None:
 @pytest.mark.parametrize("layer", [0, 3, True, -1.0, "last"])
 def test_layers_count_from_the_end(layer: object) -> None:
     with pytest.raises(ValueError, match="Count from the end"):
-        RelevanceOptions(layer=layer)  # type: ignore[arg-type]
+        RelevanceOptions(layer=layer)
 
 
 def test_options_default_to_the_released_form() -> None:
     assert RelevanceOptions() == RelevanceOptions(layer=-2, text="stretches")
     with pytest.raises(ValueError, match="stretches, tokens"):
-        RelevanceOptions(text="words")  # type: ignore[arg-type]
+        RelevanceOptions(text="words")

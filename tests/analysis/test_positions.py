@@ -76,7 +76,7 @@ def test_a_comparison_answers_at_the_positions_it_was_asked_with(
     few = {"few": FEW}
     for positions in ("compact", "original"):
         result = compare(tiny_model, photo, QUESTION, few, 4, 2, positions=positions)
-        alone = tiny_model.answer(result.view, FEW, 2, positions)  # type: ignore[arg-type]
+        alone = tiny_model.answer(result.view, FEW, 2, positions)
         assert result.settings.positions == result.request.positions == positions
         assert result.answers["few"].token_ids == alone.token_ids
         assert result.answers["few"].log_probabilities == pytest.approx(

@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import pytest
-import torch
+from drawn_tokens import picture, read_through
 
-from spare_demo import PRUNERS, VisualTokens
+from spare_demo import PRUNERS
 from spare_demo.pruners.blocks import block_place, too_few_blocks
-
-
-def tokens_of(side: int, seed: int = 0, **more: Any) -> tuple[VisualTokens, set[int]]:
-    """side x side tokens with every field, and the blocks that were asked for so far."""
-    n, asked = side * side, set[int]()
-
-    def draw(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=torch.Generator().manual_seed(seed + len(shape)))
-
-    def read(values: torch.Tensor) -> Callable[..., torch.Tensor]:
-        return lambda block, joined=False: asked.add(block) or values
-
-    return VisualTokens(
-        draw(n, 8),
-        clip_image=draw(n, 4),
-        clip_text=draw(2, 4),
-        states=draw(n, 6),
-        class_states=draw(1, 6),
-        project=lambda rows: rows @ draw(6, 8).to(rows.dtype),
-        cls_attention=read(draw(2, n).softmax(dim=1)),
-        attention_received=read(draw(n, 1)[:, 0].softmax(dim=0)),
-        vision_keys=read(draw(2, n, 3)),
-        vision_values=read(draw(2, n, 3)),
-        class_queries=read(draw(2, n, 3)),
-        words=lambda: draw(3, 8),
-        **more,
-    ), asked
 
 
 def test_a_block_of_24_lies_at_the_same_share_of_another_tower() -> None:
@@ -48,7 +20,8 @@ def test_a_block_of_24_lies_at_the_same_share_of_another_tower() -> None:
 
 @pytest.mark.parametrize("name", [name for name, method in PRUNERS.items() if not method.inside])
 def test_a_method_reads_the_blocks_that_it_names(name: str) -> None:
-    tokens, asked = tokens_of(6)
+    asked: set[int] = set()
+    tokens = read_through(picture(), lambda block, values: asked.add(block) or values)
     PRUNERS[name].select(tokens, 7)
     assert asked == set(PRUNERS[name].blocks)
 
@@ -65,7 +38,7 @@ def test_a_tower_with_fewer_blocks_than_a_method_reads_is_refused(name: str, lea
     supplies = {*method.needs, "clip_text"}
     for depth in (1, 2, 3, 4, 5, 12, 24, 27):
         reason = method.reason_against(supplies, 32, depth)
-        tokens, _ = tokens_of(4, tower_blocks=depth)
+        tokens = replace(picture(16), tower_blocks=depth)
         if depth >= least:
             assert reason is None and method.select(tokens, 3).size == 3
             continue
@@ -91,7 +64,7 @@ def test_the_reason_names_the_blocks() -> None:
 @pytest.mark.parametrize("name", ["hiprune", "holov", "vscan", "litelvlm", "vispruner"])
 @pytest.mark.parametrize("side", [1, 2, 5, 8])
 def test_a_budget_below_windows_and_anchors_is_met_all_the_same(name: str, side: int) -> None:
-    tokens, _ = tokens_of(side, seed=3)
+    tokens = picture(side * side, seed=3)
     for k in {min(k, side * side) for k in (1, 2, 3, 4, 5, 15, 16, 17, 31, 32)}:
         order = PRUNERS[name].select(tokens, k).order.tolist()
         assert len(set(order)) == len(order) == k and max(order) < side * side
@@ -99,7 +72,7 @@ def test_a_budget_below_windows_and_anchors_is_met_all_the_same(name: str, side:
 
 def test_a_budget_below_a_schedule_is_refused_with_the_least_that_it_can_meet() -> None:
     class View:
-        tokens, _ = tokens_of(8)
+        tokens = picture(64)
         layers = 32
 
     least = PRUNERS["v2drop"].lowest(64, 32)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from drawn_tokens import over, picture, read_through
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,82 +16,15 @@ from spare_demo import PRUNERS, VisualTokens
 from spare_demo.pruners import LayerPruner, Method, Pruner
 from spare_demo.pruners.base import GROUPS
 
-# Those inside the language model have no selection; test_plan.py holds them to their contract.
+# Those inside the language model have no selection; inside/test_base.py has their contract.
 METHODS = [method for method in PRUNERS.values() if not isinstance(method, LayerPruner)]
 every_method = pytest.mark.parametrize("method", METHODS, ids=[m.name for m in METHODS])
 
 
-def picture(
-    n: int = 36,
-    d: int = 12,
-    seed: int = 0,
-    dtype: torch.dtype = torch.float32,
-    view: torch.Tensor | None = None,
-) -> VisualTokens:
-    g = torch.Generator().manual_seed(seed)
-    return VisualTokens(
-        (torch.randn(n, d, generator=g) * torch.exp(torch.randn(n, 1, generator=g) / 2)).to(dtype),
-        torch.randn(n, 6, generator=g).to(dtype),
-        torch.randn(2, 6, generator=g).to(dtype),
-        view,
-        **tower_fields(n, d, g, view),
-    )
-
-
-def tower_fields(
-    n: int, d: int, g: torch.Generator, view: torch.Tensor | None = None
-) -> dict[str, Any]:
-    """The further fields of n tokens from a tower 10 wide with 2 heads, as a model fills them."""
-    scores = {joined: torch.randn(1 if joined else 2, n, generator=g) for joined in (False, True)}
-    keys, values = (torch.randn(2, n, 5, generator=g) for _ in range(2))
-    query = torch.randn(2, 1, 5, generator=g).expand(2, n, 5)
-    attention = {
-        # The class token keeps a part to itself; the rest is shared out in each view.
-        joined: 0.9 * per_view(scores[joined], torch.zeros(n) if view is None else view)
-        for joined in scores
-    }
-    return {
-        "states": torch.randn(n, 10, generator=g),
-        "class_states": torch.randn(1 if view is None else len(view.unique()), 10, generator=g),
-        "project": projector(d),
-        "cls_attention": lambda block, joined=False: attention[joined],
-        "attention_received": lambda block: attention[block < 0].mean(dim=0),
-        "vision_keys": lambda block: keys,
-        "vision_values": lambda block: values,
-        "class_queries": lambda block: query,
-        "words": word_rows(d),
-    }
-
-
-def per_view(scores: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
-    """(h, n) -> its softmax within each view."""
-    weights = torch.empty_like(scores)
-    for v in view.unique():
-        weights[:, view == v] = scores[:, view == v].softmax(dim=1)
-    return weights
-
-
-def projector(d: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    weight = torch.randn(10, d, generator=torch.Generator().manual_seed(d))
-    return lambda rows: torch.tanh(rows @ weight.to(rows))
-
-
-def word_rows(d: int) -> Callable[[], torch.Tensor]:
-    return lambda: torch.randn(4, d, generator=torch.Generator().manual_seed(d))
-
-
-def over(tokens: VisualTokens, **fields: Any) -> VisualTokens:
-    """The tokens with other features, clip_image or clip_text, and words as wide."""
-    width = fields.get("features", tokens.features).shape[1]
-    fields = {"words": word_rows(width), **fields}
-    return dataclasses.replace(tokens, **fields, project=projector(width))
-
-
-def sorts() -> list[tuple[str, VisualTokens]]:
+def sorts() -> dict[str, VisualTokens]:
     """Pictures in which something runs out."""
     usual = picture()
     x, image = usual.features, usual.clip_image
-    assert image is not None
     zero = x.clone()
     zero[[0, 7]] = 0
     same = torch.ones(2, 36, 5)
@@ -107,26 +40,29 @@ def sorts() -> list[tuple[str, VisualTokens]]:
     zeros = dict.fromkeys(("vision_keys", "vision_values", "class_queries"), lambda block: 0 * same)
     flat |= {"states": torch.zeros(36, 10), **zeros}
     nothing = over(usual, features=x * 0, clip_image=image * 0, **flat)
-    return [
-        ("one token", picture(n=1)),
-        ("a prime number of tokens", picture(n=37)),
-        ("identical tokens", over(usual, features=x[:1].repeat(36, 1))),
-        ("everything identical", alike),
-        ("zero tokens", over(usual, features=zero)),
-        ("nothing but zeros", nothing),
-        ("rank 3", over(usual, features=x[:, :3] @ x[:3])),
-        ("constant relevance", over(usual, clip_image=torch.ones_like(image))),
-        ("a zero question", over(usual, clip_text=torch.zeros(1, 6))),
-        ("one dimension", over(usual, features=x[:, :1])),
-        ("float16", picture(dtype=torch.float16)),
-        ("bfloat16", picture(dtype=torch.bfloat16)),
-        ("float64", picture(dtype=torch.float64)),
-        ("tiny", over(usual, features=x * 1e-30, clip_image=image * 1e-30)),
-        ("huge", over(usual, features=x * 1e30, clip_image=image * 1e30)),
-        ("with gradients", over(usual, features=x.clone().requires_grad_())),
-        ("two views", picture(view=torch.arange(36) % 2)),
-        ("three uneven views", picture(view=torch.tensor([7] * 2 + [3] * 30 + [5] * 4))),
-    ]
+    return {
+        "one token": picture(n=1),
+        "a prime number of tokens": picture(n=37),
+        "identical tokens": over(usual, features=x[:1].repeat(36, 1)),
+        "everything identical": alike,
+        "zero tokens": over(usual, features=zero),
+        "nothing but zeros": nothing,
+        "rank 3": over(usual, features=x[:, :3] @ x[:3]),
+        "constant relevance": over(usual, clip_image=torch.ones_like(image)),
+        "a zero question": over(usual, clip_text=torch.zeros(1, 6)),
+        "one dimension": over(usual, features=x[:, :1]),
+        "float16": picture(dtype=torch.float16),
+        "bfloat16": picture(dtype=torch.bfloat16),
+        "float64": picture(dtype=torch.float64),
+        "tiny": over(usual, features=x * 1e-30, clip_image=image * 1e-30),
+        "huge": over(usual, features=x * 1e30, clip_image=image * 1e30),
+        "with gradients": over(usual, features=x.clone().requires_grad_()),
+        "two views": picture(view=torch.arange(36) % 2),
+        "three uneven views": picture(view=torch.tensor([7] * 2 + [3] * 30 + [5] * 4)),
+    }
+
+
+SORTS = sorts()
 
 
 def test_the_table_is_the_one_of_the_design() -> None:
@@ -143,6 +79,8 @@ def test_the_table_is_the_one_of_the_design() -> None:
         "uniform",
     ]
     assert all(name == method.name for name, method in PRUNERS.items())
+    controls = {"random", "uniform", "spatial-farthest", "magnitude", "leverage", "column-subset"}
+    assert {name for name, method in PRUNERS.items() if method.group == "controls"} == controls
 
 
 @pytest.mark.parametrize("method", PRUNERS.values(), ids=list(PRUNERS))
@@ -151,7 +89,7 @@ def test_a_method_says_in_one_line_what_it_does_and_has_a_group(method: Method) 
     assert "\n" not in method.summary
     assert method.group in GROUPS
     assert (method.group == "inside") == isinstance(method, LayerPruner)
-    assert method.group != "controls" or not (method.merges or method.needs_text)
+    assert (method.group == "merging") == (method.merges and not method.inside)
 
 
 @every_method
@@ -175,10 +113,8 @@ def test_a_method_describes_itself(method: Pruner) -> None:
 
 
 @every_method
-@pytest.mark.parametrize(("what", "tokens"), sorts(), ids=[what for what, _ in sorts()])
-def test_k_distinct_tokens_whatever_the_picture(
-    method: Pruner, what: str, tokens: VisualTokens
-) -> None:
+@pytest.mark.parametrize("tokens", SORTS.values(), ids=list(SORTS))
+def test_k_distinct_tokens_whatever_the_picture(method: Pruner, tokens: VisualTokens) -> None:
     tensors = [t for t in vars(tokens).values() if isinstance(t, torch.Tensor)]
     before = [t.clone() for t in tensors]
     whole = method.select(tokens, tokens.n)
@@ -234,17 +170,15 @@ def test_the_uniform_grid_declares_that_it_is_not_nested() -> None:
 
 
 @every_method
-@pytest.mark.parametrize(
-    "budget", [0, -1, 37, True, False, 3.0, 2.5, float("nan"), "3", None, [3], 10**30]
-)
-def test_an_impossible_budget_is_refused(method: Pruner, budget: object) -> None:
-    with pytest.raises(ValueError, match="Choose a whole number from 1 to 36"):
-        method.select(picture(), budget)  # type: ignore[arg-type]
+def test_an_impossible_budget_is_refused(method: Pruner) -> None:
+    for budget in (0, -1, 37, True, False, 3.0, 2.5, float("nan"), "3", None, [3], 10**30):
+        with pytest.raises(ValueError, match="Choose a whole number from 1 to 36"):
+            method.select(picture(), budget)
 
 
 @every_method
 def test_a_budget_may_be_any_kind_of_whole_number(method: Pruner) -> None:
-    selection = method.select(picture(), np.int64(5))  # type: ignore[arg-type]
+    selection = method.select(picture(), np.int64(5))
     assert torch.equal(selection.order, method.select(picture(), 5).order)
 
 
@@ -326,29 +260,19 @@ SYMMETRIC = [m for m in METHODS if m.name not in PLACED]
 @settings(deadline=None, derandomize=True, max_examples=10)
 def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, seed: int) -> None:
     tokens = picture(seed=seed, dtype=torch.float64)
-    assert tokens.clip_image is not None
     expected = method.select(tokens, 12).order
     g = torch.Generator().manual_seed(seed)
 
-    assert tokens.states is not None and tokens.cls_attention is not None
-    assert tokens.vision_keys is not None and tokens.vision_values is not None
-    attention = {joined: tokens.cls_attention(-1, joined) for joined in (False, True)}
-    keys = tokens.vision_keys(-1)
-    values = tokens.vision_values(-1)
     shuffle = torch.randperm(36, generator=g)
     shuffled = dataclasses.replace(
-        tokens,
+        read_through(tokens, lambda _, v: v[shuffle] if v.ndim == 1 else v[:, shuffle]),
         features=tokens.features[shuffle],
         clip_image=tokens.clip_image[shuffle],
         states=tokens.states[shuffle],
-        cls_attention=lambda block, joined=False: attention[joined][:, shuffle],
-        vision_keys=lambda block: keys[:, shuffle],
-        vision_values=lambda block: values[:, shuffle],
     )
     assert torch.equal(shuffle[method.select(shuffled, 12).order], expected)
 
     axes = torch.linalg.qr(torch.randn(12, 12, generator=g, dtype=torch.float64)).Q
-    assert tokens.words is not None
     words = tokens.words().double() @ axes
     turned = over(
         tokens,
@@ -364,25 +288,9 @@ def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, se
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_keeps_the_same_tokens(method: Pruner) -> None:
     tokens = picture(n=576, d=64)
-    assert tokens.clip_image is not None
-    assert tokens.clip_text is not None
     tensors = {k: v for k, v in vars(tokens).items() if isinstance(v, torch.Tensor)}
     moved = {name: value.cuda() for name, value in tensors.items()}
-    assert tokens.cls_attention is not None and tokens.vision_keys is not None
-    assert tokens.attention_received is not None
-    attention, keys = tokens.cls_attention, tokens.vision_keys
-    received = tokens.attention_received
-    assert tokens.vision_values is not None and tokens.class_queries is not None
-    values, queries = tokens.vision_values, tokens.class_queries
-    on_gpu = dataclasses.replace(
-        tokens,
-        **moved,
-        cls_attention=lambda block, joined=False: attention(block, joined).cuda(),
-        attention_received=lambda block: received(block).cuda(),
-        vision_keys=lambda block: keys(block).cuda(),
-        vision_values=lambda block: values(block).cuda(),
-        class_queries=lambda block: queries(block).cuda(),
-    )
+    on_gpu = read_through(dataclasses.replace(tokens, **moved), lambda _, values: values.cuda())
     selection = method.select(on_gpu, 64)
     assert selection.order.device.type == "cpu"
     assert torch.equal(selection.order, method.select(tokens, 64).order)

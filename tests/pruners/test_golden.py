@@ -92,7 +92,7 @@ def test_picks_are_those_of_the_released_function(record: Any, run: Any) -> None
     if run.get("precision") == "float16":
         states = None if tokens.states is None else tokens.states.half()
         tokens = replace(tokens, features=tokens.features.half(), states=states)
-    method: Any = replace(PRUNERS[record["method"]], **run.get("options", {}))  # type: ignore[type-var]
+    method: Any = replace(PRUNERS[record["method"]], **run.get("options", {}))
     selection = method.select(tokens, run["budget"])
     order = same_order(record, run, selection.order.tolist())
     if "shared" in run:

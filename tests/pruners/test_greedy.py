@@ -222,7 +222,7 @@ def test_of_views_that_run_out_apart_the_informed_picks_are_counted(seed: int, k
         rows.append(next(factors) @ next(factors).T)
     tokens = VisualTokens(torch.cat(rows), view=torch.arange(36) // 12)
     methods = {name: PRUNERS[name] for name in ("spare-reconstruction", "cdpruner-diversity")}
-    for name, selection in select_together(methods, tokens, k).items():  # type: ignore[arg-type]
+    for name, selection in select_together(methods, tokens, k).items():
         given_ = (selection.order // 12).bincount(minlength=3).tolist()
         expected = sum(min(share, rank) for share, rank in zip(given_, ranks, strict=True))
         assert selection.informed == PRUNERS[name].select(tokens, k).informed == expected

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from spare_demo import PRUNERS, VisualTokens
+from spare_demo import VisualTokens
 from spare_demo.pruners.holov import HoloV, run_scores, run_shares
 
 Array = NDArray[np.float64]
@@ -123,9 +123,3 @@ def test_shares_follow_the_scores(scores: list[float], k: int) -> None:
         assert sum(shares) == k
         for score, share in zip(scores, shares, strict=True):
             assert abs(share - k * score / total) <= 1 + 1e-3
-
-
-def test_it_is_in_the_table() -> None:
-    assert PRUNERS["holov"] == HoloV()
-    assert PRUNERS["holov"].group == "before"
-    assert "class token" in (PRUNERS["holov"].reason_against({"clip_text"}) or "")

@@ -118,12 +118,3 @@ def test_more_texts_than_tokens_leave_the_context_alone_and_ties_go_to_the_lower
     same = dict.fromkeys(("class_queries", "vision_keys", "vision_values"), lambda block: flat)
     alike = dataclasses.replace(tokens, clip_image=torch.ones(N, 5).double(), **same)
     assert LiteLVLM().select(alike, 9).order.tolist() == list(range(9))
-
-
-def test_it_is_in_the_table() -> None:
-    method = PRUNERS["litelvlm"]
-    assert method == LiteLVLM() and method.group == "before" and method.needs_text
-    assert "CLIP text side" in (method.reason_against(method.needs) or "")
-    assert "attention values" in (
-        method.reason_against({"clip_text", "vision_keys", "class_queries"}) or ""
-    )

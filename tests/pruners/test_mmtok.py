@@ -65,5 +65,3 @@ def test_without_words_it_asks_for_a_question_and_clip_is_no_matter() -> None:
         MMTok().select(silent, 2)
     asked = dataclasses.replace(silent, clip_text=None, words=lambda: x[2:3])
     assert MMTok().select(asked, 2).order[0] == 2
-    assert "without its language model" in (MMTok().reason_against({"states", "clip_text"}) or "")
-    assert MMTok().reason_against({"states", "words"}) is None

@@ -42,7 +42,7 @@ def v2drop_inputs(seed: int) -> Iterator[tuple[Tensor, Tensor]]:
     """At each step (1, 631, 16) states before and after the last layer, of all rows."""
     g = torch.Generator().manual_seed(seed)
     while True:
-        yield tuple(torch.randn(1, FIRST + 576 + TEXT, 16, generator=g) for _ in "ab")  # type: ignore[misc]
+        yield tuple(torch.randn(1, FIRST + 576 + TEXT, 16, generator=g) for _ in "ab")
 
 
 def cases(method: str) -> Any:

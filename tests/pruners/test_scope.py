@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
+from drawn_tokens import tower_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_references import scope
 from references import as_array
 
-from spare_demo import VisualTokens
 from spare_demo.pruners.coverage import cover_greedily
 from spare_demo.pruners.scope import Scope
-
-
-def tower_tokens(h: torch.Tensor, attention: torch.Tensor) -> VisualTokens:
-    """attention: (heads, n)."""
-    blocks = {-2: attention}  # no other is read
-    return VisualTokens(
-        torch.ones(len(h), 1), states=h, cls_attention=lambda block, joined=False: blocks[block]
-    )
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 10), alpha=st.sampled_from([0.5, 1.0, 2.5]))
@@ -46,7 +37,7 @@ def test_by_hand() -> None:
     even = torch.ones(1, 5)
     selection = Scope().select(tower_tokens(h, even), 5)
     assert selection.order.tolist() == [1, 0, 2, 3, 4]  # then nothing is left to cover
-    assert selection.gain is not None and selection.gain.tolist() == [3.0, 2.0, 0.0, 0.0, 0.0]
+    assert selection.gain.tolist() == [3.0, 2.0, 0.0, 0.0, 0.0]
     assert Scope().select(tower_tokens(h, torch.tensor([[1, 1, 1, 9, 1.0]])), 2).order[0] == 3
     assert Scope(alpha=0.0).select(tower_tokens(h, torch.rand(1, 5)), 2).order.tolist() == [1, 0]
 
@@ -66,8 +57,3 @@ def test_ties_go_to_the_lower_index_also_those_by_rounding() -> None:
     table = torch.tensor([[0.1 + 0.2, 0.3, 0.3], [0.0, 1e-17, 0.0]], dtype=torch.float64)
     order, _ = cover_greedily(table.flip(1), torch.ones(3, dtype=torch.float64), 3)
     assert order.tolist() == [0, 1, 2]
-
-
-def test_a_tower_without_a_class_token_is_named() -> None:
-    with pytest.raises(ValueError, match=r"'scope' cannot run here: .*no class token"):
-        Scope().select(VisualTokens(torch.eye(3), states=torch.eye(3)), 2)

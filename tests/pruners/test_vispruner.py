@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
+from drawn_tokens import tower_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_references import vispruner
@@ -11,14 +11,6 @@ from references import as_array
 
 from spare_demo import PRUNERS, VisualTokens
 from spare_demo.pruners.vispruner import VisPruner
-
-
-def tower_tokens(h: torch.Tensor, attention: torch.Tensor) -> VisualTokens:
-    """attention: (heads, n)."""
-    blocks = {-2: attention}  # no other is read
-    return VisualTokens(
-        torch.ones(len(h), 1), states=h, cls_attention=lambda block, joined=False: blocks[block]
-    )
 
 
 @given(seed=st.integers(0, 999), n=st.integers(1, 60), data=st.data())
@@ -53,8 +45,6 @@ def test_fastervlm_is_the_order_of_attention_and_reads_no_states() -> None:
     order = PRUNERS["fastervlm"].select(tokens, 50).order
     assert order.tolist() == attention.mean(dim=0).argsort(descending=True).tolist()
     assert PRUNERS["fastervlm"].nested and not PRUNERS["vispruner"].nested
-    with pytest.raises(ValueError, match=r"'vispruner' cannot run here: .*one state per"):
-        PRUNERS["vispruner"].select(tokens, 4)
 
 
 def test_equal_tokens_go_by_the_lower_index() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from drawn_tokens import vscan_tokens
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from vscan_reference import drawn, vscan
+from method_references import vscan
 
-from spare_demo import PRUNERS, VisualTokens
+from spare_demo import VisualTokens
 from spare_demo.pruners.vscan import VScan, scan
 
 
@@ -18,19 +19,17 @@ from spare_demo.pruners.vscan import VScan, scan
 @settings(deadline=None, derandomize=True, max_examples=6)
 def test_it_is_the_reference(side: int, seed: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, min(96, side * side)))
-    tokens, x, attention = drawn(side, seed)
+    tokens, x, attention = vscan_tokens(side, seed)
     picks, rows, parts = vscan(x, *attention, side, k)
     selection = VScan().select(tokens, k)
     assert selection.order.tolist() == picks
-    assert selection.features is not None and selection.sources is not None
     np.testing.assert_allclose(selection.features.numpy(), rows, atol=1e-12)
     np.testing.assert_array_equal(selection.sources.numpy(), parts)
-    assert selection.row_tokens is not None  # not the lowest of a row's equal parts
-    assert selection.row_tokens.tolist() == sorted(picks)
+    assert selection.row_tokens.tolist() == sorted(picks)  # of equal parts not the lowest
 
 
 def test_half_of_a_budget_is_spread_over_the_windows_from_32_on() -> None:
-    tokens, _, _ = drawn(24, 1)
+    tokens, _, _ = vscan_tokens(24, 1)
     for k, quota in ((31, 0), (32, 1), (63, 1), (64, 2), (96, 3)):
         local = VScan().select(tokens, k).order[: 16 * quota]
         window = local // 24 // 6 * 4 + local % 24 // 6
@@ -43,12 +42,10 @@ def test_ties_go_to_the_lower_index_and_all_tokens_stay_as_they_are() -> None:
     tokens = VisualTokens(x, cls_attention=lambda block, joined=False: flat)
     few = VScan().select(tokens, 3)
     assert few.order.tolist() == [0, 1, 2]
-    assert few.sources is not None  # equal cosines: all join the first
-    assert few.sources.sum(dim=1).tolist() == [62, 1, 1]
-    tokens, x_all, _ = drawn(8, 2)
+    assert few.sources.sum(dim=1).tolist() == [62, 1, 1]  # equal cosines: all join the first
+    tokens, x_all, _ = vscan_tokens(8, 2)
     whole = VScan().select(tokens, 64)
     assert sorted(whole.order.tolist()) == list(range(64))
-    assert whole.features is not None
     np.testing.assert_array_equal(whole.features.numpy(), x_all)
 
 
@@ -62,16 +59,10 @@ def test_views_that_are_no_square_still_have_k_tokens(n: int) -> None:
 
 
 def test_each_view_is_scanned_and_merged_by_itself() -> None:
-    tokens, x, (early, late) = drawn(8, 4, views=2)
+    tokens, x, (early, late) = vscan_tokens(8, 4, views=2)
     selection = VScan().select(tokens, 80)
     apart = [vscan(x[v], early[:, v], late[:, v], 8, 40) for v in (slice(0, 64), slice(64, 128))]
     assert selection.order.tolist() == [*apart[0][0], *(i + 64 for i in apart[1][0])]
-    assert selection.features is not None
     np.testing.assert_allclose(
         selection.features.numpy(), np.concatenate([rows for _, rows, _ in apart]), atol=1e-12
     )
-
-
-def test_it_is_in_the_table() -> None:
-    assert PRUNERS["vscan"] == VScan() and PRUNERS["vscan"].group == "merging"
-    assert "class token" in (PRUNERS["vscan"].reason_against({"clip_text"}) or "")

@@ -54,13 +54,12 @@ def test_both_kinds_stand_side_by_side(result: Result, deep_model: LlavaModel) -
     for label, plan in result.plans.items():
         answer = result.answers[label]
         assert answer.kept_per_layer == plan.per_layer
-        assert result.view is not None
         again = deep_model.answer(
             result.view, PRUNERS[label].plan(result.view, 9), max_new_tokens=3
         )
         assert again.token_ids == answer.token_ids
     curves = result.reconstruction
-    assert curves is not None and list(curves.errors) == ["spare"] and not curves.points
+    assert list(curves.errors) == ["spare"] and not curves.points
     assert set(result.weights) == {"spare"}
 
 
@@ -101,7 +100,6 @@ def test_programs_and_the_command_line_are_told_the_same(
 
 
 def test_a_ready_made_plan_stands_for_itself(result: Result, deep_model: LlavaModel) -> None:
-    assert result.view is not None
     plan = PRUNERS["fastv"].plan(result.view, 9)
     exploration = explore(result.view, choose({"mine": plan, "spare": PRUNERS["spare"]}))
     assert exploration.plans(3) == ({"mine": plan}, {})
@@ -222,7 +220,6 @@ def test_operations_are_said_in_units() -> None:
 
 @pytest.fixture(scope="module")
 def exploration(result: Result) -> Exploration:
-    assert result.view is not None
     return explore(result.view, result.request.labelled)
 
 
@@ -250,7 +247,7 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
         assert middle == float(kl_divergence(whole.first_logits, alone.first_logits))
     measured = dataclasses.replace(result, kl=last)
     again = read_result(write_result(measured)).result
-    assert again.kl is not None and again.kl.series == last.series
+    assert again.kl.series == last.series
     (drawn,) = drawings(measured, ("kl",))
     for sentence in (
         "k of FastV is the average over layers (its paper counts tokens after layer K only); below "
@@ -306,7 +303,7 @@ def test_a_layer_shows_kept_merged_and_dropped(result: Result) -> None:
 
 
 def test_settings_of_a_method_reach_its_plan(result: Result) -> None:
-    by_rank = replace(PRUNERS["fastv"], counting="rank")  # type: ignore[type-var]
+    by_rank = replace(PRUNERS["fastv"], counting="rank")
     exploration = explore(result.view, {"by rank": by_rank})
     plan = exploration.plans(2)[0]["by rank"]
     assert plan.last == 2 and plan.counted == 2 and plan.average > 2

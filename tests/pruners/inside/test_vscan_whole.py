@@ -5,16 +5,18 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import layer_references as slow
 import numpy as np
 import pytest
 import torch
+from drawn_tokens import vscan_tokens
+from method_references import vscan
 from PIL import Image
 from torch import Tensor
 from transformers import LlamaConfig, LlamaModel
-from vscan_reference import drawn, vscan
 
 from spare_demo import PRUNERS, Selection, VisualTokens, compare
 from spare_demo.cli import compare as compare_command
@@ -33,11 +35,9 @@ SIDE, N, WIDTH, FIRST, TEXT, DEPTH = 8, 64, 32, 3, 9, 8
 QUESTION = "What colour is the circle?"
 
 
-class Asked:
+def asked(tokens: VisualTokens, layers: int = DEPTH) -> SimpleNamespace:
     """What a plan is made for."""
-
-    def __init__(self, tokens: VisualTokens, layers: int = DEPTH):
-        self.tokens, self.layers = tokens, layers
+    return SimpleNamespace(tokens=tokens, layers=layers)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def _stock(decoder: Any, index: int, hidden: Tensor) -> Tensor:
 @pytest.mark.parametrize("budget", [2, 11, 24, 42, 50, 63])
 @torch.inference_mode()
 def test_it_is_the_reference(decoder: Any, budget: int, seed: int) -> None:
-    tokens, x, attention = drawn(SIDE, seed, width=WIDTH)
+    tokens, x, attention = vscan_tokens(SIDE, seed, width=WIDTH)
     entering = min(N, 3 * budget // 2)
     keep = 2 * budget - entering  # the depth is even
     picks, merged, parts = vscan(x, *attention, SIDE, entering)
@@ -105,13 +105,12 @@ def test_it_is_the_reference(decoder: Any, budget: int, seed: int) -> None:
     embeds = torch.cat([text[:FIRST], rows, text[FIRST : FIRST + TEXT]])
     written = text[FIRST + TEXT :]
 
-    plan = VScanWhole().plan(Asked(tokens), budget)
+    plan = VScanWhole().plan(asked(tokens), budget)
     assert plan.stops == (Stop(DEPTH // 2, keep),)
     if entering == N:
         assert plan.entering is None
         given = tokens.features
     else:
-        assert plan.entering is not None and plan.entering.features is not None
         assert plan.entering.order.tolist() == picks
         given = plan.entering.features
     np.testing.assert_allclose(given.numpy(), merged, atol=1e-12)
@@ -134,7 +133,7 @@ def test_it_is_the_reference(decoder: Any, budget: int, seed: int) -> None:
     for found, members in ((first, parts), (second, parts[stay])):
         mixed = members[members.sum(axis=1) > 1]
         if len(mixed):
-            assert found.grown and found.sources is not None
+            assert found.grown
             shares = mixed / mixed.sum(axis=1, keepdims=True)
             np.testing.assert_allclose(found.sources.numpy(), shares, atol=1e-6)
         else:
@@ -148,10 +147,10 @@ def test_it_is_the_reference(decoder: Any, budget: int, seed: int) -> None:
 
 
 def test_the_readmes_budget_and_its_neighbours() -> None:
-    tokens, _, _ = drawn(24, 0)
+    tokens, _, _ = vscan_tokens(24, 0)
 
     def schedule(budget: int) -> tuple[int, tuple[Stop, ...], float]:
-        plan = VScanWhole().plan(Asked(tokens, 32), budget)
+        plan = VScanWhole().plan(asked(tokens, 32), budget)
         return plan.enters, plan.stops, plan.average
 
     assert schedule(64) == (96, (Stop(16, 32),), 64)
@@ -164,10 +163,9 @@ def test_the_readmes_budget_and_its_neighbours() -> None:
 
 
 def test_what_cannot_enter_a_schedule_is_refused() -> None:
-    tokens, _, _ = drawn(SIDE, 1)
-    plan = VScanWhole().plan(Asked(tokens), 20)
+    tokens, _, _ = vscan_tokens(SIDE, 1)
+    plan = VScanWhole().plan(asked(tokens), 20)
     entering = plan.entering
-    assert entering is not None and entering.sources is not None
     biased = VScan(size_bias="log").select(tokens, 30)
     unknown = dataclasses.replace(entering, sources=None)
     free = dataclasses.replace(entering, sources=entering.sources.flip(0))
@@ -182,11 +180,11 @@ def test_what_cannot_enter_a_schedule_is_refused() -> None:
     with pytest.raises(ValueError, match="cannot be merged again"):
         LayerPlan(SparseVLM(), N, DEPTH, 20, (Stop(3, 5, 1),), entering)
     with pytest.raises(ValueError, match=r"'vscan-whole' cannot run here: .*no class token"):
-        VScanWhole().plan(Asked(VisualTokens(torch.ones(N, 2))), 20)
+        VScanWhole().plan(asked(VisualTokens(torch.ones(N, 2))), 20)
     with pytest.raises(ValueError, match=r"'vscan-whole' cannot run here: .*2 blocks"):
-        VScanWhole().plan(Asked(dataclasses.replace(tokens, tower_blocks=2)), 20)
+        VScanWhole().plan(asked(dataclasses.replace(tokens, tower_blocks=2)), 20)
     with pytest.raises(ValueError, match="more than 1 layer, and this one has 1"):
-        VScanWhole().plan(Asked(tokens, 1), 20)
+        VScanWhole().plan(asked(tokens, 1), 20)
 
 
 # Through a model.
@@ -269,9 +267,8 @@ def test_a_saved_plan_says_what_entered(result: Result) -> None:
     assert "features" not in stored and len(stored["order"]) == 12
     again = read_result(written).result.plans["vscan-whole"].entering
     entering = result.plans["vscan-whole"].entering
-    assert again is not None and entering is not None
     assert again.order.tolist() == entering.order.tolist() == stored["order"]
-    assert torch.equal(again.sources, entering.sources) and again.size == 12  # type: ignore[arg-type]
+    assert torch.equal(again.sources, entering.sources) and again.size == 12
     assert write_result(read_result(written).result) == written
     found = read_result(written).result.answers["vscan-whole"].layer_sets
     assert [len(layer_set) for layer_set in found] == [12, 4]
