@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import gradio as gr
-
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.analysis.disagreement import find_split
 from spare_demo.comparison.request import QuestionOptions, read_budget, read_seed
@@ -28,16 +26,6 @@ CONTROLS = (
 """The parts of the page that `find_disagreement` reads."""
 CHANGED = ("image", "question", "example")
 """What it changes beside the parts of every comparison."""
-
-
-def find_button(model: str) -> gr.Button:
-    """The button, on the page of a model of this name that knows drawn scenes."""
-    return gr.Button(
-        "Find a disagreement",
-        min_width=160,
-        visible=examples.knows_only_scenes(model),
-        elem_id="find-disagreement",
-    )
 
 
 def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChanges]:

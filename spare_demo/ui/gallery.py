@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from spare_demo.evaluation.gallery import Case, read_gallery
+from spare_demo.comparison.request import QuestionOptions
+from spare_demo.evaluation.gallery import read_gallery
+from spare_demo.images.geometry import Aspect
 from spare_demo.ui import examples, panels
 from spare_demo.ui.folds import fold
 
@@ -16,14 +19,23 @@ _HOW = (
     '<p class="note">Mined by <code>python -m spare_demo evaluate --gallery DIR</code>. Choose one '
     "to ask it.</p>"
 )
+TO_TOP = "() => { window.scrollTo(0, 0) }"
 _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 
 
-def gallery_panel(parts: dict[str, Any], folder: Path, aspect: str) -> Any:
+OPENED = (
+    *("image", "question", "method_a", "method_b", "budget", "example"),
+    *("seed", "aspect", "relevance_layer", "relevance_text", "guidance_text", "together"),
+    "positions",
+)
+"""The parts of the comparison that a case sets, by their names there."""
+
+
+def gallery_panel(parts: dict[str, Any], folder: Path, aspect: Aspect) -> Any:
     """Puts the folded cases where the page is being built, and connects them.
 
     Args:
-        parts: the comparison's components that a case sets, by the names of `case_controls`.
+        parts: the comparison's components named in `OPENED`.
         folder: where scenes are drawn.
         aspect: the model's first way of fitting a picture.
 
@@ -37,48 +49,61 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: str) -> Any:
     ]
     with fold("Surprising cases", "gallery"):
         gr.HTML(panels.words_html(gallery.sentence) + _HOW)
-        shown = gr.Gallery(
-            pictures,
-            columns=4,
-            height="auto",
-            allow_preview=False,
-            interactive=False,
-            show_label=False,
-            buttons=[],
-            visible=bool(pictures),
-            elem_id="gallery-cases",
-        )
+        shown = thumbnails(pictures, "gallery-cases")
 
     def open_case(event: gr.SelectData) -> dict[Any, Any]:
-        values = case_controls(gallery.cases[event.index], gallery.methods, folder, aspect)
+        case = gallery.cases[event.index]
+        example = examples.draw_scene(case.set, case.seed, folder)
+        # A case of one method is shown beside another of those that were measured.
+        others = [name for name in gallery.methods if name not in case.methods]
+        methods = [*case.methods, *others][:2]
+        options = QuestionOptions(aspect=aspect, positions="compact")
+        values = controls_of(example, case.question, methods, case.budget, 0, options)
         return {parts[name]: value for name, value in values.items()}
 
     chosen = shown.select(open_case, None, [*parts.values()], **_QUIET)
-    return chosen.then(None, None, None, js="() => { window.scrollTo(0, 0) }", **_QUIET)
+    return chosen.then(None, None, None, js=TO_TOP, **_QUIET)
 
 
-def case_controls(
-    case: Case, methods: tuple[str, ...], folder: Path, aspect: str
+def thumbnails(pictures: list[tuple[str, str]], name: str) -> gr.Gallery:
+    """Pictures to choose from, each with its caption. name: its id on the page."""
+    return gr.Gallery(
+        pictures,
+        columns=4,
+        height="auto",
+        allow_preview=False,
+        interactive=False,
+        show_label=False,
+        buttons=[],
+        visible=bool(pictures),
+        elem_id=name,
+    )
+
+
+def controls_of(
+    example: examples.Example,
+    question: str,
+    methods: Sequence[str],
+    budget: object,
+    seed: int,
+    options: QuestionOptions,
 ) -> dict[str, Any]:
-    """What the comparison's controls say for a case, by their names there.
+    """All of `OPENED` as something was measured, whatever the visitor tried before.
 
-    methods: all that were measured; a case of one method is shown beside another of them.
+    methods: the first stands in A and the last in B.
     """
-    example = examples.draw_scene(case.set, case.seed, folder)
-    a, b = (*case.methods, *(name for name in methods if name not in case.methods))[:2]
     return {
         "image": example.path,
-        "question": case.question,
-        "method_a": a,
-        "method_b": b,
-        "budget": case.budget,
+        "question": question,
+        "method_a": methods[0],
+        "method_b": methods[-1],
+        "budget": budget,
         "example": example,
-        # As the cases were measured, whatever the visitor tried before.
-        "seed": 0,
-        "aspect": aspect,
-        "relevance_layer": -2,
-        "relevance_text": "stretches",
-        "guidance_text": "clip",
-        "together": False,
-        "positions": "compact",
+        "seed": seed,
+        "aspect": options.aspect,
+        "relevance_layer": options.relevance.layer,
+        "relevance_text": options.relevance.text,
+        "guidance_text": options.relevance.guidance_text,
+        "together": options.together,
+        "positions": options.positions,
     }

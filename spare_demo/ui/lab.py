@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
@@ -32,6 +31,7 @@ from spare_demo.settings import Settings
 from spare_demo.table import html_table
 from spare_demo.ui import panels
 from spare_demo.ui.examples import Example
+from spare_demo.ui.steps import PageChanges
 
 BUDGETS = (16, 32, 64, 128, 192)
 METHODS = ("spare", "cdpruner", "random", "uniform")
@@ -45,8 +45,6 @@ MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
 _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
 _FILES = 200  # of all visitors; older ones are of no use
-
-PageChanges = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +147,8 @@ class Lab:
         """The end of a run, by itself or by Stop: the rows as a file, and what it can be asked."""
         if bench is None or not bench.rows:
             return {"progress": _progress(bench, ended=True) if bench else ""}
-        self.folder.mkdir(
-            parents=True, exist_ok=True
-        )  # whoever tidies the machine may have removed it
+        # Whoever tidies the machine may have removed it.
+        self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
         self._tidy()
@@ -191,14 +188,11 @@ class Lab:
             f"{names} on {len(pairs)} of {len(_rows_of(bench, a, k))} questions at {words(k)}."
         )
         if pairs:
-            examples_shown = pairs[:_CASES]
             more = f" The first {_CASES} are shown." if len(pairs) > _CASES else ""
             sentence += f"{more} Choose one to open it in the comparison."
-            pictures = [
-                (self._picture(bench, one), _caption(one, other)) for one, other in examples_shown
-            ]
-            return pictures, [one for one, _ in examples_shown], sentence
-        return [], [], sentence
+        shown = pairs[:_CASES]
+        pictures = [(self._picture(bench, one), _caption(one, other)) for one, other in shown]
+        return pictures, [one for one, _ in shown], sentence
 
     def case(self, bench: Bench, row: Row) -> tuple[Example, int]:
         """A case as the comparison takes it, and the seed that draws there what was drawn here."""

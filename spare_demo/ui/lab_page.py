@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -12,9 +12,11 @@ import gradio as gr
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.handlers import with_refusals
-from spare_demo.ui.lab import METHODS, SETS, Bench, Lab, PageChanges
+from spare_demo.ui.lab import METHODS, SETS, Bench, Lab
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.streaming import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
@@ -23,13 +25,6 @@ _QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"
 # A run takes minutes: it waits for other runs only, and shares the model with those who ask, since
 # the model takes turns pass by pass.
 _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
-
-OPENED = (
-    *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "relevance_layer", "relevance_text", "guidance_text", "together"),
-    "positions",
-)
-"""The parts of the comparison that a case sets, by their names there."""
 
 # What a run shows once more at its end, should the page have lost it (steps.py).
 _AGAIN = ("curve", "cases", "download", "a", "b", "at")
@@ -45,101 +40,66 @@ _CLI = (
 )
 
 
-@dataclass(frozen=True)
-class LabComponents:
-    """The components of the tab."""
-
-    bench: gr.State
-    rows: gr.State
-    methods: gr.CheckboxGroup
-    budgets: gr.CheckboxGroup
-    scenes: gr.Number
-    which: gr.Radio
-    seed: gr.Number
-    run: gr.Button
-    stop: gr.Button
-    message: gr.HTML
-    progress: gr.HTML
-    curve: gr.Plot
-    curve_words: gr.HTML
-    skills: gr.HTML
-    at: gr.Radio
-    a: gr.Dropdown
-    b: gr.Dropdown
-    cases_words: gr.HTML
-    cases: gr.Gallery
-    download: gr.DownloadButton
-
-
-def lay_out_lab(lab: Lab) -> LabComponents:
-    """Builds the tab inside the current `gr.Tab`."""
+def lay_out_lab(lab: Lab) -> SimpleNamespace:
+    """Builds the tab inside the current `gr.Tab`; the components of its events, by name."""
     titles, budgets = lab.methods, lab.budgets
     names = [(title, name) for name, title in titles.items()]
     chosen = [name for name in METHODS if name in titles]
     middle = min(budgets, key=lambda k: (abs(k - 64), k))
-    parts: dict[str, Any] = {"bench": gr.State(), "rows": gr.State([])}
+    parts = SimpleNamespace(bench=gr.State(), rows=gr.State([]))
     gr.HTML(_INTRO, elem_classes="lab-intro")
     with gr.Row(elem_id="lab"):
         with gr.Column(scale=3, min_width=280, elem_id="lab-plan"):
-            parts["methods"] = gr.CheckboxGroup(
+            parts.methods = gr.CheckboxGroup(
                 names, value=chosen, label="Methods", elem_id="lab-methods"
             )
-            parts["budgets"] = gr.CheckboxGroup(
+            parts.budgets = gr.CheckboxGroup(
                 list(budgets),
                 value=list(budgets),
                 label="Visual tokens kept",
                 elem_id="lab-budgets",
             )
-            parts["which"] = gr.Radio(
+            parts.which = gr.Radio(
                 [(words, name) for name, words in SETS.items()],
                 value="held-out",
                 label="Drawn scenes",
             )
             with gr.Row():
-                parts["scenes"] = NumberAsSent(
+                parts.scenes = NumberAsSent(
                     10,
                     label=f"Scenes (up to {lab.most_scenes})",
                     min_width=120,
                     elem_id="lab-scenes",
                 )
-                parts["seed"] = NumberAsSent(0, label="Seed of random", min_width=120)
+                parts.seed = NumberAsSent(0, label="Seed of random", min_width=120)
             with gr.Row(elem_id="lab-actions"):
-                parts["run"] = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
-                parts["stop"] = gr.Button(
+                parts.run = gr.Button("Run", variant="primary", min_width=80, elem_id="lab-run")
+                parts.stop = gr.Button(
                     "Stop", variant="stop", min_width=80, visible=False, elem_id="lab-stop"
                 )
-                parts["download"] = gr.DownloadButton(
+                parts.download = gr.DownloadButton(
                     "Download CSV", min_width=80, interactive=False, elem_id="lab-download"
                 )
-            parts["message"] = gr.HTML(elem_id="lab-message", elem_classes="message-place")
-            parts["progress"] = gr.HTML(elem_id="lab-progress")
+            parts.message = gr.HTML(elem_id="lab-message", elem_classes="message-place")
+            parts.progress = gr.HTML(elem_id="lab-progress")
             gr.HTML(f'<p class="note">{_CLI}</p>')
         with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
             gr.HTML("<h2>Right answers against tokens kept</h2>")
-            parts["curve"] = gr.Plot(show_label=False, elem_id="lab-curve")
-            parts["curve_words"] = gr.HTML(elem_id="lab-curve-words")
-            parts["skills"] = gr.HTML(elem_id="lab-skills")
+            parts.curve = gr.Plot(show_label=False, elem_id="lab-curve")
+            parts.curve_words = gr.HTML(elem_id="lab-curve-words")
+            parts.skills = gr.HTML(elem_id="lab-skills")
     gr.HTML("<h2>Where A is right and B is wrong</h2>")
     with gr.Row(elem_id="lab-compared"):
-        parts["a"] = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
-        parts["b"] = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
-        parts["at"] = gr.Radio(list(budgets), value=middle, label="Tokens kept", elem_id="lab-at")
-    parts["cases_words"] = gr.HTML(elem_id="lab-cases-words")
-    parts["cases"] = gr.Gallery(
-        columns=4,
-        height="auto",
-        allow_preview=False,
-        interactive=False,
-        show_label=False,
-        buttons=[],
-        visible=False,
-        elem_id="lab-cases",
-    )
-    return LabComponents(**parts)
+        parts.a = gr.Dropdown(names, value=chosen[0], label="A", elem_id="lab-a")
+        parts.b = gr.Dropdown(names, value=chosen[-1], label="B", elem_id="lab-b")
+        parts.at = gr.Radio(list(budgets), value=middle, label="Tokens kept", elem_id="lab-at")
+    parts.cases_words = gr.HTML(elem_id="lab-cases-words")
+    parts.cases = thumbnails([], "lab-cases")
+    return parts
 
 
 def wire_lab(
-    lab: Lab, parts: LabComponents, opening: dict[str, Any], tabs: gr.Tabs, gpu: Here
+    lab: Lab, parts: SimpleNamespace, opening: dict[str, Any], tabs: gr.Tabs, gpu: Here
 ) -> Any:
     """Connects the tab's events.
 
@@ -221,22 +181,7 @@ def wire_lab(
         example, seed = lab.case(bench, row)
         # All tokens stand on the comparison anyway; there the other method takes both places.
         methods = [label for label in (a, b) if label in PRUNERS] or list(METHODS[:1])
-        values = {
-            "image": example.path,
-            "question": example.question,
-            "method_a": methods[0],
-            "method_b": methods[-1],
-            "budget": at,
-            "example": example,
-            # As the run had them, whatever the visitor tried there before.
-            "seed": seed,
-            "aspect": bench.experiment.aspect,
-            "relevance_layer": bench.experiment.relevance.layer,
-            "relevance_text": bench.experiment.relevance.text,
-            "guidance_text": bench.experiment.relevance.guidance_text,
-            "together": bench.experiment.together,
-            "positions": bench.experiment.positions,
-        }
+        values = controls_of(example, example.question, methods, at, seed, bench.experiment)
         changes: dict[Any, Any] = {opening[name]: value for name, value in values.items()}
         return changes | {tabs: gr.Tabs(selected="compare")}
 
@@ -250,4 +195,4 @@ def wire_lab(
     chosen = p.cases.select(
         opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **_QUIET
     )
-    return chosen.then(None, None, None, js="() => { window.scrollTo(0, 0) }", **_QUIET)
+    return chosen.then(None, None, None, js=TO_TOP, **_QUIET)

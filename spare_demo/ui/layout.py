@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
 
 import gradio as gr
 
-from spare_demo.models import Model
-from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.chips import chips_part
-from spare_demo.ui.examples import Example, knows_only_scenes
-from spare_demo.ui.find import find_button
+from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
 from spare_demo.ui.gradio_compat.pictures import photo_input
-from spare_demo.ui.guess import guess_toggle
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.method_line import method_line
 from spare_demo.ui.open_visits import VisitKey
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
@@ -27,154 +24,86 @@ _VIEWS = [("in equal shares to each view", False), ("over all views together", T
 PERCENTS = (5, 10, 20, 50)
 _TWO_QUESTIONS = "Examples: choose one again for its other question"
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
+_GUESS = """<div class="guess-toggle">
+<label><input type="checkbox" autocomplete="off"> Guess first</label>
+<span class="note">does each answer stay the same?</span>
+<b id="guess-score" role="status"></b></div>"""
 _GUIDANCE = [
     ("CLIP, as in the papers", "clip"),
     ("words of the language model, not CLIP", "words"),
 ]
 
 
-@dataclass(frozen=True)
-class Components:
-    """The components that events read or change."""
-
-    notice: gr.HTML
-    visit: gr.State
-    example: gr.State
-    image: gr.Image
-    question: gr.Textbox
-    chips: gr.HTML
-    message: gr.HTML
-    looked: gr.HTML
-    ask: gr.Button
-    stop: gr.Button
-    scene: gr.Button
-    find: gr.Button
-    tried: gr.HTML
-    truth: gr.HTML
-    offered: gr.Dataset
-    method_a: gr.Dropdown
-    method_b: gr.Dropdown
-    tuned_a: gr.State
-    tuned_b: gr.State
-    aspect: gr.Radio
-    relevance_layer: gr.Radio
-    relevance_text: gr.Radio
-    guidance_text: gr.Radio
-    together: gr.Radio
-    positions: gr.Radio
-    seed: gr.Number
-    headline: gr.HTML
-    stage: gr.HTML
-    reply: gr.HTML
-    why: gr.HTML
-    story_card: gr.HTML
-    own: gr.HTML
-    own_answer: gr.HTML
-    cite: gr.HTML
-    budget: gr.Slider
-    budget_message: gr.HTML
-    rank: gr.HTML
-    marks: tuple[tuple[int | str, gr.Button], ...]
-    notes: gr.HTML
-    answers: gr.HTML
-    lost_fold: gr.Accordion
-    lost: gr.HTML
-    curve: gr.Plot
-    curve_words: gr.HTML
-    cost_fold: gr.Accordion
-    cost: gr.HTML
-    find_enough: gr.Button
-    find_carrier: gr.Button
-    by_hand: gr.Button
-    enough: gr.HTML
-    kl_fold: gr.Accordion
-    carrier: gr.HTML
-    measure: gr.Button
-    kl: gr.Plot
-    kl_words: gr.HTML
-    other: gr.Textbox
-    compare_questions: gr.Button
-    second: gr.HTML
-    compare_all: gr.Button
-    many: gr.HTML
-
-
 def lay_out(
-    demo: gr.Blocks,
-    model: Model,
-    settings: Settings,
-    tokens: int,
-    names: tuple[str, str],
-    offered: list[Example],
-    shown: dict[str, Any],
-) -> Components:
+    demo: gr.Blocks, handlers: Handlers, names: tuple[str, str], shown: PageChanges
+) -> SimpleNamespace:
     """Builds the page inside the current `gr.Blocks`.
 
     Args:
-        tokens: visual tokens of a picture, the slider's end.
         names: the methods in A and B at the start.
-        offered: the examples.
-        shown: what it opens on, by part; "example" is the number of one of them.
+        shown: what it opens on, by part; "example" is the number of one of those offered.
+
+    Returns:
+        the components that events read or change, by name.
     """
-    parts: dict[str, Any] = {}
-    parts["notice"] = gr.HTML(elem_id="notice", elem_classes="message-place")
-    parts["visit"] = gr.State(VisitKey(shown["visit"]))
-    parts["example"] = gr.State()
+    parts = SimpleNamespace()
+    parts.notice = gr.HTML(elem_id="notice", elem_classes="message-place")
+    parts.visit = gr.State(VisitKey(shown["visit"]))
+    parts.example = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(min_width=280, elem_id="asked"):
-            parts |= _asked(demo, model, settings, names, offered, shown)
+            _lay_out_asked(parts, demo, handlers, names, shown)
         with gr.Column(min_width=320, elem_id="kept"):
-            parts["headline"] = gr.HTML(shown["headline"], elem_id="headline")
-            parts["story_card"] = script_part("story_card", "story-card")
-            parts |= _budget(model, settings, tokens, shown)
-            parts["own"] = script_part("edit", "edit")  # above the picture, while it is changed
-            parts["stage"] = viewer(shown["stage"])
-            parts["reply"] = script_part("reply", "reply")
-            parts |= _answers(shown)
-            parts["why"] = script_part("why", "reason")
-    parts["lost_fold"] = fold(shown["lost_fold"]["label"], "lost")
-    with parts["lost_fold"]:
-        parts["lost"] = near("")
-        parts["curve"] = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
-        parts["curve_words"] = gr.HTML(shown["curve_words"])
-    parts["kl_fold"] = fold(CHANGES, "changes")
-    with parts["kl_fold"]:
-        parts["measure"] = gr.Button("Measure it", size="sm", elem_id="measure")
-        parts["kl"] = gr.Plot(show_label=False, visible=False, elem_id="kl")
-        parts["kl_words"] = gr.HTML(panels.KL_WORDS)
-    parts["cost_fold"] = fold(shown["cost_fold"]["label"], "price")
-    with parts["cost_fold"]:
-        parts["cost"] = gr.HTML(shown["cost"], elem_id="cost")
+            parts.headline = gr.HTML(shown["headline"], elem_id="headline")
+            parts.story_card = script_part("story_card", "story-card")
+            _lay_out_budget(parts, handlers, shown)
+            parts.own = script_part("edit", "edit")  # above the picture, while it is changed
+            parts.stage = viewer(shown["stage"])
+            parts.reply = script_part("reply", "reply")
+            _lay_out_answers(parts, shown)
+            parts.why = script_part("why", "reason")
+    parts.lost_fold = fold(shown["lost_fold"]["label"], "lost")
+    with parts.lost_fold:
+        parts.lost = near()
+        parts.curve = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
+        parts.curve_words = gr.HTML(shown["curve_words"])
+    parts.kl_fold = fold(CHANGES, "changes")
+    with parts.kl_fold:
+        parts.measure = gr.Button("Measure it", size="sm", elem_id="measure")
+        parts.kl = gr.Plot(show_label=False, visible=False, elem_id="kl")
+        parts.kl_words = gr.HTML(panels.KL_WORDS)
+    parts.cost_fold = fold(shown["cost_fold"]["label"], "price")
+    with parts.cost_fold:
+        parts.cost = gr.HTML(shown["cost"], elem_id="cost")
     with fold("Question against question", "against"):
         with gr.Row():
-            parts["other"] = gr.Textbox(
+            parts.other = gr.Textbox(
                 label="A second question on the same picture", scale=4, elem_id="other"
             )
-            parts["compare_questions"] = gr.Button(
+            parts.compare_questions = gr.Button(
                 "Compare", scale=1, min_width=100, elem_id="compare-questions"
             )
-        parts["second"] = gr.HTML(elem_id="second")
+        parts.second = gr.HTML(elem_id="second")
     with fold("All methods at this budget", "all-methods"):
-        parts["compare_all"] = gr.Button("Compare all methods", size="sm", elem_id="compare-all")
-        parts["many"] = gr.HTML(elem_id="many")
+        parts.compare_all = gr.Button("Compare all methods", size="sm", elem_id="compare-all")
+        parts.many = gr.HTML(elem_id="many")
     with fold("Keep it, cite it", "keep"):
-        parts["cite"] = script_part("cite", "cite")
+        parts.cite = script_part("cite", "cite")
     with fold("Terms", "terms"):
         gr.HTML(glossary_html())
-    return Components(**parts)
+    return parts
 
 
-def _asked(
+def _lay_out_asked(
+    parts: SimpleNamespace,
     demo: gr.Blocks,
-    model: Model,
-    settings: Settings,
+    handlers: Handlers,
     names: tuple[str, str],
-    offered: list[Example],
-    shown: dict[str, Any],
-) -> dict[str, Any]:
-    parts: dict[str, Any] = {}
+    shown: PageChanges,
+) -> None:
+    model, offered = handlers.model, handlers.offered
     first = offered[shown["example"]]
-    parts["image"] = photo_input(
+    parts.image = photo_input(
         value=first.path,
         sources=["upload", "clipboard", "webcam"],
         label="Picture",
@@ -182,26 +111,26 @@ def _asked(
         height=220,
         elem_id="picture",
     )
-    parts["question"] = gr.Textbox(
+    parts.question = gr.Textbox(
         shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
     )
-    parts["chips"] = chips_part(shown["chips"])
-    parts["message"] = gr.HTML(elem_id="message", elem_classes="message-place")
+    parts.chips = chips_part(shown["chips"])
+    parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
-        parts["ask"] = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
-        parts["stop"] = gr.Button(
-            "Stop", variant="stop", min_width=80, visible=False, elem_id="stop"
+        parts.ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
+        parts.stop = gr.Button("Stop", variant="stop", min_width=80, visible=False, elem_id="stop")
+        drawn = knows_only_scenes(model.name)
+        parts.scene = gr.Button("New scene", min_width=80, visible=drawn, elem_id="scene")
+        parts.find = gr.Button(
+            "Find a disagreement", min_width=160, visible=drawn, elem_id="find-disagreement"
         )
-        parts["scene"] = gr.Button(
-            "New scene", min_width=80, visible=knows_only_scenes(model.name), elem_id="scene"
-        )
-        parts["find"] = find_button(model.name)
-    parts["tried"] = gr.HTML(elem_id="tried")
+    parts.tried = gr.HTML(elem_id="tried")
     if model.has_language_model:
-        guess_toggle()
-    parts["looked"] = gr.HTML(elem_id="looked")
-    parts["truth"] = gr.HTML(shown["truth"], elem_id="truth")
-    parts["offered"] = gr.Dataset(
+        # js/guess.js hides the answers of A and B until the visitor has guessed.
+        gr.HTML(_GUESS, js_on_load="SPARE.guess.start(element)", elem_id="guess-first")
+    parts.looked = gr.HTML(elem_id="looked")
+    parts.truth = gr.HTML(shown["truth"], elem_id="truth")
+    parts.offered = gr.Dataset(
         components=[gr.Image(visible=False)],
         samples=[[example.path] for example in offered],
         type="index",
@@ -209,7 +138,7 @@ def _asked(
         elem_id="examples",
     )
     # The panels of A and B read it; it stands below them.
-    parts["guidance_text"] = gr.Radio(
+    parts.guidance_text = gr.Radio(
         _GUIDANCE,
         value="clip",
         label="Text guidance by",
@@ -217,31 +146,25 @@ def _asked(
         render=False,
         elem_id="guidance-text",
     )
+    menus = []
     for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
-        parts[f"method_{slot}"] = gr.Dropdown(
-            tuning.menu(model.reason_against, name),
-            value=name,
-            label=label,
-            elem_id=f"method-{slot}",
-        )
-        method_line(parts[f"method_{slot}"], name, slot)
+        choices = tuning.menu(model.reason_against, name)
+        menus.append(gr.Dropdown(choices, value=name, label=label, elem_id=f"method-{slot}"))
+        method_line(menus[-1], name, slot)
+    parts.method_a, parts.method_b = menus
     with gr.Accordion("Settings", open=False, elem_id="settings"):
-        for slot in "ab":
-            parts[f"tuned_{slot}"] = tuning.settings_panel(
-                parts[f"method_{slot}"],
-                model.reason_against,
-                parts["guidance_text"],
-                slot.upper(),
-                demo,
-            )
+        parts.tuned_a, parts.tuned_b = (
+            tuning.settings_panel(menu, model.reason_against, parts.guidance_text, slot, demo)
+            for menu, slot in zip(menus, "AB", strict=True)
+        )
         fits = [(words, aspect) for aspect, words in model.aspects.items()]
-        parts["aspect"] = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
-        parts["guidance_text"].render()
-        parts["relevance_layer"] = gr.Radio(
+        parts.aspect = gr.Radio(fits, value=fits[0][1], label="The model sees the picture")
+        parts.guidance_text.render()
+        parts.relevance_layer = gr.Radio(
             _TOWER_LAYERS, value=-2, label="Relevance from the vision tower's layer"
         )
-        parts["relevance_text"] = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
-        parts["together"] = gr.Radio(
+        parts.relevance_text = gr.Radio(_TEXTS, value="stretches", label="Relevance to the")
+        parts.together = gr.Radio(
             _VIEWS,
             value=False,
             label="The budget goes",
@@ -249,7 +172,7 @@ def _asked(
             elem_id="views",
         )
         places = [(words, option) for option, words in model.position_options.items()]
-        parts["positions"] = gr.Radio(
+        parts.positions = gr.Radio(
             places,
             value=places[0][1],
             label="Kept tokens have the positions",
@@ -258,14 +181,13 @@ def _asked(
             visible=model.has_language_model,
             elem_id="positions",
         )
-        parts["seed"] = NumberAsSent(settings.seed, label="Seed of random picks")
-    return parts
+        parts.seed = NumberAsSent(handlers.settings.seed, label="Seed of random picks")
 
 
-def _budget(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]) -> dict[str, Any]:
-    parts: dict[str, Any] = {}
+def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChanges) -> None:
+    tokens = handlers.tokens
     with gr.Row(elem_id="budget-row"):
-        parts["budget"] = SliderAsSent(
+        parts.budget = SliderAsSent(
             1,
             tokens,
             shown["budget"],
@@ -274,33 +196,30 @@ def _budget(model: Model, settings: Settings, tokens: int, shown: dict[str, Any]
             buttons=[],
             elem_id="budget",
         )
-        marks: list[int | str] = [mark for mark in settings.marks if mark <= tokens]
-        if model.counts_vary:  # of the picture's own tokens, however many it has
+        marks: list[int | str] = [mark for mark in handlers.settings.marks if mark <= tokens]
+        if handlers.model.counts_vary:  # of the picture's own tokens, however many it has
             marks += [f"{percent}%" for percent in PERCENTS]
         with gr.Row(elem_id="marks"):
-            parts["marks"] = tuple(
+            parts.marks = tuple(
                 (mark, gr.Button(str(mark).replace("%", " %"), size="sm", min_width=44))
                 for mark in marks
             )
-    parts["budget_message"] = gr.HTML(elem_id="budget-message", elem_classes="message-place")
-    parts["rank"] = gr.HTML(shown["rank"], elem_id="rank")
-    return parts
+    parts.budget_message = gr.HTML(elem_id="budget-message", elem_classes="message-place")
+    parts.rank = gr.HTML(shown["rank"], elem_id="rank")
 
 
-def _answers(shown: dict[str, Any]) -> dict[str, Any]:
+def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges) -> None:
     """The answers below their pictures, and what can be asked further about them."""
-    parts: dict[str, Any] = {}
-    parts["own_answer"] = gr.HTML(elem_id="own-answer")
-    parts["answers"] = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
-    parts["notes"] = gr.HTML(shown["notes"], elem_id="notes")
+    parts.own_answer = gr.HTML(elem_id="own-answer")
+    parts.answers = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
+    parts.notes = gr.HTML(shown["notes"], elem_id="notes")
     with gr.Row(elem_id="further"):
-        parts["find_enough"] = gr.Button(
+        parts.find_enough = gr.Button(
             "How few are enough?", size="sm", min_width=150, elem_id="find-enough"
         )
-        parts["find_carrier"] = gr.Button(
+        parts.find_carrier = gr.Button(
             "Which token carries the answer?", size="sm", min_width=220, elem_id="find-carrier"
         )
-        parts["by_hand"] = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
-    parts["enough"] = gr.HTML(elem_id="enough")
-    parts["carrier"] = gr.HTML(elem_id="carrier")
-    return parts
+        parts.by_hand = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
+    parts.enough = gr.HTML(elem_id="enough")
+    parts.carrier = gr.HTML(elem_id="carrier")

@@ -22,7 +22,7 @@ from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import COSTS, LOST
-from spare_demo.ui.gallery import gallery_panel
+from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
@@ -32,7 +32,7 @@ from spare_demo.ui.gradio_compat.queue import keep_one_record
 from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
-from spare_demo.ui.lab_page import LAB_CSS, OPENED, lay_out_lab, wire_lab
+from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
 from spare_demo.ui.layout import lay_out
 from spare_demo.ui.model_menu import model_menu, upcoming_line
 from spare_demo.ui.model_switch import ModelSwitch
@@ -91,9 +91,7 @@ def build(
             upcoming_line(demo, model_switch)
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
-                parts = lay_out(
-                    demo, model, settings, handlers.tokens, names, handlers.offered, shown
-                )
+                parts = lay_out(demo, handlers, names, shown)
                 sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []

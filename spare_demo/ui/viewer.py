@@ -80,15 +80,14 @@ def markup(part: str) -> str:
     return html
 
 
-def script_part(part: str, name: str, kind: type[gr.HTML] = gr.HTML) -> gr.HTML:
+def script_part(part: str, name: str) -> gr.HTML:
     """A part that the page's own JavaScript fills; Gradio only hands it its value.
 
     Args:
         part: which one: a key of the list above, and where it has HTML, of `html/`.
         name: its id on the page.
-        kind: of HTML.
     """
-    return kind(
+    return gr.HTML(
         html_template=markup(part),
         js_on_load=_ON_LOAD[part],
         apply_default_css=False,
@@ -120,6 +119,6 @@ def write_comparison(stage: gr.HTML, comparison: dict[str, Any]) -> str:
     return write_to_cache(stage, to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
 
 
-def near(html: str) -> gr.HTML:
-    """HTML with an event, `near`: once it is in sight, or a little below. For what is large."""
-    return gr.HTML(html, js_on_load=_NEAR)
+def near() -> gr.HTML:
+    """An empty part with an event, `near`: once it is in sight, or a little below."""
+    return gr.HTML("", js_on_load=_NEAR)

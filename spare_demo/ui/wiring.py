@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import gradio as gr
@@ -14,7 +15,6 @@ from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.layout import Components
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.story_card import story_methods
@@ -81,14 +81,15 @@ def with_files(
 
 def wire(
     demo: gr.Blocks,
-    parts: Components,
+    parts: SimpleNamespace,
     handlers: Handlers,
     visits: OpenVisits,
     opened: Sequence[Any],
     ask_on_load: bool,
     gpu: Here,
 ) -> None:
-    """opened: the events after which the gallery or the Lab has put a picture and a question here.
+    """parts: as `layout.lay_out` returns them.
+    opened: the events after which the gallery or the Lab has put a picture and a question here.
     ask_on_load: whether the page opens without answers. gpu: where events run the model.
     """
     changed = (
