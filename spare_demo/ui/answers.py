@@ -43,9 +43,9 @@ def answers_html(
         else:
             count = f"{k} {'on average' if record.budget_is_average else 'as its paper counts'}"
         names[slot] = f"{visit.titles[slot]} · {count}"
-    first = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0), default=None)
-    cards = "".join(_card(label, name, visit, first) for label, name in names.items())
-    old = bool(visit.result.answers) and visit.result.budget != budget
+    likeliest = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0), default=None)
+    cards = "".join(_card(label, name, visit, likeliest) for label, name in names.items())
+    old = bool(result.answers) and k != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.
     other = (
         f"The picture shows <b>{budget}</b>."
@@ -59,7 +59,7 @@ def answers_html(
     kind = "answers stale" if old else "answers"
     answers = (
         f'<div class="{kind}" aria-live="polite" data-budget="{k}">{cards}</div>{stale}'
-        f"{_bars(candidates, names)}"
+        f"{_bars(candidates, likeliest, names)}"
     )
     if not instead:
         return answers
@@ -90,9 +90,11 @@ def asked_html(visit: Visit, budget: int, answers: str) -> str:
     )
 
 
-def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
+def _bars(
+    candidates: Sequence[Candidate], likeliest: Candidate | None, names: Mapping[str, str]
+) -> str:
     """Probability of each candidate for the first word, per answer, on one axis from 0 to 1."""
-    if not candidates:
+    if likeliest is None:
         return ""
     rows = ""
     for candidate in candidates:
@@ -102,27 +104,25 @@ def _bars(candidates: Sequence[Candidate], names: Mapping[str, str]) -> str:
             for label, share in candidate.probabilities.items()
         )
         rows += f"<tr><th scope='row'>{escape(candidate.text)}</th><td>{tracks}</td></tr>"
-    best = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0))
-    short = {UNPRUNED: "all tokens"}
     shares = ", ".join(
-        f"{share_text(share)} from {short.get(label, label)}"
-        for label, share in best.probabilities.items()
+        f"{share_text(share)} from {'all tokens' if label == UNPRUNED else label}"
+        for label, share in likeliest.probabilities.items()
     )
     return (
         "<details class='first-words'><summary>Probability of the first word</summary>"
         f"<table><tbody>{rows}</tbody></table>"
         '<p class="axis" aria-hidden="true"><span>0</span><span>½</span><span>1</span></p>'
-        f"<p class='words'>“{escape(best.text)}” as the first word: {escape(shares)}; bars from "
-        "top to bottom in this order, all on one axis from 0 to 1.</p></details>"
+        f"<p class='words'>“{escape(likeliest.text)}” as the first word: {escape(shares)}; bars "
+        "from top to bottom in this order, all on one axis from 0 to 1.</p></details>"
     )
 
 
 def _kind(label: str) -> str:
-    return {"A": "a", "B": "b"}.get(label, "all")
+    return "all" if label == UNPRUNED else label.lower()
 
 
-def _card(label: str, name: str, visit: Visit, first: Candidate | None) -> str:
-    """One answer. first: the unpruned model's first word, whose probability every answer gives."""
+def _card(label: str, name: str, visit: Visit, likeliest: Candidate | None) -> str:
+    """One answer, with its probability of the unpruned model's likeliest first word."""
     result, kind = visit.result, _kind(label)
     answer = result.answers.get(label)
     if label in result.refused:
@@ -130,8 +130,9 @@ def _card(label: str, name: str, visit: Visit, first: Candidate | None) -> str:
         return f'<section class="card {kind}"><h3>{escape(name)}</h3>{body}</section>'
     if answer is not None:
         words, figures = answer.text, _figures(answer)
-        if first is not None and label in first.probabilities:
-            figures = f"“{first.text}” {share_text(first.probabilities[label])} · {figures}"
+        if likeliest is not None and label in likeliest.probabilities:
+            share = share_text(likeliest.probabilities[label])
+            figures = f"“{likeliest.text}” {share} · {figures}"
     elif label in result.partial_text:
         words = result.partial_text[label]
         figures = "stopped" if visit.stopped else "answering …"
@@ -152,15 +153,16 @@ def _said(words: str, answer: Answer | None, whole: Answer | None, truth: str | 
 
     whole: the unpruned model's answer, None where there is none to compare with.
     """
-    finished = answer is not None
-    compared = whole.text if finished and whole is not None else None
-    body = _mark_difference(words, words if compared is None else compared) or _no_words(answer)
-    verdict = (
-        ""
-        if compared is None
-        else f'<span class="verdict">{escape(_verdict(words, compared))}</span>'
-    )
-    right = _grade_html(words, truth) if finished and truth is not None else ""
+    body, verdict, right = escape(words), "", ""
+    if answer is not None and whole is not None:
+        apart = first_difference(words, whole.text)
+        agrees = "same as all tokens"
+        if apart is not None:
+            body, agrees = _marked(words, *apart.a), f"differs from word {apart.word + 1}"
+        verdict = f'<span class="verdict">{agrees}</span>'
+    if answer is not None and truth is not None:
+        right = _grade_html(words, truth)
+    body = body or _no_words(answer)
     return f'{right}<div class="said"><p class="answer-text">{body}</p>{verdict}</div>'
 
 
@@ -192,20 +194,11 @@ def _figures(answer: Answer) -> str:
     return f"prefill {prefill} · cache {cache}{cut}"
 
 
-def _mark_difference(words: str, whole: str) -> str:
+def _marked(words: str, start: int, end: int) -> str:
     """The answer as HTML, its first word that differs from the whole model's marked."""
-    apart = first_difference(words, whole)
-    if apart is None:
-        return escape(words)
-    start, end = apart.a
     odd = escape(words[start:end])
     mark = f"<mark>{odd}</mark>" if odd else ' <mark title="ends here">∎</mark>'
     return f"{escape(words[:start])}{mark}{escape(words[end:])}"
-
-
-def _verdict(text: str, whole: str) -> str:
-    apart = first_difference(text, whole)
-    return "same as all tokens" if apart is None else f"differs from word {apart.word + 1}"
 
 
 def own_html(

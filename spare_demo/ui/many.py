@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
-import numpy as np
 from PIL import Image
 
 from spare_demo.comparison.request import UNPRUNED
@@ -14,11 +13,10 @@ from spare_demo.evaluation.grading import grade
 from spare_demo.pruners import PRUNERS
 from spare_demo.render import Canvas
 from spare_demo.render.base import tokens_word
-from spare_demo.render.colours import cividis
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
 from spare_demo.render.png import data_address
 from spare_demo.results.drawings import cells, consensus
-from spare_demo.ui.panels import words_html
+from spare_demo.ui.panels import bare_address, colours_html, words_html
 
 _LONGEST = 320
 """Longest side of a picture in pixels: a row of six is shown smaller on most screens."""
@@ -82,17 +80,13 @@ class ManyHtml:
         display = consensus(result, self._canvas)
         if display is None:
             return ""
-        # Its own legend, made for paper, would be too small to read here.
-        bare = display.image.crop((0, 0, *self._canvas.size))
-        words, methods = escape(display.sentence), len(result.selections)
-        colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
+        words = escape(display.sentence)
         return (
             "<h3>How many methods keep each patch</h3>"
             f'<div class="figures-row"><figure class="consensus">'
-            f'<img src="{data_address(bare, compress_level=3)}" alt="{words}">'
-            f'<span class="bar"><b>kept by none</b>'
-            f'<span style="background:linear-gradient(to right,{colours})"></span>'
-            f"<b>by all {methods}</b></span><figcaption>{words}</figcaption></figure></div>"
+            f'<img src="{bare_address(display, self._canvas)}" alt="{words}">'
+            f"{colours_html('kept by none', f'by all {len(result.selections)}')}"
+            f"<figcaption>{words}</figcaption></figure></div>"
         )
 
 

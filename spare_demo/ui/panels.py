@@ -13,8 +13,10 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
+from spare_demo.render import Canvas, Display
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
+from spare_demo.render.png import data_address
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
 from spare_demo.ui.story_card import stories_menu_html
@@ -85,11 +87,8 @@ def instead_html(visit: Visit, private: bool) -> str:
 
     private: whether visitors can load another model here.
     """
-    return _unknown_picture_html(private) if visit.unknown else _off_topic_html(visit)
-
-
-def _off_topic_html(visit: Visit) -> str:
-    """Of a question about nothing that a drawn scene shows."""
+    if visit.unknown:
+        return _unknown_picture_html(private)
     return (
         f'<section class="instead" role="note"><h3>{escape(MADE_FOR)}</h3>'
         "<p>This question names none of them, so whatever it said would be a guess. "
@@ -164,19 +163,22 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
     return "".join(parts)
 
 
-def figures_html(figures: Sequence[tuple[str, str, str]], words: str = "") -> str:
+def figures_html(canvas: Canvas, figures: Sequence[tuple[Display, str]], words: str) -> str:
     """Pictures side by side, each with its sentence as caption and alternative text.
 
-    figures: (address, sentence, key as HTML) of each. words: a sentence about all of them.
+    figures: each with its key as HTML. words: a sentence about all of them, or "".
     """
-    figures_html_parts = "".join(
-        f'<figure><img src="{address}" alt="{escape(words)}">{key}<figcaption>{escape(words)}'
-        "</figcaption></figure>"
-        for address, words, key in figures
+    row = "".join(
+        f'<figure><img src="{bare_address(display, canvas)}" alt="{escape(display.sentence)}">'
+        f"{key}<figcaption>{escape(display.sentence)}</figcaption></figure>"
+        for display, key in figures
     )
-    return (
-        f'<div class="figures-row">{figures_html_parts}</div>{words_html(words) if words else ""}'
-    )
+    return f'<div class="figures-row">{row}</div>{words_html(words) if words else ""}'
+
+
+def bare_address(display: Display, canvas: Canvas) -> str:
+    """A picture without its legend, which is made for paper and would be too small to read here."""
+    return data_address(display.image.crop((0, 0, *canvas.size)), compress_level=3)
 
 
 def questions_key_html(padding: bool) -> str:
@@ -208,12 +210,17 @@ def two_questions_html(visit: Visit, question: str, second: Result) -> str:
 
 def change_key_html(size: float) -> str:
     """The colours of the map of a change, from -size to +size."""
-    colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
     end = number(size, scale=size)
+    return colours_html(f"-{end}: nearer the first", f"+{end}: nearer the second")
+
+
+def colours_html(low: str, high: str) -> str:
+    """The colours of a map, with words on what their two ends mean."""
+    colours = ",".join(f"rgb{tuple(map(int, c))}" for c in cividis(np.linspace(0, 1, 17)))
     return (
-        f'<span class="bar"><b>-{end}: nearer the first</b>'
+        f'<span class="bar"><b>{low}</b>'
         f'<span style="background:linear-gradient(to right,{colours})"></span>'
-        f"<b>+{end}: nearer the second</b></span>"
+        f"<b>{high}</b></span>"
     )
 
 

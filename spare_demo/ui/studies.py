@@ -26,7 +26,6 @@ from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method
 from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.render.film import encode_film
-from spare_demo.render.png import data_address
 from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
@@ -36,10 +35,9 @@ from spare_demo.ui.folds import kl_title
 from spare_demo.ui.guide import explore_on
 from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.payload import file_reply, refusal_reply
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import array, to_json
-
-PageChanges = dict[str, Any]
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
@@ -147,33 +145,22 @@ class Studies:
         view = self.model.ask(picture, question, request.relevance, request.together)
         second = explore(view, first.methods)
         shift = compare_questions(first, second, k)
-        displays, keys = [], []
+        canvas, figures = visit.canvas, []
         if shift.relevance is not None:
-            displays.append(relevance_change_map(visit.canvas, shift.relevance))
-            keys.append(panels.change_key_html(float(shift.relevance.abs().max())))
+            change = relevance_change_map(canvas, shift.relevance)
+            key = panels.change_key_html(float(shift.relevance.abs().max()))
+            figures.append((change, key))
         one, two = (e.selections(k) for e in (first, second))
         for slot in [slot for slot in SLOTS if slot in shift.picks]:
-            picks, title = shift.picks[slot], visit.titles[slot]
-            displays.append(
-                question_difference(
-                    visit.canvas,
-                    one[slot].kept,
-                    two[slot].kept,
-                    title,
-                    picks.jaccard,
-                    picks.chance,
-                )
+            picks, kept = shift.picks[slot], (one[slot].kept, two[slot].kept)
+            display = question_difference(
+                canvas, *kept, visit.titles[slot], picks.jaccard, picks.chance
             )
-            keys.append(panels.questions_key_html(bool(visit.canvas.grid.padding.any())))
-        # Their own legends, made for paper, would be too small to read here.
-        figures = []
-        for display, key in zip(displays, keys, strict=True):
-            bare = display.image.crop((0, 0, *visit.canvas.size))
-            address = data_address(bare, compress_level=3)
-            figures.append((address, display.sentence, key))
+            key = panels.questions_key_html(bool(canvas.grid.padding.any()))
+            figures.append((display, key))
         correlation = shift.correlation
         words = "" if correlation is None else f"The two maps correlate with {correlation:.2f}."
-        html = panels.figures_html(figures, words)
+        html = panels.figures_html(canvas, figures, words)
         yield {"second": html}
         if not _answers_here(visit) or not visit.result.finished or visit.result.budget != k:
             return

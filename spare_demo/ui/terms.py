@@ -64,10 +64,8 @@ def mark_terms(html: str, *words: str) -> str:
 
     def mark(match: re.Match[str]) -> str:
         word = pending.pop(match[0].lower(), None)
-        return (
-            match[0]
-            if word is None
-            else (f'<span class="term" data-term="{word}">{match[0]}</span>')
-        )
+        if word is None:
+            return match[0]
+        return f'<span class="term" data-term="{word}">{match[0]}</span>'
 
     return re.sub(rf"\b({'|'.join(map(re.escape, words))})", mark, html, flags=re.IGNORECASE)
