@@ -17,10 +17,8 @@ SPARE.compareInputs = () => {
   const asked = document.querySelector('#answers .asked');
   const question = document.querySelector('#question textarea');
   if (!asked || !question) return;
-  // The picture's address ends in its name and its file, as ui/gradio_compat/pictures.py says.
-  const address = document.querySelector('#picture .image-frame img')?.src ?? '';
   const same = question.value.trim() === asked.dataset.question.trim()
-    && address.split('/').at(-2) === asked.dataset.picture;
+    && SPARE.pictureName() === asked.dataset.picture;
   document.body.classList.toggle('asked-anew', !same);
 };
 document.addEventListener('input', ({target}) => {

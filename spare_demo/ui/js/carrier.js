@@ -2,7 +2,7 @@
 // asks without one. Measured on the server (analysis/leave_one_out.py); the last result is kept.
 'use strict';
 (() => {
-  const {colours, unpack, tokensWord, layers: {nothing, scale}} = SPARE;
+  const {colours, unpack, tokensWord, ends, layers: {nothing, scale}} = SPARE;
   let last = null;  // {of, budget, slots, refused, number}
 
   SPARE.layers.drawn.carrier = (data, k, slot) => {
@@ -14,8 +14,7 @@
     }
     if (result.refused[slot]) return nothing(`${label}: ${result.refused[slot]}`);
     const {tokens, losses, answer} = result.slots[slot];
-    const least = Math.min(...losses), most = Math.max(...losses), top = tokens[losses.indexOf(most)];
-    const mean = losses.reduce((sum, loss) => sum + loss, 0) / losses.length;
+    const {least, most, mean} = ends(losses), top = tokens[losses.indexOf(most)];
     const {level, text, bar} = scale(Math.min(0, least), Math.max(0, most));
     return {
       name: `carrier ${slot} ${result.number}`, base: 'dim',

@@ -8,9 +8,7 @@ SPARE.chips = (element, trigger) => {
 
   function compare() {
     const chips = element.querySelector('.question-chips');
-    // The picture's address ends in its name and its file, as ui/gradio_compat/pictures.py says.
-    const address = document.querySelector('#picture .image-frame img')?.src ?? '';
-    if (chips) chips.hidden = address.split('/').at(-2) !== chips.dataset.picture;
+    if (chips) chips.hidden = SPARE.pictureName() !== chips.dataset.picture;
   }
   const observer = new MutationObserver(compare);
   observer.observe(element, {childList: true, subtree: true});

@@ -97,6 +97,21 @@ window.SPARE = (() => {
     return sum / total;
   }
 
+  function ends(values) {
+    let least = Infinity, most = -Infinity, sum = 0;
+    for (let i = 0; i < values.length; i++) {
+      least = Math.min(least, values[i]);
+      most = Math.max(most, values[i]);
+      sum += values[i];
+    }
+    return {least, most, mean: sum / values.length};
+  }
+
+  // What the server knows the picture in the box by. The picture's address ends in that name and
+  // its file, as ui/gradio_compat/pictures.py says.
+  const pictureName = () => (
+    document.querySelector('#picture .image-frame img')?.src.split('/').at(-2));
+
   // Hands a file over to the visitor.
   function save(blob, name) {
     const link = document.createElement('a');
@@ -124,5 +139,5 @@ window.SPARE = (() => {
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, save, throttle, calm};
+          expectedJaccard, ends, pictureName, save, throttle, calm};
 })();

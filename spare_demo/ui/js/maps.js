@@ -1,17 +1,7 @@
 // The layers that are maps: raw values over the grey photo, with their scale and their sentence.
 'use strict';
 (() => {
-  const {number, tokensWord, colours, say, layers: {nothing, waiting}} = SPARE;
-
-  function ends(values) {
-    let least = Infinity, most = -Infinity, sum = 0;
-    for (let i = 0; i < values.length; i++) {
-      least = Math.min(least, values[i]);
-      most = Math.max(most, values[i]);
-      sum += values[i];
-    }
-    return {least, most, mean: sum / values.length};
-  }
+  const {number, tokensWord, colours, say, ends, layers: {nothing, waiting}} = SPARE;
 
   // The colours from one value to another: the level of a value, how it is written, and the bar of
   // the legend with its mean. named: what its ends mean.
@@ -48,8 +38,8 @@
       get legend() { return bar(mean); },
       get numbers() { return `from ${text(least)} to ${text(most)}, mean ${text(mean)}`; },
       get sentence() {
-        const ends = {least: text(least), most: text(most), mean: text(mean)};
-        return say('map', {label: label(), meaning, ...ends}) +
+        const numbers = {least: text(least), most: text(most), mean: text(mean)};
+        return say('map', {label: label(), meaning, ...numbers}) +
           (range ? say('range', {low: text(low), high: text(high)}) : '') + (more ? more() : '');
       },
     };

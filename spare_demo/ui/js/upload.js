@@ -31,11 +31,10 @@
     board.append(cover);
   }
 
-  // The picture's address ends in its name and its file, as ui/gradio_compat/pictures.py says.
   function update() {
     const source = photo()?.src;
     if (!source || asked() === undefined) return remove();
-    if (source.split('/').at(-2) !== asked()) show(source);
+    if (SPARE.pictureName() !== asked()) show(source);
     // Its comparison is there and not only on the way; or the picture of the one below came back.
     else if (drawn || asked() === of) remove();
   }

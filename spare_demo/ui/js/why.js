@@ -215,7 +215,7 @@ SPARE.why = (element, trigger) => {
     }
     const cosine = data.relevance
       ? `raw cosine <b>${number(data.relevance[cursor], true)}</b> (mean ` +
-        `${number(data.relevance.reduce((sum, v) => sum + v, 0) / data.n, true)})`
+        `${number(SPARE.ends(data.relevance).mean, true)})`
       : 'no relevance: there is no question';
     body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +

@@ -27,10 +27,8 @@ SPARE.words = (row, trigger) => {
   return {
     show: (wanted) => { row.hidden = !wanted || SPARE.saved || (state.data && !state.data.relevance); },
     add(reply) {
-      const values = SPARE.unpack(reply.values);
-      let low = Infinity, high = -Infinity;
-      for (const value of values) { low = Math.min(low, value); high = Math.max(high, value); }
-      state.data.words = {names: reply.words, values, range: [low, high], chosen: 0};
+      const values = SPARE.unpack(reply.values), {least, most} = SPARE.ends(values);
+      state.data.words = {names: reply.words, values, range: [least, most], chosen: 0};
       draw();
     },
   };
