@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from PIL import Image, ImageDraw
 from ports import free_port
 from programs import Program, Start
-from visits import page_request
+from visits import answered, page_request
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
@@ -88,6 +87,12 @@ def photo_file(photo: Image.Image, tmp_path: Path) -> str:
 
 
 @pytest.fixture
+def visit(guide: Guide, photo_file: str) -> Visit:
+    """A finished comparison of SPARE and CDPruner at budget 5."""
+    return answered(guide, page_request(photo_file, "What is it?"))
+
+
+@pytest.fixture
 def unused_port() -> int:
     return free_port()
 
@@ -122,6 +127,16 @@ class Served:
     model: LlavaModel
     settings: Settings
 
+    @property
+    def first(self) -> examples.Example:
+        """What the page opens on, with its first question."""
+        return examples.load_examples(self.model.name)[0]
+
+    def look(self, method_a: str = "spare", method_b: str = "cdpruner") -> Visit:
+        """The comparison of these methods on it, worked out beside the page."""
+        request = page_request(self.first.path, self.first.question, method_a, method_b)
+        return Guide(self.model, self.settings).look(request)
+
 
 @pytest.fixture(scope="session")
 def served() -> Iterator[Served]:
@@ -145,15 +160,15 @@ def served() -> Iterator[Served]:
     demo.close(verbose=False)
 
 
-@pytest.fixture
-def lacking(tiny_qwen: Any, unused_port: int) -> Iterator[str]:
+@pytest.fixture(scope="session")
+def lacking(tiny_qwen: Any) -> Iterator[str]:
     """The page of a model without class token and without CLIP's text side."""
     from spare_demo.ui import build, launch_options
 
-    settings = Settings(device="cpu", port=unused_port, budget=8, max_new_tokens=2)
+    settings = Settings(device="cpu", port=free_port(), budget=8, max_new_tokens=2)
     demo = build(tiny_qwen, settings)
     demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield f"http://127.0.0.1:{unused_port}"
+    yield f"http://127.0.0.1:{settings.port}"
     demo.close(verbose=False)
 
 
@@ -173,9 +188,23 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def opened(served: Served) -> Visit:
     """The comparison that the page of `served` opens on, worked out once more."""
-    first = examples.load_examples(served.model.name)[0]
-    guide = Guide(served.model, served.settings)
-    return guide.look(page_request(first.path, first.question, "spare", "cdpruner"))
+    return served.look()
+
+
+@pytest.fixture
+def open_window(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens an address in a window of its own, with options of Playwright's `new_context`."""
+    from browsing import Visitor
+
+    contexts = []
+
+    def open_window(url: str, **options: Any) -> Any:
+        contexts.append(browser.new_context(**options))
+        return Visitor(contexts[-1].new_page()).open(url)
+
+    yield open_window
+    for context in contexts:
+        context.close()
 
 
 @pytest.fixture(scope="session")
@@ -184,30 +213,60 @@ def usual_context(browser: Any) -> Any:
 
     The page itself leaves nothing in it but what a tab forgets when it is closed.
     """
-    return browser.new_context(viewport={"width": 1440, "height": 900})
+    from browsing import WINDOW
+
+    return browser.new_context(viewport=WINDOW)
 
 
 @pytest.fixture
-def visitor(usual_context: Any, served: Served) -> Iterator[Any]:
-    """A visitor on the opened page. Of every test: nothing broke, no request left the machine."""
-    from browsing import PATIENCE, Visitor, sync_api
+def newcomer(usual_context: Any) -> Iterator[Any]:
+    """A visitor who has not opened a page yet. Nothing may break, no request leave the machine."""
+    from browsing import Visitor
 
-    sync_api.expect.set_options(timeout=PATIENCE)
-    page = usual_context.new_page()
-    page.set_default_timeout(PATIENCE)
-    visitor = Visitor(page)
-    page.on("pageerror", lambda error: visitor.errors.append(str(error)))
-    page.on(
-        "console",
-        lambda said: visitor.errors.append(said.text) if said.type == "error" else None,
-    )
-    page.on("request", lambda request: visitor.hosts.add(urlsplit(request.url).netloc))
-    yield visitor.open(served.url)
-    for opened_page in usual_context.pages:
-        opened_page.close()
+    others = usual_context.pages
+    visitor = Visitor(usual_context.new_page())
+    yield visitor
+    visitor.check()
+    for page in usual_context.pages:
+        if page not in others:
+            page.close()
     usual_context.clear_permissions()
-    assert visitor.errors == []
-    assert visitor.hosts - {""} == {urlsplit(served.url).netloc}  # "" is data: and blob:
+
+
+@pytest.fixture
+def visitor(newcomer: Any, served: Served) -> Any:
+    """The same visitor on the opened page, which is the test's own."""
+    return newcomer.open(served.url)
+
+
+@pytest.fixture(scope="session")
+def shared_pages() -> list[Any]:
+    """At most one page, and its state when it was opened."""
+    return []
+
+
+@pytest.fixture
+def reader(usual_context: Any, served: Served, shared_pages: list[Any]) -> Iterator[Any]:
+    """A visitor on a page that a worker opens once.
+
+    Each test must leave it as it was opened, but for what `put_back` sets: choosing the first
+    example again brings its comparison back. After one that does not, the next opens another page.
+    """
+    from browsing import Visitor
+
+    if not shared_pages:
+        visitor = Visitor(usual_context.new_page()).open(served.url)
+        shared_pages.append((visitor, visitor.state()))
+    visitor, state = shared_pages.pop()
+    yield visitor
+    try:
+        visitor.check()
+        visitor.put_back()
+        assert visitor.state() == state
+    except BaseException:
+        visitor.page.close()
+        raise
+    shared_pages.append((visitor, state))
 
 
 @pytest.fixture

@@ -6,19 +6,12 @@ import dataclasses
 import re
 
 import pytest
-from visits import page_request, with_result
+from visits import with_result
 
 from spare_demo.ui.answers import answers_html, asked_html, own_html
-from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
 
 EVIL = "<script>alert('x')</script>"
-
-
-@pytest.fixture
-def visit(guide: Guide, photo_file: str) -> Visit:
-    looked = guide.look(page_request(photo_file, "What is it?", "spare", "cdpruner"))
-    return list(guide.answer(looked, 5))[-1]
 
 
 def said(visit: Visit, **texts: str) -> Visit:

@@ -5,23 +5,12 @@ from __future__ import annotations
 import dataclasses
 import re
 
-import pytest
-from visits import page_request, with_result
+from visits import answered, page_request, with_result
 
 from spare_demo.analysis.cost import bytes_text, operations_text, seconds_text
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
-
-
-def asked(guide: Guide, photo: str, methods: tuple[str, str], budget: int = 5) -> Visit:
-    looked = guide.look(page_request(photo, "What is it?", *methods))
-    return list(guide.answer(looked, budget))[-1]
-
-
-@pytest.fixture
-def visit(guide: Guide, photo_file: str) -> Visit:
-    return asked(guide, photo_file, ("spare", "cdpruner"))
 
 
 def lines(html: str) -> dict[str, list[str]]:
@@ -66,7 +55,7 @@ def test_stages_stand_in_the_order_of_the_run(visit: Visit) -> None:
 def test_each_selection_has_its_own_time_where_methods_run_apart(
     guide: Guide, photo_file: str
 ) -> None:
-    visit = asked(guide, photo_file, ("visionzip", "fastv"), 12)
+    visit = answered(guide, page_request(photo_file, "What is it?", "visionzip", "fastv"), 12)
     seconds = visit.exploration.seconds_to_select("A", 12)
     assert seconds is not None and seconds > 0
     html = cost_html(visit, lambda answer: None)
@@ -75,7 +64,7 @@ def test_each_selection_has_its_own_time_where_methods_run_apart(
 
 
 def test_what_enters_under_a_plan_has_its_time(guide: Guide, photo_file: str) -> None:
-    visit = asked(guide, photo_file, ("fastv", "vscan-whole"), 8)
+    visit = answered(guide, page_request(photo_file, "What is it?", "fastv", "vscan-whole"), 8)
     seconds = visit.exploration.seconds_to_select("B", 8)
     assert seconds is not None and seconds > 0
     found = lines(cost_html(visit, lambda answer: None))

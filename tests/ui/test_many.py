@@ -6,7 +6,7 @@ import dataclasses
 import re
 
 import pytest
-from visits import page_request
+from visits import answered, page_request
 
 from spare_demo.comparison.request import able_methods
 from spare_demo.pruners import PRUNERS
@@ -19,8 +19,7 @@ from spare_demo.ui.visit import Visit
 def visit(handlers: Handlers, photo_file: str) -> Visit:
     """A finished comparison at budget 8."""
     request = page_request(photo_file, "What is it?", budget=8)
-    *_, visit = handlers.guide.answer(handlers.guide.look(request), 8)
-    return visit
+    return answered(handlers.guide, request, 8)
 
 
 def titles(html: str) -> list[str]:

@@ -6,11 +6,10 @@ import dataclasses
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from gradio_client import Client
-from visits import controls, finished_answers, page_request, with_result
+from visits import controls, finished_answers, merged, page_request, with_result
 
 from spare_demo.models import load_model
 from spare_demo.settings import Settings
@@ -27,10 +26,6 @@ def text_of(html: str) -> str:
     """The headline's words, out of its element."""
     (words,) = re.findall(r'<p class="headline" aria-live="polite">(.*?)</p>', html)
     return unescape(words)
-
-
-def merged(steps: Any) -> dict:
-    return {name: value for step in steps for name, value in step.items()}
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from visits import page_request
 
 from spare_demo.ui import panels
-from spare_demo.ui.guide import Guide
-from spare_demo.ui.visit import Visit
 
 EVIL = "<script>alert('x')</script>"
-
-
-@pytest.fixture
-def visit(guide: Guide, photo_file: str) -> Visit:
-    looked = guide.look(page_request(photo_file, "What is it?", "spare", "cdpruner"))
-    return list(guide.answer(looked, 5))[-1]
 
 
 def test_nothing_that_was_said_becomes_markup() -> None:

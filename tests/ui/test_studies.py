@@ -9,30 +9,15 @@ import json
 import re
 import zipfile
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
 from PIL import Image
-from visits import controls, finished_answers, page_request
+from visits import answered, controls, finished_answers, merged, page_request
 
 from spare_demo.ui.examples import load_examples
 from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers, with_refusals
-from spare_demo.ui.visit import Visit
-
-
-@pytest.fixture
-def visit(handlers: Handlers, photo_file: str) -> Visit:
-    """A finished comparison at budget 5."""
-    guide = handlers.guide
-    for now in guide.answer(guide.look(page_request(photo_file, "What is it?")), 5):
-        visit = now
-    return visit
-
-
-def merged(steps: Any) -> dict:
-    return {name: value for step in steps for name, value in step.items()}
 
 
 def test_an_own_set_is_answered_and_compared(handlers, passes, visit) -> None:
@@ -191,7 +176,7 @@ def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
 
 def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_file: str) -> None:
     request = page_request(photo_file, "What is it?", "fastv")
-    *_, visit = handlers.guide.answer(handlers.guide.look(request), 8)
+    visit = answered(handlers.guide, request, 8)
     shown = merged(handlers.studies.measure(8, visit))
     lines = {trace.name: list(trace.y) for trace in shown["kl"]["value"].data if trace.name}
     assert lines["A FastV"][:3] == [None, None, None] and None not in lines["B CDPruner"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from spare_demo.comparison.request import Request
-from spare_demo.ui.guide import methods_by_slot
+from spare_demo.ui.guide import Guide, methods_by_slot
 from spare_demo.ui.visit import Visit
 
 
@@ -23,6 +24,17 @@ def page_request(
     methods = methods_by_slot(method_a, method_b, seed)
     chosen = {"budget": 5, "max_new_tokens": 3, "seed": seed} | options
     return Request(path, question, methods, **chosen)  # type: ignore[arg-type]
+
+
+def answered(guide: Guide, request: Request, budget: int = 5) -> Visit:
+    """The visit of a request after all its answers."""
+    *_, visit = guide.answer(guide.look(request), budget)
+    return visit
+
+
+def merged(steps: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """All that an event changes on the page."""
+    return {name: value for step in steps for name, value in step.items()}
 
 
 def with_result(visit: Visit, **changes: Any) -> Visit:
