@@ -7,13 +7,17 @@ import io
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
+import numpy as np
 import playwright.sync_api as sync_api
 import pytest
 from PIL import Image
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE = 120_000  # milliseconds; a busy machine is no failure
+WINDOW: sync_api.ViewportSize = {"width": 1440, "height": 900}
 MARKS = [
     pytest.mark.browser,
     pytest.mark.skipif(
@@ -27,13 +31,64 @@ expect = sync_api.expect
 expect.set_options(timeout=PATIENCE)
 
 
+# What a visitor sees and has set, beside the patch that the words below the pictures explain.
+_STATE = """() => [
+    ...['#notice', '#asked', '#headline', '#stage', '#budget-message', '#answers', '#own-answer',
+        '#enough', '#carrier'].map(part => document.querySelector(part)?.innerText.trim()),
+    ...['#question textarea', '#budget input[type=number]', '#method-a input', '#method-b input',
+    ].map(part => document.querySelector(part)?.value),
+    SPARE.state.k, SPARE.state.layer, SPARE.state.pane, SPARE.state.lit, document.body.className,
+]"""
+
+
 @dataclass
 class Visitor:
-    """A browser tab on the app, with what it complained of and whom it called."""
+    """A browser tab on the app, with what it complained of and what it asked for."""
 
     page: sync_api.Page
     errors: list[str] = field(default_factory=list)
-    hosts: set[str] = field(default_factory=set)
+    requests: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._read)
+        self.page.on("request", lambda request: self.requests.append(request.url))
+
+    def _read(self, line: sync_api.ConsoleMessage) -> None:
+        if line.type == "error":
+            self.errors.append(line.text)
+
+    def check(self) -> None:
+        """Nothing broke so far, and no request left the machine."""
+        assert self.errors == []
+        hosts = {urlsplit(url).netloc for url in self.requests}
+        assert hosts - {""} == {urlsplit(self.page.url).netloc}  # "" is data: and blob:
+
+    def state(self) -> list[Any]:
+        """What the page shows and has set."""
+        return self.page.evaluate(_STATE)  # type: ignore[no-any-return]
+
+    def put_back(self, state: list[Any]) -> None:
+        """The window, the folds, the layer, the budget and the marked patch as the page opens.
+
+        Waits until the page is in this state, for some seconds.
+        """
+        self.page.set_viewport_size(WINDOW)
+        self.page.mouse.move(5, 5)
+        self.page.evaluate("SPARE.emit('unlight')")
+        self.choose("pane", "")
+        self.choose("layer", "kept")
+        self.page.evaluate("""() => {
+            document.querySelectorAll('.fold > .label-wrap.open').forEach(title => title.click());
+            SPARE.setBudget(64);
+            document.activeElement.blur();
+            scrollTo(0, 0);
+        }""")
+        for _ in range(50):
+            if self.state() == state:
+                break
+            self.page.wait_for_timeout(100)
 
     def find(self, selector: str) -> sync_api.Locator:
         return self.page.locator(selector)
@@ -89,6 +144,11 @@ class Visitor:
         data = canvas.evaluate("c => c.toDataURL()")
         return Image.open(io.BytesIO(base64.b64decode(data.split(",", 1)[1]))).convert("RGB")
 
+    def choose_method(self, slot: str, title: str) -> None:
+        """Another method in A or B; slot: "a" or "b"."""
+        self.find(f"#method-{slot} input").click()
+        self.page.get_by_role("option", name=title, exact=True).click()
+
     def unfold(self, name: str) -> sync_api.Locator:
         """Opens a part of the page that is folded away, by its id."""
         fold = self.find(f"#{name}")
@@ -133,3 +193,9 @@ class Visitor:
 
     def wide(self) -> tuple[int, int]:
         return tuple(self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]"))
+
+
+def apart(shown: Image.Image, reference: Image.Image) -> float:
+    """Share of pixels more than three grey levels off."""
+    gap = np.abs(np.asarray(shown, int) - np.asarray(reference, int)).max(axis=2)
+    return float((gap > 3).mean())

@@ -37,12 +37,26 @@ def grave(page) -> list[str]:
         pytest.param(390, "light", marks=pytest.mark.long),
     ],
 )
-def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
+def test_axe_finds_nothing_serious(open_window, served, theme: str, width: int) -> None:
+    visitor = open_window(
+        f"{served.url}/?__theme={theme}",
+        viewport={"width": width, "height": 900},
+        color_scheme=theme,
+        reduced_motion="reduce",
     )
-    page = context.new_page()
-    visitor = browsing.Visitor(page).open(f"{served.url}/?__theme={theme}")
+    page = visitor.page
+
+    visitor.find(".stories summary").click()
+    assert grave(page) == []
+    visitor.find("[data-story=relevance]").click()
+    expect(visitor.find(".story-card .text")).to_contain_text("cosine")
+    visitor.find(".masthead .term").hover()
+    expect(visitor.find("#term-tip")).to_be_visible()
+    assert grave(page) == []
+    assert visitor.wide() == (width, width)
+    visitor.find(".story-card .close").click()
+    page.keyboard.press("Escape")  # no patch is marked any more
+
     visitor.layer("own")
     visitor.find("[data-start=a]").click()
     visitor.point(100)
@@ -54,61 +68,20 @@ def test_axe_finds_nothing_serious(browser, served, theme: str, width: int) -> N
         assert grave(page) == []
     visitor.layer("difference")
     visitor.find("#budget input[type=number]").fill("100")  # the answers are of another budget
-    browsing.expect(visitor.find(".stale-note")).to_be_visible()
+    expect(visitor.find(".stale-note")).to_be_visible()
     assert grave(page) == []
     visitor.find("#question textarea").fill("And now?")  # and all of it is of another question
-    browsing.expect(visitor.find("body.asked-anew")).to_be_attached()
+    expect(visitor.find("body.asked-anew")).to_be_attached()
     assert grave(page) == []
-    context.close()
 
 
-@pytest.mark.parametrize(
-    ("width", "theme"),
-    [
-        (1440, "light"),
-        (390, "dark"),
-        pytest.param(1440, "dark", marks=pytest.mark.long),
-        pytest.param(390, "light", marks=pytest.mark.long),
-    ],
-)
-def test_axe_finds_nothing_serious_in_a_story(browser, served, theme: str, width: int) -> None:
-    context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=theme, reduced_motion="reduce"
-    )
-    visitor = browsing.Visitor(context.new_page()).open(f"{served.url}/?__theme={theme}")
-    visitor.find(".stories summary").click()
-    assert grave(visitor.page) == []
-    visitor.find("[data-story=relevance]").click()
-    expect(visitor.find(".story-card .text")).to_contain_text("cosine")
-    visitor.find(".masthead .term").hover()
-    expect(visitor.find("#term-tip")).to_be_visible()
-    assert grave(visitor.page) == []
-    assert visitor.wide() == (width, width)
-    context.close()
-
-
-def test_nothing_scrolls_sideways_whatever_is_open(visitor) -> None:
-    visitor.layer("own")
-    visitor.find("[data-start=both]").click()
-    visitor.point(40)
+def test_nothing_scrolls_sideways_whatever_is_open(reader) -> None:
+    reader.layer("own")
+    reader.find("[data-start=both]").click()
+    reader.point(40)
     layers = ("order", "relevance", "all", "own")
     for width, layer in itertools.product((1440, 1024, 390), layers):
-        visitor.page.set_viewport_size({"width": width, "height": 844})
-        visitor.layer(layer)
-        assert visitor.wide() == (width, width)
-    assert visitor.find("#stage").bounding_box()["width"] >= 320
-
-
-def test_reduced_motion_plays_in_few_steps(browser, served) -> None:
-    context = browser.new_context(reduced_motion="reduce")
-    visitor = browsing.Visitor(context.new_page()).open(served.url)
-    steps = visitor.page.evaluate(
-        """() => new Promise(done => {
-            const seen = [];
-            SPARE.on('budget', k => { seen.push(k); if (k === 576) done(seen); });
-            SPARE.setBudget(300);
-            document.querySelector('.play').click();
-        })"""
-    )
-    assert len(steps) <= 4
-    context.close()
+        reader.page.set_viewport_size({"width": width, "height": 844})
+        reader.layer(layer)
+        assert reader.wide() == (width, width)
+    assert reader.find("#stage").bounding_box()["width"] >= 320

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from visits import page_request
 
-from spare_demo.ui import examples
-from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
@@ -19,18 +16,10 @@ pytestmark = [*browsing.MARKS, pytest.mark.long]
 BUDGET, OTHER = 32, 64  # marks below the slider
 
 
-@pytest.fixture(scope="module")
-def asked(served) -> Visit:
-    """What the page opens on, worked out once more."""
-    first = examples.load_examples(served.model.name)[0]
-    request = page_request(first.path, first.question, "spare", "cdpruner")
-    return Guide(served.model, served.settings).look(request)
-
-
 def test_the_token_that_carries_the_answer_is_shown_and_removed(
-    visitor, asked: Visit, served
+    visitor, opened: Visit, served
 ) -> None:
-    page, model, view = visitor.page, served.model, asked.exploration.view
+    page, model, view = visitor.page, served.model, opened.exploration.view
     label = visitor.find(".layers label:has([value=carrier])")
     expect(label).to_be_hidden()
     page.get_by_role("button", name=str(BUDGET), exact=True).click()
@@ -41,7 +30,7 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     expect(visitor.find("#carrier section")).to_have_count(2)
 
     # The map: every kept patch, and what one answer after the other says of it.
-    kept = asked.exploration.selections(BUDGET)["A"]
+    kept = opened.exploration.selections(BUDGET)["A"]
     answer = model.answer(view, kept, 12)
     losses = {}
     for token in kept.kept.tolist():
@@ -57,10 +46,10 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     caption = visitor.caption
     top = max(losses, key=lambda token: losses[token])
     expect(caption).to_contain_text(f"A SPARE's answer “{answer.text}” loses without each one")
-    expect(caption).to_contain_text(f"without the patch in {asked.canvas.where(top)}, framed")
+    expect(caption).to_contain_text(f"without the patch in {opened.canvas.where(top)}, framed")
     painted = visitor.picture()
     for token in range(view.tokens.n):
-        x0, y0, x1, y1 = asked.canvas.rectangle(token)
+        x0, y0, x1, y1 = opened.canvas.rectangle(token)
         red, green, blue = painted.getpixel(((x0 + x1) // 2, (y0 + y1) // 2))
         assert (red == green == blue) == (token not in losses)  # what was dropped has no colour
     visitor.layer("carrier", of="B")
@@ -83,7 +72,6 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     page.get_by_role("button", name=str(OTHER), exact=True).click()
     expect(caption).to_contain_text(f"Measured at {BUDGET} tokens, not at {OTHER}")
     visitor.expect_answers(576, OTHER, OTHER)
-    visitor.find("#method-b input").click()
-    page.get_by_role("option", name="Uniform grid", exact=True).click()
+    visitor.choose_method("b", "Uniform grid")
     expect(visitor.find("#carrier")).to_be_hidden()
     expect(caption).to_have_text(re.compile("^Press “Which token carries the answer"))

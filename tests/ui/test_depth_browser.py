@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import pytest
-from visits import page_request
 
 from spare_demo.render import BLUE, difference, layer_overlay, source_map
-from spare_demo.ui import examples
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
-expect = browsing.expect
+apart, expect = browsing.apart, browsing.expect
 
 pytestmark = browsing.MARKS
 
@@ -24,26 +21,13 @@ BUDGET = 192
 @pytest.fixture(scope="module")
 def asked(served) -> Visit:
     """What the page shows once both methods were chosen there, worked out once more."""
-    first = examples.load_examples(served.model.name)[0]
-    guide = Guide(served.model, served.settings)
-    visit = guide.look(page_request(first.path, first.question, "sparsevlm", "cdpruner"))
-    *_, done = guide.answer(visit, BUDGET)
+    visit = served.look("sparsevlm")
+    *_, done = Guide(served.model, served.settings).answer(visit, BUDGET)
     return done
 
 
-def choose(visitor, slot: str, title: str) -> None:
-    visitor.find(f"#method-{slot} input").click()
-    visitor.page.get_by_role("option", name=title, exact=True).click()
-
-
-def apart(shown, reference) -> float:
-    """Share of pixels more than three grey levels off."""
-    gap = np.abs(np.asarray(shown, int) - np.asarray(reference, int)).max(axis=2)
-    return float((gap > 3).mean())
-
-
 def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
-    choose(visitor, "a", "SparseVLM")
+    visitor.choose_method("a", "SparseVLM")
     caption, slider = visitor.caption, visitor.find(".depth input")
     expect(caption).to_contain_text("In layer 5 of 5: A SparseVLM kept")
     visitor.page.evaluate("k => SPARE.setBudget(k, true)", BUDGET)
@@ -122,7 +106,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
 
 
 def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
-    choose(visitor, "b", "FastV")
+    visitor.choose_method("b", "FastV")
     reach = visitor.find("#answers .reach")
     expect(reach).to_have_text("Set the budget to 116")
     expect(visitor.find("#answers .card.b")).to_contain_text("Choose a budget from 116 to 576")
@@ -138,12 +122,10 @@ def test_a_budget_out_of_reach_offers_the_least_within(visitor) -> None:
 
 
 def test_rows_that_were_merged_before_are_drawn_and_told(visitor, served) -> None:
-    first = examples.load_examples(served.model.name)[0]
     guide = Guide(served.model, served.settings)
-    visit = guide.look(page_request(first.path, first.question, "vscan-whole", "cdpruner"))
-    *_, done = guide.answer(visit, 64)
+    *_, done = guide.answer(served.look("vscan-whole"), 64)
     answer = done.result.answers["A"]
-    choose(visitor, "a", "VScan")
+    visitor.choose_method("a", "VScan")
     visitor.page.evaluate("k => SPARE.setBudget(k, true)", 64)
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find(".depth .sentences")).to_contain_text("among 96 chosen before it")

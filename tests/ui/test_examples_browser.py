@@ -27,11 +27,9 @@ def address(tiny_model: LlavaModel, unused_port: int) -> Iterator[str]:
 
 
 def test_a_photo_chosen_again_asks_its_other_question(
-    browser, tiny_model: LlavaModel, address: str
+    open_window, tiny_model: LlavaModel, address: str
 ) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(browsing.PATIENCE)
-    browsing.Visitor(page).open(address)
+    page = open_window(address).page
     photo = load_examples(tiny_model.name)[1]
     first, second = photo.answers
     button = page.locator("#examples button").nth(1)
@@ -42,4 +40,3 @@ def test_a_photo_chosen_again_asks_its_other_question(
         expect(page.locator("#question textarea")).to_have_value(question)
         expect(page.locator("#truth")).to_contain_text(f"True answer: {photo.answers[question]}")
     expect(page.locator("#scene")).to_have_count(0)
-    page.close()

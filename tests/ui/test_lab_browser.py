@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import MARKS, PATIENCE, expect
+from browsing import MARKS, expect
 
 from spare_demo.evaluation import run as measuring
 
@@ -18,23 +17,15 @@ pytestmark = MARKS
 
 
 @pytest.fixture
-def lab(browser, served) -> Iterator[Any]:
+def lab(visitor) -> Any:
     """The Lab's tab, with two methods at one budget."""
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    expect.set_options(timeout=PATIENCE)
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(served.url)
+    page = visitor.page
     page.get_by_role("tab", name="Lab").click()
     for label in ("Random", "Uniform grid"):
         page.locator("#lab-methods").get_by_label(label, exact=True).uncheck()
     for k in (16, 32, 128, 192):
         page.locator("#lab-budgets").get_by_label(str(k), exact=True).uncheck()
-    yield page
-    context.close()
-    assert errors == []
+    return page
 
 
 def start(page: Any, scenes: int) -> None:
@@ -92,18 +83,16 @@ def test_stop_keeps_what_was_found(lab) -> None:
     expect(lab.locator("#lab-cases-words")).to_contain_text("All tokens is right")
 
 
-def test_a_number_of_scenes_that_cannot_be_is_a_sentence(lab) -> None:
+def test_a_wrong_number_of_scenes_is_a_sentence_and_nothing_scrolls_sideways(lab) -> None:
+    lab.set_viewport_size({"width": 390, "height": 900})
     start(lab, 999)
     expect(lab.locator("#lab-message")).to_contain_text("from 1 to 200")
     expect(lab.locator("#lab-run")).to_be_visible()
-
-
-@pytest.mark.parametrize("width", [390, 1024, 1440])
-def test_nothing_scrolls_sideways(lab, width: int) -> None:
-    lab.set_viewport_size({"width": width, "height": 900})
     start(lab, 1)
     expect(lab.locator("#lab-progress")).to_contain_text("Done")
     expect(lab.locator("#lab-skills table").first).to_be_visible()
-    assert lab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    run = lab.locator("#lab-run").bounding_box()
-    assert run and run["x"] + run["width"] <= width
+    for width in (390, 1024, 1440):
+        lab.set_viewport_size({"width": width, "height": 900})
+        assert lab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        run = lab.locator("#lab-run").bounding_box()
+        assert run and run["x"] + run["width"] <= width

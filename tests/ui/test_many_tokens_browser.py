@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
+from ports import free_port
 from visits import page_request
 
 from spare_demo import measures
@@ -42,9 +42,7 @@ def large(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="module")
 def settings() -> Settings:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return Settings(port=free.getsockname()[1], budget=64, max_new_tokens=2)
+    return Settings(port=free_port(), budget=64, max_new_tokens=2)
 
 
 @pytest.fixture(scope="module")
@@ -52,16 +50,12 @@ def page(large, settings: Settings, browser) -> Iterator[browsing.Visitor]:
     """A visitor on the opened page."""
     demo = build(large, settings)
     demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    context = browser.new_context(viewport={"width": 1440, "height": 900})
-    expect.set_options(timeout=browsing.PATIENCE)
-    tab = context.new_page()
-    tab.set_default_timeout(browsing.PATIENCE)
-    visitor = browsing.Visitor(tab)
-    tab.on("pageerror", lambda error: visitor.errors.append(str(error)))
+    context = browser.new_context(viewport=browsing.WINDOW)
+    visitor = browsing.Visitor(context.new_page())
     yield visitor.open(f"http://127.0.0.1:{settings.port}")
     context.close()
     demo.close(verbose=False)
-    assert visitor.errors == []
+    visitor.check()
 
 
 @pytest.fixture(scope="module")

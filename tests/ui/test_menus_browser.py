@@ -8,6 +8,7 @@ import pytest
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.base import GROUPS
+from spare_demo.ui.visit import Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -15,10 +16,10 @@ expect = browsing.expect
 pytestmark = browsing.MARKS
 
 
-def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(browser, lacking: str) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(browsing.PATIENCE)
-    browsing.Visitor(page).open(lacking)
+def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(
+    open_window, lacking: str
+) -> None:
+    page = open_window(lacking).page
     menu = page.locator("#method-a input")
     expect(menu).to_have_value(PRUNERS["spare-reconstruction"].title)
     menu.click()
@@ -44,11 +45,11 @@ def test_what_cannot_run_is_listed_with_the_reason_and_not_chosen(browser, lacki
     expect(page.get_by_role("option")).to_have_count(1)
     menu.press("Enter")
     expect(page.locator("#answers h3").nth(1)).to_have_text("A DivPrune · 8")
-    page.close()
 
 
-def test_headings_of_groups_are_read_and_not_chosen(visitor) -> None:
-    menu = visitor.find("#method-b input")
+def test_another_method_in_b_is_drawn_answered_and_described(visitor, opened: Visit) -> None:
+    line, menu = visitor.find("#does-b"), visitor.find("#method-b input")
+    expect(line).to_contain_text(PRUNERS["cdpruner"].summary)
     menu.click()
     options = visitor.page.get_by_role("option")
     headings = visitor.page.get_by_role("option", disabled=True)
@@ -61,13 +62,23 @@ def test_headings_of_groups_are_read_and_not_chosen(visitor) -> None:
     expect(menu).to_have_value(controls[-1])
     visitor.expect_answers(576, 64, 64)
 
-
-def test_the_line_under_a_menu_is_of_its_method(visitor) -> None:
-    line, menu = visitor.find("#does-b"), visitor.find("#method-b input")
-    expect(line).to_contain_text(PRUNERS["cdpruner"].summary)
     menu.press("ControlOrMeta+a")
     menu.press_sequentially("PruMerge+")
     menu.press("Enter")
     expect(line).to_contain_text(PRUNERS["prumerge-plus"].summary)
     expect(line.get_by_role("img")).to_have_accessible_name(re.compile("Sketch: Kept patches take"))
     expect(visitor.find("#does-a")).to_contain_text(PRUNERS["spare"].summary)
+
+    title = PRUNERS["uniform"].title
+    visitor.choose_method("b", title)
+    expect(visitor.find("#answers h3").nth(2)).to_contain_text(title)
+    expect(visitor.caption).to_contain_text(f"{title} kept too")
+    visitor.expect_answers(576, 64, 64)
+    visitor.unfold("price")
+    expect(visitor.find("#cost th[scope=col]").nth(2)).to_contain_text(title)
+
+    # It is not nested: the server is asked for its picks at another budget.
+    visitor.page.evaluate("k => SPARE.setBudget(k)", 36)
+    expect(visitor.caption).to_contain_text("kept 36 of 576")
+    kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
+    assert visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from spare_demo import compare
-from spare_demo.ui import examples
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
@@ -24,7 +23,7 @@ Open = Callable[..., Any]
 @pytest.fixture(scope="module")
 def saved(served, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the app opens on, saved from Python."""
-    first = examples.load_examples(served.model.name)[0]
+    first = served.first
     result = compare(served.model, first.path, first.question, max_new_tokens=12)
     path = tmp_path_factory.mktemp("saved") / "page.html"
     result.html(path)
@@ -66,33 +65,33 @@ def point(page: Any) -> None:
     expect(page.find("#reason .factors")).to_have_count(2)
 
 
-def test_every_patch_is_that_of_the_app(visitor, saved: Path, open_page: Open) -> None:
+def test_every_patch_is_that_of_the_app(reader, saved: Path, open_page: Open) -> None:
     page = open_page(saved)
     for budget in (64, 7, 200):
-        for each in (visitor, page):
+        for each in (reader, page):
             each.page.evaluate("k => SPARE.setBudget(k)", budget)
             expect(each.caption).to_contain_text(f"kept {budget} of")
         for layer in ("order", "relevance", "leftover", "A", "B", "difference"):
-            visitor.layer(layer)
+            reader.layer(layer)
             page.layer(layer)
-            assert page.sentence() == visitor.sentence()
-            assert np.array_equal(page.picture(), visitor.picture()), (budget, layer)
+            assert page.sentence() == reader.sentence()
+            assert np.array_equal(page.picture(), reader.picture()), (budget, layer)
 
 
 def test_the_button_saves_what_the_app_shows(
-    visitor, open_page: Open, tmp_path: Path
+    reader, open_page: Open, tmp_path: Path
 ) -> None:  # fmt: skip
-    visitor.unfold("keep")
-    with visitor.page.expect_download() as download:
-        visitor.find(".cite .page").click()
+    reader.unfold("keep")
+    with reader.page.expect_download() as download:
+        reader.find(".cite .page").click()
     assert download.value.suggested_filename == "spare-comparison.html"
     download.value.save_as(tmp_path / "page.html")
     assert (tmp_path / "page.html").stat().st_size < 1_000_000
-    expect(visitor.find(".cite .page")).to_have_text("Save as page")
+    expect(reader.find(".cite .page")).to_have_text("Save as page")
     page = open_page(tmp_path / "page.html")
-    assert np.array_equal(page.picture(), visitor.picture())
+    assert np.array_equal(page.picture(), reader.picture())
     for part in (".answer-text", "h3", ".first-words .words"):
-        texts = visitor.find(f"#answers {part}").all_text_contents()
+        texts = reader.find(f"#answers {part}").all_text_contents()
         assert all(texts) and page.find(f"#answers {part}").all_text_contents() == texts
 
 
@@ -151,7 +150,7 @@ def test_axe_finds_nothing_on_a_saved_page(
 def test_a_method_that_is_not_nested_says_what_the_page_has(
     served, open_page: Open, tmp_path: Path
 ) -> None:
-    first = examples.load_examples(served.model.name)[0]
+    first = served.first
     names = ("uniform", "fastv")
     result = compare(served.model, first.path, first.question, names, 300, max_new_tokens=3)
     result.html(tmp_path / "page.html")
@@ -165,7 +164,7 @@ def test_a_method_that_is_not_nested_says_what_the_page_has(
 
 
 def test_a_notebook_frame_shows_it(saved: Path, served, browser) -> None:
-    first = examples.load_examples(served.model.name)[0]
+    first = served.first
     result = compare(served.model, first.path, first.question, max_new_tokens=3)
     page = browser.new_page()
     page.set_content(f"<main>{result._repr_html_()}</main>")

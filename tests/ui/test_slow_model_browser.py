@@ -30,14 +30,11 @@ def address(
 
 
 def test_the_first_visitor_asks_and_the_next_finds_it_finished(
-    browser, address: str, passes: list[str]
+    open_window, address: str, passes: list[str]
 ) -> None:
     for _ in range(2):
-        page = browser.new_page()
-        page.set_default_timeout(browsing.PATIENCE)
-        visitor = browsing.Visitor(page).open(address)
-        expect(page.locator("#answers .figures").last).to_contain_text("prefill")
+        visitor = open_window(address)
+        expect(visitor.find("#answers .figures").last).to_contain_text("prefill")
         expect(visitor.caption).to_contain_text("of 16 tokens")
-        expect(page.locator("#ask")).to_be_visible()
+        expect(visitor.find("#ask")).to_be_visible()
         assert passes.count("answer") == 3
-        page.close()

@@ -22,30 +22,30 @@ def bottom(box: dict[str, float]) -> float:
     return box["y"] + box["height"]
 
 
-def test_the_first_screen_tells_the_whole_comparison(visitor) -> None:
+def test_the_first_screen_tells_the_whole_comparison(reader) -> None:
     parts = {
         "#headline": 1, "#budget input[type=range]": 1, "#stage .board": 3,
         "#answers .answer-text": 3,
     }  # fmt: skip
     for selector, count in parts.items():
-        found = boxes(visitor, selector)
+        found = boxes(reader, selector)
         assert len(found) == count, selector
         assert all(box["y"] >= 0 and bottom(box) <= 900 for box in found), selector
-    widths = {round(box["width"]) for box in boxes(visitor, "#stage .board")}
+    widths = {round(box["width"]) for box in boxes(reader, "#stage .board")}
     assert len(widths) == 1 and widths.pop() >= 300
 
 
 @pytest.mark.long
-def test_nothing_moves_when_another_layer_is_shown(visitor) -> None:
+def test_nothing_moves_when_another_layer_is_shown(reader) -> None:
     for width, height in SIZES:
-        visitor.page.set_viewport_size({"width": width, "height": height})
+        reader.page.set_viewport_size({"width": width, "height": height})
         places = []
         for layer in LAYERS:
-            visitor.choose("layer", layer)
-            visitor.page.wait_for_timeout(150)  # the words come at most ten times a second
-            [slider] = boxes(visitor, "#budget input[type=range]")
+            reader.choose("layer", layer)
+            reader.page.wait_for_timeout(150)  # the words come at most ten times a second
+            [slider] = boxes(reader, "#budget input[type=range]")
             assert bottom(slider) <= height
-            stage = boxes(visitor, "#stage .board") + boxes(visitor, "#answers .card")
+            stage = boxes(reader, "#stage .board") + boxes(reader, "#answers .card")
             places.append([(round(b["x"]), round(b["y"]), round(b["width"])) for b in stage])
         if (width, height) == SIZES[0]:
             assert all(place == places[0] for place in places)
@@ -53,27 +53,27 @@ def test_nothing_moves_when_another_layer_is_shown(visitor) -> None:
 
 
 @pytest.mark.long
-def test_one_picture_is_a_click_away_and_so_is_the_way_back(visitor) -> None:
-    visitor.find("#stage .title").nth(2).click()
-    expect(visitor.find("#stage .board:visible")).to_have_count(1)
-    expect(visitor.caption).to_contain_text("B CDPruner kept 64 of 576")
-    [large] = boxes(visitor, "#stage .board")
+def test_one_picture_is_a_click_away_and_so_is_the_way_back(reader) -> None:
+    reader.find("#stage .title").nth(2).click()
+    expect(reader.find("#stage .board:visible")).to_have_count(1)
+    expect(reader.caption).to_contain_text("B CDPruner kept 64 of 576")
+    [large] = boxes(reader, "#stage .board")
     assert large["width"] > 400
-    visitor.find("#stage .title:visible").click()
-    expect(visitor.find("#stage .board:visible")).to_have_count(3)
+    reader.find("#stage .title:visible").click()
+    expect(reader.find("#stage .board:visible")).to_have_count(3)
 
 
 @pytest.mark.long
-def test_a_layer_is_chosen_from_the_menu_of_rarer_ones(visitor) -> None:
-    menu = visitor.find("#stage .more summary")
+def test_a_layer_is_chosen_from_the_menu_of_rarer_ones(reader) -> None:
+    menu = reader.find("#stage .more summary")
     menu.click()
-    visitor.page.get_by_text("Leftover", exact=True).click()
+    reader.page.get_by_text("Leftover", exact=True).click()
     expect(menu).to_have_text("Leftover")
-    expect(visitor.caption).to_contain_text("cannot reconstruct")
+    expect(reader.caption).to_contain_text("cannot reconstruct")
     menu.click()
-    visitor.page.keyboard.press("Escape")
-    expect(visitor.find("#stage .more label").first).to_be_hidden()
-    visitor.find(".layers label").first.click()
+    reader.page.keyboard.press("Escape")
+    expect(reader.find("#stage .more label").first).to_be_hidden()
+    reader.find(".layers label").first.click()
     expect(menu).to_have_text("More")
 
 
@@ -89,24 +89,24 @@ def marked(visitor: Visitor, pane: int) -> bool:
     )
 
 
-def test_what_the_pointer_marks_goes_when_it_leaves_unless_it_is_held(visitor) -> None:
-    over = visitor.find("#stage canvas.over").first
-    visitor.point(200)
-    assert all(marked(visitor, pane) for pane in range(3))  # one cursor on all three
-    visitor.page.mouse.move(5, 5)
-    assert not any(marked(visitor, pane) for pane in range(3))
-    expect(visitor.find(".reasons")).to_contain_text("index 200")  # the words stay
-    visitor.point(201)
+def test_what_the_pointer_marks_goes_when_it_leaves_unless_it_is_held(reader) -> None:
+    over = reader.find("#stage canvas.over").first
+    reader.point(200)
+    assert all(marked(reader, pane) for pane in range(3))  # one cursor on all three
+    reader.page.mouse.move(5, 5)
+    assert not any(marked(reader, pane) for pane in range(3))
+    expect(reader.find(".reasons")).to_contain_text("index 200")  # the words stay
+    reader.point(201)
     over.click(position={"x": 40, "y": 40})  # held
-    held = visitor.page.evaluate("SPARE.state.cursor")
-    visitor.page.mouse.move(5, 5)
-    assert marked(visitor, 1)
+    held = reader.page.evaluate("SPARE.state.cursor")
+    reader.page.mouse.move(5, 5)
+    assert marked(reader, 1)
     box = over.bounding_box()
     assert box
-    visitor.page.mouse.move(box["x"] + 200, box["y"] + 200)
-    assert visitor.page.evaluate("SPARE.state.cursor") == held
-    visitor.page.keyboard.press("Escape")
-    assert not any(marked(visitor, pane) for pane in range(3))
+    reader.page.mouse.move(box["x"] + 200, box["y"] + 200)
+    assert reader.page.evaluate("SPARE.state.cursor") == held
+    reader.page.keyboard.press("Escape")
+    assert not any(marked(reader, pane) for pane in range(3))
 
 
 @pytest.mark.long
@@ -115,32 +115,31 @@ def test_other_methods_take_away_what_is_marked(visitor) -> None:
     board.focus()
     board.press("ArrowRight")
     assert marked(visitor, 0)
-    visitor.find("#method-b input").click()
-    visitor.page.get_by_role("option", name="Random", exact=True).click()
+    visitor.choose_method("b", "Random")
     expect(visitor.caption).to_contain_text("B Random")
     assert not marked(visitor, 0)
 
 
-def test_the_arrows_say_one_short_sentence(visitor) -> None:
-    board = visitor.find("#stage .board").first
+def test_the_arrows_say_one_short_sentence(reader) -> None:
+    board = reader.find("#stage .board").first
     board.focus()
     board.press("Home")
     board.press("PageUp")
-    said = visitor.find("#reason [role=status]")
+    said = reader.find("#reason [role=status]")
     expect(said).to_contain_text("row 1, column 1, A ")
     assert len(said.inner_text()) < 60
-    assert visitor.find("#reason .reasons").get_attribute("aria-live") is None
+    assert reader.find("#reason .reasons").get_attribute("aria-live") is None
 
 
-def test_a_patch_is_explained_in_one_sentence_first(visitor) -> None:
-    picks = visitor.page.evaluate("[...SPARE.state.data.picks('A', 64).order]")
-    visitor.point(picks[3])
-    first = visitor.find(".reason.a p").first
+def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
+    picks = reader.page.evaluate("[...SPARE.state.data.picks('A', 64).order]")
+    reader.point(picks[3])
+    first = reader.find(".reason.a p").first
     expect(first).to_have_text("Kept: at pick 4 no patch that was left had a larger product.")
     lost = next(token for token in range(576) if token not in picks)
-    visitor.point(lost)
+    reader.point(lost)
     expect(first).to_contain_text("Not kept: its ")
-    told = visitor.page.evaluate(
+    told = reader.page.evaluate(
         """lost => {
         const {data, k} = SPARE.state, residual = data.residual('A', k), at = k - 1;
         const {factors} = data.slots.A, winner = data.picks('A', k).order[at];
@@ -155,38 +154,38 @@ def test_a_patch_is_explained_in_one_sentence_first(visitor) -> None:
     expect(first).to_contain_text(f"its {told} is")
 
 
-def test_few_stops_of_the_tab_key_lead_to_the_answers(visitor) -> None:
-    visitor.page.evaluate("document.activeElement.blur()")
+def test_few_stops_of_the_tab_key_lead_to_the_answers(reader) -> None:
+    reader.page.evaluate("document.activeElement.blur()")
     stops = 0
     for _ in range(40):
-        visitor.page.keyboard.press("Tab")
-        if visitor.page.evaluate("document.activeElement.closest('#answers') !== null"):
+        reader.page.keyboard.press("Tab")
+        if reader.page.evaluate("document.activeElement.closest('#answers') !== null"):
             break
         stops += 1
-        assert visitor.page.evaluate("document.activeElement !== document.body")  # never lost
+        assert reader.page.evaluate("document.activeElement !== document.body")  # never lost
     else:
         pytest.fail("The answers were not reached.")
     assert stops <= 25
 
 
 @pytest.mark.long
-def test_headings_do_not_skip_a_level(visitor) -> None:
-    visitor.point(30)
+def test_headings_do_not_skip_a_level(reader) -> None:
+    reader.point(30)
     for name in ("lost", "price", "against", "keep"):
-        visitor.unfold(name)
-    levels = visitor.page.evaluate(
+        reader.unfold(name)
+    levels = reader.page.evaluate(
         """[...document.querySelectorAll('h1, h2, h3, h4')]
         .filter(h => h.getClientRects().length).map(h => Number(h.tagName[1]))"""
     )
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
-    focusable = visitor.find(".modebar :is(a, button)").evaluate_all(
+    focusable = reader.find(".modebar :is(a, button)").evaluate_all(
         "all => all.filter(part => part.getClientRects().length && part.tabIndex >= 0).length"
     )
     assert focusable == 0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def phone(browser, served):
     context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
     yield Visitor(context.new_page()).open(served.url)
@@ -204,15 +203,6 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
         }).map(part => part.outerHTML.slice(0, 80))"""
     )
     assert small == []
-
-
-@pytest.mark.long
-def test_a_phone_shows_the_answers_after_ask(phone) -> None:
-    phone.find("#question textarea").fill("How many arrows are there?")
-    phone.find("#ask").tap()
-    phone.expect_answers(576, 64, 64)
-    for i in range(3):
-        expect(phone.find("#answers .card").nth(i)).to_be_in_viewport()
 
 
 def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
@@ -240,15 +230,22 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
 
 
 @pytest.mark.long
-def test_older_links_open_the_picture_that_they_name(served, browser) -> None:
-    page = browser.new_page()
+def test_a_phone_shows_the_answers_after_ask(phone) -> None:
+    phone.find("#question textarea").fill("How many arrows are there?")
+    phone.find("#ask").tap()
+    phone.expect_answers(576, 64, 64)
+    for i in range(3):
+        expect(phone.find("#answers .card").nth(i)).to_be_in_viewport()
+
+
+@pytest.mark.long
+def test_older_links_open_the_picture_that_they_name(newcomer, served) -> None:
     for query, words in (
         ("show=B", "B CDPruner kept 30"),
         ("show=order&of=B", "B CDPruner picked 30"),
         ("show=all", "of them B"),
         ("show=difference&of=A", "of them B"),
     ):
-        visitor = Visitor(page).open(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
-        expect(visitor.find("#stage .board:visible")).to_have_count(3 if "all" in query else 1)
-        expect(visitor.caption).to_contain_text(words)
-    page.close()
+        newcomer.open(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
+        expect(newcomer.find("#stage .board:visible")).to_have_count(3 if "all" in query else 1)
+        expect(newcomer.caption).to_contain_text(words)

@@ -158,15 +158,12 @@ def test_the_last_step_offers_the_next_story(visitor) -> None:
 
 
 def test_a_story_puts_the_methods_that_it_compares_into_the_menus(visitor) -> None:
-    menu = visitor.find("#method-b input")
-    menu.press("ControlOrMeta+a")
-    menu.press_sequentially("Random")
-    menu.press("Enter")
+    visitor.choose_method("b", "Random")
     expect(visitor.caption).to_contain_text("B Random")
     expect(visitor.find("#ask")).to_be_visible()
     text = tell(visitor, "diversity")
     expect(text).to_contain_text(re.compile("A SPARE takes .* B CDPruner the one"))
-    expect(menu).to_have_value("CDPruner")
+    expect(visitor.find("#method-b input")).to_have_value("CDPruner")
     expect(visitor.find("#does-b")).to_contain_text("Greedy diversity of directions")
 
 
@@ -184,15 +181,12 @@ def test_a_story_that_a_picture_cannot_tell_says_so_and_offers_the_next(
     expect(text).to_contain_text("Of 16 picks they share")
 
 
-def test_a_story_that_a_model_cannot_tell_says_so(browser, lacking: str) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(browsing.PATIENCE)
-    visitor = browsing.Visitor(page).open(lacking)
+def test_a_story_that_a_model_cannot_tell_says_so(open_window, lacking: str) -> None:
+    visitor = open_window(lacking)
     text = tell(visitor, "relevance")
     expect(text).to_contain_text("this model has no CLIP text side")
     visitor.find(".story-card .next").click()
     expect(text).to_contain_text("A SPARE, reconstruction only keeps 16 of")
-    page.close()
 
 
 def test_answers_to_a_question_off_topic_tell_no_story(visitor) -> None:

@@ -21,47 +21,45 @@ PLACES = {
 }
 
 
-def test_a_word_is_explained_under_the_pointer(visitor) -> None:
-    tip = visitor.find("#term-tip")
+def test_a_word_is_explained_under_the_pointer(reader) -> None:
+    tip = reader.find("#term-tip")
     for place, word in PLACES.items():
-        visitor.find(place).hover()
+        reader.find(place).hover()
         expect(tip).to_have_text(TERMS[word])
         expect(tip).to_be_in_viewport()
-        visitor.page.keyboard.press("Escape")
+        reader.page.keyboard.press("Escape")
         expect(tip).to_be_hidden()
 
 
-def test_the_captions_term_stays_while_the_sentence_changes(visitor) -> None:
-    before = visitor.sentence()
-    visitor.page.evaluate("SPARE.setBudget(20)")
-    expect(visitor.caption).to_contain_text("kept 20 of 576")
+def test_the_captions_term_stays_while_the_sentence_changes(reader) -> None:
+    before = reader.sentence()
+    reader.page.evaluate("SPARE.setBudget(20)")
+    expect(reader.caption).to_contain_text("kept 20 of 576")
     assert "Jaccard" in before
-    expect(visitor.find("#stage .caption .term")).to_have_text("Jaccard")
+    expect(reader.find("#stage .caption .term")).to_have_text("Jaccard")
 
 
-def test_a_tap_explains_and_the_next_one_elsewhere_ends_it(browser, served) -> None:
-    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
-    visitor = browsing.Visitor(context.new_page()).open(served.url)
+def test_a_tap_explains_and_the_next_one_elsewhere_ends_it(open_window, served) -> None:
+    visitor = open_window(served.url, viewport={"width": 390, "height": 844}, has_touch=True)
     tip = visitor.find("#term-tip")
     visitor.find("#answers .term").first.tap()
     expect(tip).to_have_text(TERMS["prefill"])
     visitor.find("#answers h3").first.tap()
     expect(tip).to_be_hidden()
-    context.close()
 
 
-def test_the_names_of_layers_are_explained_on_the_keyboard(visitor) -> None:
-    visitor.find(".layers .more summary").click()
-    visitor.find("#stage input[value=difference]").focus()
-    visitor.page.keyboard.press("ArrowDown")
-    visitor.find(".layers .more summary").click()
-    visitor.page.keyboard.press("Tab")
-    expect(visitor.find("#term-tip")).to_have_text(TERMS["weight"])
+def test_the_names_of_layers_are_explained_on_the_keyboard(reader) -> None:
+    reader.find(".layers .more summary").click()
+    reader.find("#stage input[value=difference]").focus()
+    reader.page.keyboard.press("ArrowDown")
+    reader.find(".layers .more summary").click()
+    reader.page.keyboard.press("Tab")
+    expect(reader.find("#term-tip")).to_have_text(TERMS["weight"])
 
 
-def test_the_head_leads_to_all_terms(visitor) -> None:
-    visitor.find(".stories summary").click()
-    visitor.find(".open-terms").click()
-    expect(visitor.find("#terms dt")).to_have_text([w[0].upper() + w[1:] for w in TERMS])
-    expect(visitor.find("#terms dl")).to_be_in_viewport()
-    expect(visitor.find("#terms > .label-wrap")).to_be_focused()
+def test_the_head_leads_to_all_terms(reader) -> None:
+    reader.find(".stories summary").click()
+    reader.find(".open-terms").click()
+    expect(reader.find("#terms dt")).to_have_text([w[0].upper() + w[1:] for w in TERMS])
+    expect(reader.find("#terms dl")).to_be_in_viewport()
+    expect(reader.find("#terms > .label-wrap")).to_be_focused()

@@ -4,53 +4,44 @@ from __future__ import annotations
 
 import re
 
-from browsing import MARKS, Visitor, expect
+from browsing import MARKS, expect
 
 pytestmark = MARKS
 
 
-def test_a_setting_changes_the_menu_and_the_answers(browser, served) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(60_000)
-    wait = {"timeout": 60_000}
-    Visitor(page).open(served.url)
+def test_a_setting_changes_the_menu_and_the_answers(visitor) -> None:
+    page = visitor.page
     menu, panel = page.locator("#method-a input"), page.locator("#tune-a")
     page.locator("#settings > .label-wrap").click()
     heading = page.locator("#answers h3").nth(1)
-    menu.click()
-    page.get_by_role("option", name="DivPrune", exact=True).click()
-    expect(heading).to_have_text("A DivPrune · 64", **wait)
+    visitor.choose_method("a", "DivPrune")
+    expect(heading).to_have_text("A DivPrune · 64")
     panel.locator("button").first.click()
     panel.get_by_label("Distance").click()
     page.get_by_role("option", name="euclidean", exact=True).click()
-    expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64", **wait)
-    expect(menu).to_have_value("DivPrune (metric=euclidean)", **wait)
+    expect(heading).to_have_text("A DivPrune (metric=euclidean) · 64")
+    expect(menu).to_have_value("DivPrune (metric=euclidean)")
 
     # What is chosen while an answer runs is not lost.
     for title in ("Uniform grid", "Random", "VisionZip"):
-        menu.click()
-        page.get_by_role("option", name=title, exact=True).click()
+        visitor.choose_method("a", title)
         if title == "Random":
-            expect(panel).to_contain_text("This method has no settings", **wait)
-    expect(heading).to_have_text("A VisionZip · 64 merged", **wait)
-    expect(panel).to_contain_text("Where it differs from the paper", **wait)
-    expect(panel).not_to_contain_text("This method has no settings", **wait)
+            expect(panel).to_contain_text("This method has no settings")
+    expect(heading).to_have_text("A VisionZip · 64 merged")
+    expect(panel).to_contain_text("Where it differs from the paper")
+    expect(panel).not_to_contain_text("This method has no settings")
     number = panel.get_by_label("Share of merged tokens")
     number.fill("0.95")
     number.press("Enter")
-    expect(panel.locator(".message")).to_contain_text("from 0.0 to 0.9", **wait)
+    expect(panel.locator(".message")).to_contain_text("from 0.0 to 0.9")
     number.fill("0.5")
     number.press("Enter")
-    expect(heading).to_have_text("A VisionZip (contextual=0.5) · 64 merged", **wait)
-    expect(panel.locator(".message")).to_have_count(0, **wait)
-    page.close()
+    expect(heading).to_have_text("A VisionZip (contextual=0.5) · 64 merged")
+    expect(panel.locator(".message")).to_have_count(0)
 
 
-def test_what_was_merged_is_shown_when_asked(browser, served) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(60_000)
-    wait = {"timeout": 60_000}
-    Visitor(page).open(served.url)
+def test_what_was_merged_is_shown_when_asked(visitor) -> None:
+    page = visitor.page
     panel = page.locator("#merged")
     expect(page.locator("#answers h3").nth(2)).to_contain_text("64")
     menu = page.locator("#method-a input")
@@ -60,40 +51,32 @@ def test_what_was_merged_is_shown_when_asked(browser, served) -> None:
     expect(page.get_by_role("option").first).to_have_text(re.compile("TRIM$"))
     menu.press("Enter")
     heading = page.locator("#answers h3").nth(1)
-    expect(heading).to_have_text("A TRIM · 64 merged", **wait)
+    expect(heading).to_have_text("A TRIM · 64 merged")
     stage = page.locator("#stage")
-    expect(stage).to_contain_text("A TRIM (picks) kept 63 of 576", **wait)
+    expect(stage).to_contain_text("A TRIM (picks) kept 63 of 576")
     # Rows are not patches: no share of a patch is left over, and nothing stands in for one.
     page.evaluate("() => { SPARE.emit('layer', 'leftover') }")
-    expect(stage).to_contain_text("A TRIM merges tokens: its rows are not patches", **wait)
+    expect(stage).to_contain_text("A TRIM merges tokens: its rows are not patches")
     page.evaluate("() => { SPARE.state.cursor = 200; SPARE.emit('cursor', 200) }")
-    expect(page.locator(".reason.a")).to_contain_text(
-        re.compile("Mixed into|Handed on|Dropped"), **wait
-    )
+    expect(page.locator(".reason.a")).to_contain_text(re.compile("Mixed into|Handed on|Dropped"))
     expect(page.locator(".reason.a")).not_to_contain_text("Left over")
     panel.locator("button").first.click()
     page.locator("#merged-show").click()
     drawn = page.locator("#merged-drawn figcaption")
-    expect(drawn).to_have_count(1, **wait)
+    expect(drawn).to_have_count(1)
     expect(drawn).to_contain_text("A TRIM merged 576 tokens into 64: 63 as they are")
-    page.close()
 
 
-def test_without_clip_text_methods_run_once_words_are_chosen(browser, lacking: str) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(60_000)
-    wait = {"timeout": 60_000}
-    Visitor(page).open(lacking)
-    menu, stage = page.locator("#method-a input"), page.locator("#stage")
+def test_without_clip_text_methods_run_once_words_are_chosen(open_window, lacking: str) -> None:
+    visitor = open_window(lacking)
+    page, stage = visitor.page, visitor.find("#stage")
     heading = page.locator("#answers h3").nth(1)
     page.evaluate("() => { SPARE.emit('layer', 'relevance') }")
-    expect(stage).to_contain_text("this model has no CLIP text side", **wait)
+    expect(stage).to_contain_text("this model has no CLIP text side")
     page.locator("#settings > .label-wrap").click()
     page.get_by_label("words of the language model, not CLIP").click()
-    expect(stage).to_contain_text("by words of the language model, not CLIP", **wait)
-    menu.click()
-    page.get_by_role("option", name="SPARE", exact=True).click()
-    expect(heading).to_contain_text("A SPARE by words", **wait)
+    expect(stage).to_contain_text("by words of the language model, not CLIP")
+    visitor.choose_method("a", "SPARE")
+    expect(heading).to_contain_text("A SPARE by words")
     page.get_by_label("CLIP, as in the papers").click()
-    expect(heading).to_contain_text("A SPARE, reconstruction only", **wait)
-    page.close()
+    expect(heading).to_contain_text("A SPARE, reconstruction only")

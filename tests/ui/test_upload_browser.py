@@ -45,8 +45,7 @@ def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
     visitor.upload(wide_picture)
     expect(visitor.find(COVER)).to_be_visible()
     # Another method, of the picture that was asked about.
-    visitor.find("#method-b input").click()
-    visitor.page.get_by_role("option", name="Uniform grid", exact=True).click()
+    visitor.choose_method("b", "Uniform grid")
     expect(visitor.caption).to_contain_text("Uniform grid")
     expect(visitor.find(COVER)).to_be_visible()
     visitor.ask("What is blue?")

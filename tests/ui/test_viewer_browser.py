@@ -10,7 +10,6 @@ import time
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from visits import page_request
@@ -29,13 +28,13 @@ from spare_demo.render import (
     relevance_map,
     weight_map,
 )
-from spare_demo.ui import examples
 from spare_demo.ui.guide import Guide
+from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wire import to_bytes
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")
-expect = browsing.expect
+apart, expect = browsing.apart, browsing.expect
 
 pytestmark = browsing.MARKS
 
@@ -59,92 +58,82 @@ def drawn(visit: Visit, layer: str, budget: int):
     return found.image.crop((0, 0, *visit.canvas.size)), found.sentence
 
 
-def apart(shown, reference) -> float:
-    """Share of pixels more than three grey levels off."""
-    gap = np.abs(np.asarray(shown, int) - np.asarray(reference, int)).max(axis=2)
-    return float((gap > 3).mean())
-
-
-def test_the_browser_draws_what_python_draws(visitor, opened: Visit) -> None:
+def test_the_browser_draws_what_python_draws(reader, opened: Visit) -> None:
     layers = ("difference", "A", "B", "order", "relevance")
     for budget, layer in itertools.product((7, 64, 200), layers):
-        visitor.page.evaluate("k => SPARE.setBudget(k)", budget)
-        visitor.page.wait_for_function("k => SPARE.state.k === k", arg=budget)
-        visitor.layer(layer)
+        reader.page.evaluate("k => SPARE.setBudget(k)", budget)
+        reader.page.wait_for_function("k => SPARE.state.k === k", arg=budget)
+        reader.layer(layer)
         reference, sentence = drawn(opened, layer, budget)
-        assert visitor.sentence() == sentence
-        assert visitor.picture().size == reference.size
+        assert reader.sentence() == sentence
+        assert reader.picture().size == reference.size
         # The numbers on the first 64 picks are in the browser's own font.
         allowed = 0.03 if layer == "order" and budget <= 64 else 0.002
-        assert apart(visitor.picture(), reference) < allowed, (budget, layer)
+        assert apart(reader.picture(), reference) < allowed, (budget, layer)
 
 
-def test_a_wide_photo_lies_where_python_puts_it(visitor, wide_picture: Path, served) -> None:
+def test_a_wide_upload_lies_where_python_puts_it_and_nothing_scrolls_sideways(
+    visitor, served, wide_picture: Path
+) -> None:
     visitor.upload(wide_picture)
-    visitor.ask("Where is the square?")
+    question = f"Where is the <b>square</b> {'beside-a-word-without-any-place-to-break-it' * 5}?"
+    visitor.ask(question)
     expect(visitor.caption).to_contain_text("lie in padding")
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#truth p")).to_have_count(0)
+    expect(visitor.find("#message p")).to_have_count(0)
+    expect(visitor.find("#answers")).to_contain_text("knows drawn scenes only")
+    expect(visitor.find("#answers .noise")).not_to_have_attribute("open", "")
+    expect(visitor.find("#stage .badge").first).to_have_text("tokens of the built-in model")
+    expect(visitor.find("#question textarea")).to_have_value(question)
     visit = Guide(served.model, served.settings).look(
-        page_request(str(wide_picture), "Where is the square?", "spare", "cdpruner")
+        page_request(str(wide_picture), question, "spare", "cdpruner")
     )
     for layer in ("difference", "relevance"):
         visitor.layer(layer)
         reference, sentence = drawn(visit, layer, 64)
         assert visitor.sentence() == sentence
         assert apart(visitor.picture(), reference) < 0.002
+    for width in (1440, 1024, 390):
+        visitor.page.set_viewport_size({"width": width, "height": 844})
+        assert visitor.wide() == (width, width)
+    box = visitor.find("#stage").bounding_box()
+    assert box and box["width"] >= 320
 
 
-def test_leftover_shares_are_those_of_python(visitor, opened: Visit) -> None:
+def test_leftover_shares_are_those_of_python(reader, opened: Visit) -> None:
     for slot, k in itertools.product("AB", (1, 16, 64, 180)):
         order = opened.exploration.full[slot].order
-        told = visitor.page.evaluate(
+        told = reader.page.evaluate(
             "([slot, k]) => Array.from(SPARE.state.data.residual(slot, k).share(k))", [slot, k]
         )
         exact = measures.leftover_share(opened.exploration.view.tokens.features, order[:k])
         assert (torch.tensor(told, dtype=torch.float64) - exact).abs().max() < 1e-3
 
 
-def test_weights_and_leftovers_have_their_layers(visitor, opened: Visit) -> None:
+def test_weights_and_leftovers_have_their_layers(reader, opened: Visit) -> None:
     for layer, words in (("weight", "Text weight that"), ("leftover", "cannot reconstruct")):
-        visitor.layer(layer)
-        assert words in visitor.sentence() and "A SPARE" in visitor.sentence()
-        seen = visitor.picture().tobytes()
-        visitor.layer(layer, of="B")
-        expect(visitor.caption).to_contain_text("B CDPruner")
-        assert visitor.picture().tobytes() != seen
+        reader.layer(layer)
+        assert words in reader.sentence() and "A SPARE" in reader.sentence()
+        seen = reader.picture().tobytes()
+        reader.layer(layer, of="B")
+        expect(reader.caption).to_contain_text("B CDPruner")
+        assert reader.picture().tobytes() != seen
     explored, canvas = opened.exploration, opened.canvas
     left = measures.leftover_share(explored.view.tokens.features, explored.full["A"].order[:64])
-    visitor.layer("leftover")
-    assert visitor.sentence() == leftover_map(canvas, left, "A SPARE", 64).sentence
-    visitor.layer("weight")
+    reader.layer("leftover")
+    assert reader.sentence() == leftover_map(canvas, left, "A SPARE", 64).sentence
+    reader.layer("weight")
     reference = weight_map(canvas, explored.weights["A"], "A SPARE")
-    assert visitor.sentence() == reference.sentence
-    assert apart(visitor.picture(), reference.image.crop((0, 0, *canvas.size))) < 0.002
-
-
-def test_a_method_that_is_not_nested_asks_the_server(visitor, opened: Visit) -> None:
-    visitor.find("#method-b input").click()
-    visitor.page.get_by_role("option", name="Uniform grid", exact=True).click()
-    expect(visitor.caption).to_contain_text("Uniform grid kept too")
-    slider = visitor.find("#budget input[type=range]")
-    visitor.page.evaluate("k => SPARE.setBudget(k)", 36)
-    expect(visitor.caption).to_contain_text("kept 36 of 576")
-    slider.focus()
-    asked = visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]")
-    from spare_demo.pruners import PRUNERS
-
-    kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
-    assert asked == kept
+    assert reader.sentence() == reference.sentence
+    assert apart(reader.picture(), reference.image.crop((0, 0, *canvas.size))) < 0.002
 
 
 def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
-    visitor.find("#method-b input").click()
-    visitor.page.get_by_role("option", name="VisionZip", exact=True).click()
+    visitor.choose_method("b", "VisionZip")
     expect(visitor.caption).to_contain_text("VisionZip (picks)")
     visitor.expect_answers(576, 64, 64)
-    first = examples.load_examples(served.model.name)[0]
-    visit = Guide(served.model, served.settings).look(
-        page_request(first.path, first.question, "spare", "visionzip")
-    )
+    visit = served.look("spare", "visionzip")
     chosen = visit.exploration.selections(64)["B"]
     sources, order = chosen.sources, chosen.order.tolist()
     visitor.layer("B")
@@ -180,31 +169,31 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     expect(visitor.caption).to_contain_text("its rows are not patches")
 
 
-def test_pointer_and_arrows_move_one_cursor(visitor) -> None:
-    visitor.point(100)
-    expect(visitor.find(".reasons")).to_contain_text("row 5, column 5")
-    board = visitor.find("#stage .board").first
+def test_pointer_and_arrows_move_one_cursor(reader) -> None:
+    reader.point(100)
+    expect(reader.find(".reasons")).to_contain_text("row 5, column 5")
+    board = reader.find("#stage .board").first
     board.focus()
     for key, token in (("ArrowRight", 101), ("ArrowDown", 125), ("Shift+ArrowLeft", 120)):
         board.press(key)
-        assert visitor.page.evaluate("SPARE.state.cursor") == token
+        assert reader.page.evaluate("SPARE.state.cursor") == token
     board.press("Home")
     board.press("PageUp")
     board.press("ArrowUp")  # the edge holds
-    assert visitor.page.evaluate("SPARE.state.cursor") == 0
-    expect(visitor.find(".reasons")).to_contain_text("row 1, column 1")
+    assert reader.page.evaluate("SPARE.state.cursor") == 0
+    expect(reader.find(".reasons")).to_contain_text("row 1, column 1")
 
 
-def test_the_reasons_are_those_of_python(visitor, opened: Visit) -> None:
+def test_the_reasons_are_those_of_python(reader, opened: Visit) -> None:
     explored = opened.exploration
     kept = int(explored.full["A"].order[5])
     lost = next(i for i in range(576) if i not in set(explored.full["A"].order[:64].tolist()))
     for token in (kept, lost):
-        visitor.point(token)
-        expect(visitor.find(".reasons")).to_contain_text(f"index {token}")
+        reader.point(token)
+        expect(reader.find(".reasons")).to_contain_text(f"index {token}")
         for slot in "AB":
             reason = why(explored, slot, token, 64)
-            column = visitor.find(f".reason.{slot.lower()}")
+            column = reader.find(f".reason.{slot.lower()}")
             text = column.inner_text()
             assert (f"rank {reason.rank}" in text) == (reason.rank is not None)
             assert ("not picked" in text) == (reason.rank is None)
@@ -218,27 +207,38 @@ def test_the_reasons_are_those_of_python(visitor, opened: Visit) -> None:
                 place = re.search(rf"row {row + 1}, column {col + 1} \(([-+.\d]+)", text)
                 # The browser works from rounded coordinates; `compact` says how far off they are.
                 assert place and float(place[1]) == pytest.approx(first.coefficients[0], abs=5e-3)
-    assert len(visitor.page.evaluate("SPARE.state.lines")) > 0
+    assert len(reader.page.evaluate("SPARE.state.lines")) > 0
 
 
-def test_play_walks_through_the_picks(visitor) -> None:
+def test_play_walks_through_the_picks_in_few_steps_where_motion_is_reduced(visitor) -> None:
     visitor.page.evaluate("SPARE.setBudget(570)")
     visitor.find(".play").click()
     visitor.page.wait_for_function("SPARE.state.k === 576")
     expect(visitor.find(".play")).to_have_text("▶ Play")
     expect(visitor.caption).to_contain_text("kept 576 of 576")
+    visitor.page.emulate_media(reduced_motion="reduce")
+    steps = visitor.page.evaluate(
+        """() => new Promise(done => {
+            const seen = [];
+            SPARE.on('budget', k => { seen.push(k); if (k === 576) done(seen); });
+            SPARE.setBudget(300);
+            document.querySelector('.play').click();
+        })"""
+    )
+    assert len(steps) <= 4
 
 
-def test_words_change_ten_times_a_second_and_end_with_the_last_budget(visitor) -> None:
-    visitor.layer("all")
-    said = visitor.page.evaluate("""async () => {
+def test_words_change_ten_times_a_second_and_end_with_the_last_budget(reader) -> None:
+    reader.layer("all")
+    said = reader.page.evaluate("""async () => {
         const words = document.querySelector('#stage .caption'), said = [];
-        new MutationObserver(() => said.push(words.textContent)).observe(
-            words, {childList: true, characterData: true, subtree: true});
+        const observer = new MutationObserver(() => said.push(words.textContent));
+        observer.observe(words, {childList: true, characterData: true, subtree: true});
         const frame = () => new Promise(requestAnimationFrame), begin = performance.now();
         for (let k = 1; k <= 60; k++) { SPARE.emit('budget', k); await frame(); }
         const seconds = (performance.now() - begin) / 1000;
         await new Promise(done => setTimeout(done, 250));
+        observer.disconnect();
         return {said, seconds};
     }""")
     assert "kept 60 of 576" in said["said"][-1]
@@ -273,7 +273,48 @@ def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit)
     assert set(mine) == kept | {new}
 
 
-def test_a_rectangle_and_the_classes_of_the_difference(visitor, opened: Visit) -> None:
+def test_a_set_is_drawn_and_asked_with_in_one_place_on_every_screen(visitor) -> None:
+    for number, (width, height) in enumerate([(1440, 900), (1024, 768), (390, 844)], 1):
+        visitor.page.set_viewport_size({"width": width, "height": height})
+        expect(visitor.find("#edit")).not_to_be_visible()
+        visitor.find("#by-hand").click()
+        expect(visitor.find("#edit [data-start=a]")).to_be_focused()
+        before = "64 tokens" if number == 1 else f"{number - 1} token"  # A's at first
+        expect(visitor.find("#edit .count")).to_contain_text(before)
+        visitor.find("[data-start=none]").click()
+        visitor.point(300)
+        expect(visitor.find(".reasons")).to_contain_text("index 300")
+        # Nothing but the frame: lines would hide what is drawn.
+        marked = visitor.find("#stage canvas.over").first.evaluate(
+            """over => over.getContext('2d').getImageData(0, 0, over.width, over.height)
+            .data.filter((_, i) => i % 4 === 3).reduce((sum, alpha) => sum + (alpha > 0), 0)"""
+        )
+        patch = visitor.page.evaluate("SPARE.state.data.grid.patch")
+        assert 0 < marked < (patch + 12) ** 2
+        for token in range(300, 300 + number):
+            visitor.point(token)
+            visitor.page.mouse.down()
+            visitor.page.mouse.up()
+        expect(visitor.find("#edit .count")).to_have_text(re.compile(rf"^{number} tokens? of 576"))
+        again = visitor.find("#edit .again")
+        again.scroll_into_view_if_needed()
+        expect(visitor.find("#stage canvas").first).to_be_in_viewport()
+        expect(again).to_be_in_viewport(ratio=1)
+        again.click()
+        expect(visitor.find("#own-answer h3")).to_have_text(f"Your set · {number}")
+        expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
+        expect(visitor.find("#own-answer")).to_be_in_viewport(ratio=1)
+        expect(again).to_be_in_viewport()
+        visitor.layer("difference")
+        expect(visitor.find("#edit")).not_to_be_visible()
+        expect(visitor.find("#budget")).to_be_visible()
+        expect(visitor.find("#own-answer h3")).to_have_text(f"Your set · {number}")
+        visitor.choose("pane", "")
+
+
+def test_a_set_begins_with_a_class_of_the_difference_a_rectangle_or_a_list(
+    visitor, opened: Visit
+) -> None:
     chosen = opened.exploration.selections(64)
     a, b = (set(chosen[slot].order.tolist()) for slot in "AB")
     count = visitor.find(".edit .count")
@@ -289,54 +330,7 @@ def test_a_rectangle_and_the_classes_of_the_difference(visitor, opened: Visit) -
     visitor.page.mouse.up()
     expect(count).to_have_text("12 tokens of 576 kept")
 
-
-@pytest.mark.parametrize("size", [(1440, 900), (1024, 768), (390, 844)])
-def test_a_set_is_drawn_and_asked_with_in_one_place(visitor, size: tuple[int, int]) -> None:
-    visitor.page.set_viewport_size({"width": size[0], "height": size[1]})
-    expect(visitor.find("#edit")).not_to_be_visible()
-    visitor.find("#by-hand").click()
-    expect(visitor.find("#edit [data-start=a]")).to_be_focused()
-    expect(visitor.find("#edit .count")).to_have_text("64 tokens of 576 kept")  # A's
-    visitor.find("[data-start=none]").click()
-    visitor.point(300)
-    expect(visitor.find(".reasons")).to_contain_text("index 300")
-    # Nothing but the frame: lines would hide what is drawn.
-    marked = visitor.find("#stage canvas.over").first.evaluate(
-        """over => over.getContext('2d').getImageData(0, 0, over.width, over.height)
-        .data.filter((_, i) => i % 4 === 3).reduce((sum, alpha) => sum + (alpha > 0), 0)"""
-    )
-    patch = visitor.page.evaluate("SPARE.state.data.grid.patch")
-    assert 0 < marked < (patch + 12) ** 2
-    visitor.page.mouse.down()
-    visitor.page.mouse.up()
-    expect(visitor.find("#edit .count")).to_have_text("1 token of 576 kept")
-    again = visitor.find("#edit .again")
-    again.scroll_into_view_if_needed()
-    expect(visitor.find("#stage canvas").first).to_be_in_viewport()
-    expect(again).to_be_in_viewport(ratio=1)
-    again.click()
-    expect(visitor.find("#own-answer")).to_contain_text("KL of the first token")
-    expect(visitor.find("#own-answer")).to_be_in_viewport(ratio=1)
-    expect(again).to_be_in_viewport()
-    visitor.layer("difference")
-    expect(visitor.find("#edit")).not_to_be_visible()
-    expect(visitor.find("#budget")).to_be_visible()
-    expect(visitor.find("#own-answer h3")).to_have_text("Your set · 1")
-
-
-def test_what_a_study_refuses_is_said_beside_its_button(visitor) -> None:
-    visitor.unfold("against")
-    button = visitor.find("#compare-questions")
-    button.evaluate("button => button.scrollIntoView({block: 'end'})")  # what follows is below
-    button.click()
-    message = visitor.find("#second .message")
-    expect(message).to_contain_text("type the other here")
-    expect(message).to_be_in_viewport()
-    expect(visitor.find("#message p")).to_have_count(0)
-
-
-def test_an_empty_set_asks_for_a_token_and_a_bad_list_says_what_is_wrong(visitor) -> None:
-    visitor.layer("own")
+    # An empty set asks for a token, and a bad list says what is wrong.
     visitor.find("[data-start=none]").click()
     visitor.find(".again").click()
     message = visitor.find(".edit .message")
@@ -347,26 +341,20 @@ def test_an_empty_set_asks_for_a_token_and_a_bad_list_says_what_is_wrong(visitor
         visitor.find(".list").fill(words)
         visitor.find(".take").click()
         expect(message).to_contain_text(sentence)
-    expect(visitor.find(".edit .count")).to_have_text("0 tokens of 576 kept")
+    expect(count).to_have_text("0 tokens of 576 kept")
     visitor.find(".list").fill("3, 17 240,")
     visitor.find(".take").click()
-    expect(visitor.find(".edit .count")).to_have_text("3 tokens of 576 kept")
+    expect(count).to_have_text("3 tokens of 576 kept")
     expect(message).to_have_count(0)
     lists = {"selections": {"spare": {"order": [5, 6]}, "cdpruner": {"order": [7]}}}
     file = {"name": "result.json", "mimeType": "application/json"}
     visitor.find("#edit .file").set_input_files(file | {"buffer": json.dumps(lists).encode()})
-    expect(visitor.find(".edit .count")).to_have_text("2 tokens of 576 kept")
+    expect(count).to_have_text("2 tokens of 576 kept")
     expect(visitor.find("#edit .message-place")).to_contain_text("“spare”, the first, was taken")
 
 
-def test_what_is_sent_beside_the_picture_is_small(served) -> None:
-    from spare_demo.ui.payload import payload
-
-    first = examples.load_examples(served.model.name)[0]
-    visit = Guide(served.model, served.settings).look(
-        page_request(first.path, first.question, "spare", "cdpruner")
-    )
-    sent = payload(visit, 64)
+def test_what_is_sent_beside_the_picture_is_small(opened: Visit) -> None:
+    sent = payload(opened, 64)
     del sent["picture"]
     assert len(to_bytes(sent)) < 300_000
 
@@ -404,8 +392,15 @@ def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
 
 def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
     visitor.unfold("against")
+    button = visitor.find("#compare-questions")
+    button.evaluate("button => button.scrollIntoView({block: 'end'})")  # what follows is below
+    button.click()  # refused beside the button
+    message = visitor.find("#second .message")
+    expect(message).to_contain_text("type the other here")
+    expect(message).to_be_in_viewport()
+    expect(visitor.find("#message p")).to_have_count(0)
     visitor.find("#other textarea").fill("How many arrows are there?")
-    visitor.find("#compare-questions").click()
+    button.click()
     expect(visitor.find("#second img")).to_have_count(3)
     captions = visitor.find("#second figcaption").all_inner_texts()
     assert captions == visitor.find("#second img").evaluate_all("all => all.map(i => i.alt)")
@@ -425,7 +420,7 @@ def test_kl_is_measured_beside_the_error(visitor) -> None:
     expect(visitor.find("#ask")).to_be_visible()
 
 
-def test_a_link_opens_the_same_settings(visitor, served) -> None:
+def test_a_link_opens_the_same_settings(visitor) -> None:
     visitor.find("#examples button").nth(2).click()
     visitor.expect_answers(576, 64, 64)
     visitor.page.evaluate("SPARE.setBudget(40, true)")
@@ -437,13 +432,12 @@ def test_a_link_opens_the_same_settings(visitor, served) -> None:
     expect(second.caption).to_have_text(sentence)
 
 
-def test_a_stale_link_says_what_differs_and_opens_the_rest(visitor, served) -> None:
-    second = browsing.Visitor(visitor.page.context.new_page())
-    second.open(f"{served.url}/?scene=scene-1002.png&a=sparse&b=uniform&k=9999&q=Red%3F")
-    expect(second.find("#notice")).to_contain_text("no method 'sparse' here")
-    expect(second.find("#notice")).to_contain_text("A budget of '9999' does not fit")
-    expect(second.find("#answers h3").nth(2)).to_contain_text("Uniform grid")
-    expect(second.find("#question textarea")).to_have_value("Red?")
+def test_a_stale_link_says_what_differs_and_opens_the_rest(newcomer, served) -> None:
+    newcomer.open(f"{served.url}/?scene=scene-1002.png&a=sparse&b=uniform&k=9999&q=Red%3F")
+    expect(newcomer.find("#notice")).to_contain_text("no method 'sparse' here")
+    expect(newcomer.find("#notice")).to_contain_text("A budget of '9999' does not fit")
+    expect(newcomer.find("#answers h3").nth(2)).to_contain_text("Uniform grid")
+    expect(newcomer.find("#question textarea")).to_have_value("Red?")
 
 
 def held(key: str) -> int:
@@ -453,15 +447,14 @@ def held(key: str) -> int:
     return sum(type(x) is Visit and x.key[0] == key for x in gc.get_objects())
 
 
-def test_who_leaves_takes_their_tensors_along(visitor, served, wide_picture: Path) -> None:
-    context = visitor.page.context.browser.new_context()
-    page = browsing.Visitor(context.new_page()).open(served.url)
-    page.upload(wide_picture)
-    page.ask("Where is the square?")
-    page.expect_answers(576, 64, 64)
+def test_who_leaves_takes_their_tensors_along(newcomer, served, wide_picture: Path) -> None:
+    newcomer.open(served.url)
+    newcomer.upload(wide_picture)
+    newcomer.ask("Where is the square?")
+    newcomer.expect_answers(576, 64, 64)
     key = file_digest(wide_picture)
     assert held(key) > 0
-    context.close()
+    newcomer.page.close()
     for _ in range(60):
         if not held(key):
             break
