@@ -77,12 +77,13 @@ def _serve(settings: Settings) -> None:
     from spare_demo.models import load_model
     from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
     from spare_demo.models.loading.choice import this_machine, to_follow
-    from spare_demo.ui import mcp, serve
+    from spare_demo.ui import serve
     from spare_demo.ui.borrowed_gpu import BorrowedGpu
+    from spare_demo.ui.gradio_compat.operations import check_mcp
     from spare_demo.ui.times_log import show_times
 
     if settings.mcp:
-        mcp.check()
+        check_mcp()
     later = None
     if settings.model == AUTO:
         later = to_follow(this_machine(settings.device), settings.bits)

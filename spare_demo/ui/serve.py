@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
+import multiprocessing
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,12 +16,15 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.models.loading.catalogue import Entry
 from spare_demo.settings import Settings
-from spare_demo.ui import mcp
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.ending import close_page
 from spare_demo.ui.errors import quieten_server
+from spare_demo.ui.gradio_compat.operations import send_json_over_mcp
+from spare_demo.ui.gradio_compat.server import stop_server
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
+
+CLOSING_SECONDS = 4.0
+"""What may be waited for at the end; Docker kills what takes more than ten."""
 
 
 def serve(
@@ -89,7 +96,27 @@ def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:
     try:
         demo.launch(**launch_options(settings, changes), prevent_thread_lock=True)
         if settings.mcp:
-            mcp.speak_json(demo)
+            send_json_over_mcp(demo)
     except OSError:
         sentence = f"Port {settings.port} is not free. Choose another with --port."
         raise ValueError(sentence) from None
+
+
+def close_page(demo: gr.Blocks) -> None:
+    """End the server and every thread of a page whose model begins no pass any more.
+
+    Returns after `CLOSING_SECONDS` even where a thread takes longer. Further signals are ignored:
+    the closing has an end of its own.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
+    deadline = time.monotonic() + CLOSING_SECONDS
+    # It would log a traceback for each page that is cut off.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    stop_server(demo, CLOSING_SECONDS / 2)
+    for worker in multiprocessing.active_children():  # of a borrowed GPU; they hold nothing
+        worker.kill()
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join(max(0.0, deadline - time.monotonic()))

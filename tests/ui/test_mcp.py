@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,22 +13,22 @@ from typing import Any
 import gradio as gr
 import httpx
 import pytest
+from ports import free_port
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options, mcp
+from spare_demo.ui import build, launch_options
+from spare_demo.ui.gradio_compat import operations
 
 
 @pytest.fixture(scope="module")
 def address(tiny_model: LlavaModel) -> Iterator[str]:
     """Where the app with the tiny model offers its tools."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     settings = Settings(port=port, mcp=True, budget=5, marks=(2,), max_new_tokens=3)
     demo = build(tiny_model, settings)
     demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    mcp.speak_json(demo)
+    operations.send_json_over_mcp(demo)
     yield f"http://127.0.0.1:{port}"
     demo.close(verbose=False)
 
@@ -163,10 +162,10 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(address: str, photo_
 def test_without_the_package_a_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(mcp, "find_spec", lambda name: None)
+    monkeypatch.setattr(operations, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
-        mcp.check()
+        operations.check_mcp()
     with gr.Blocks() as demo:  # Gradio goes on without a server that it could not start
         pass
     with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
-        mcp.speak_json(demo)
+        operations.send_json_over_mcp(demo)

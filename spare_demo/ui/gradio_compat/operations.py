@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
 from gradio.utils import get_function_description
+
+_NO_MCP = (
+    "The MCP server needs a package that is not here, or here in a version that Gradio does not "
+    "know. Install it: pip install 'gradio[mcp]'"
+)
 
 
 def operation_inputs(demo: gr.Blocks) -> dict[str, list[str]]:
@@ -52,20 +58,25 @@ def describe_endpoint(handler: Callable, inputs: list[Any], result: Any) -> None
     describe(result, description=", ".join(returns))
 
 
-def send_json_over_mcp(demo: gr.Blocks) -> bool:
+def check_mcp() -> None:
+    """Raises ValueError, with a sentence to show, where the package for MCP is missing."""
+    if find_spec("mcp") is None:
+        raise ValueError(_NO_MCP)
+
+
+def send_json_over_mcp(demo: gr.Blocks) -> None:
     """Let MCP tools answer in JSON.
 
     Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found.
 
-    demo: launched with `mcp_server`. Returns whether it has an MCP server.
+    demo: launched with `mcp_server`. Raises ValueError where Gradio went on without it.
     """
     server = demo.mcp_server_obj
     if not demo.mcp_server or server is None:
-        return False
+        raise ValueError(_NO_MCP)
     postprocess = server.postprocess_output_data
 
     def as_json(data: Any, root_url: str) -> list:
         return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
 
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
-    return True
