@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
-_OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
+OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
 
 
 def _setting(default: Any, help: str) -> Any:
@@ -122,7 +122,7 @@ class Settings:
     @property
     def private(self) -> bool:
         """Whether nobody but this machine's own users can open the page."""
-        return not (self.public or self.share) and self.host in _OWN_ADDRESSES
+        return not (self.public or self.share) and self.host in OWN_ADDRESSES
 
     def check_question(self, question: str | None) -> str:
         """The question without spaces around it, "" for none.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections import Counter
 from urllib.parse import parse_qs
 
@@ -11,12 +9,13 @@ import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.ui.gate.replies import path_of
+from spare_demo.ui.gate.sweeper import repeated
 from spare_demo.ui.gradio_compat.queue import end_runs, sessions_of_runs
 from spare_demo.ui.gradio_compat.sessions import forget_state
 
 EVERY_SECONDS = 0.5
 
-_log = logging.getLogger(__name__)
+_FAILURE = "Runs of visitors who left could not be ended"
 
 
 class Departures:
@@ -35,11 +34,9 @@ class Departures:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass everything on, and count the connections that last."""
         if scope["type"] == "lifespan":
-            watching = asyncio.create_task(self._watch(scope["app"].get_blocks()))
-            try:
+            demo = scope["app"].get_blocks()
+            async with repeated(lambda: self.look(demo), EVERY_SECONDS, _FAILURE):
                 await self.app(scope, receive, send)
-            finally:
-                watching.cancel()
             return
         session = _lasting_session(scope)
         if not session:
@@ -51,14 +48,6 @@ class Departures:
         finally:
             self._open[session] -= 1
             self._open += Counter()  # drops those without any
-
-    async def _watch(self, demo: gr.Blocks) -> None:
-        while True:
-            await asyncio.sleep(EVERY_SECONDS)
-            try:
-                await self.look(demo)
-            except Exception as error:  # the next look may go well
-                _log.error("Runs of visitors who left could not be ended", exc_info=error)
 
     async def look(self, demo: gr.Blocks) -> None:
         """End the runs of the sessions that had no connection at the last look, either: between a

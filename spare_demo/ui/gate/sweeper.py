@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from weakref import WeakKeyDictionary
 
 import gradio as gr
@@ -39,21 +40,34 @@ class Sweeper:
         if scope["type"] != "lifespan":
             await self.app(scope, receive, send)
             return
-        sweeping = asyncio.create_task(_sweep_on(scope["app"].get_blocks()))
-        try:
+        demo = scope["app"].get_blocks()
+        unread = UnreadRuns(demo)
+        async with repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"):
             await self.app(scope, receive, send)
-        finally:
-            sweeping.cancel()
 
 
-async def _sweep_on(demo: gr.Blocks) -> None:
-    unread = UnreadRuns(demo)
-    while True:
-        await asyncio.sleep(EVERY_SECONDS)
-        try:
-            await sweep(demo, unread)
-        except Exception as error:  # the next sweep may go well
-            _log.error("A sweep failed", exc_info=error)
+@asynccontextmanager
+async def repeated(
+    job: Callable[[], Awaitable[None]], seconds: float, failure: str
+) -> AsyncIterator[None]:
+    """Do a job again and again, with so many seconds between, until the body has ended.
+
+    failure: what the log says where it raises; the next time it may go well.
+    """
+
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await job()
+            except Exception as error:
+                _log.error(failure, exc_info=error)
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:

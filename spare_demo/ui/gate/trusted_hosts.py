@@ -12,9 +12,13 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from spare_demo.settings import OWN_ADDRESSES
 from spare_demo.ui.gate.replies import refuse
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_SENTENCE = (
+    "This page answers on this machine only. Open it by 127.0.0.1, or start it with "
+    "--trusted-hosts and the name that you use."
+)
 
 
 class TrustedHosts:
@@ -22,7 +26,7 @@ class TrustedHosts:
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
         """hosts: names or addresses beside those of the loopback interface."""
-        self.app, self._hosts = app, {*_LOOPBACK, *(host.lower() for host in hosts)}
+        self.app, self._hosts = app, {*OWN_ADDRESSES, *(host.lower() for host in hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what comes by a known name."""
@@ -30,14 +34,9 @@ class TrustedHosts:
             headers = Headers(scope=scope)
             origin = headers.get("origin")
             names = [f"//{headers.get('host', '')}", *([origin] if origin else [])]
-            for name in names:
-                if host_name(name) not in self._hosts:
-                    sentence = (
-                        "This page answers on this machine only. Open it by 127.0.0.1, or start "
-                        "it with --trusted-hosts and the name that you use."
-                    )
-                    await refuse(scope, receive, send, 403, sentence)
-                    return
+            if not self._hosts.issuperset(map(host_name, names)):
+                await refuse(scope, receive, send, 403, _SENTENCE)
+                return
         await self.app(scope, receive, send)
 
 

@@ -6,15 +6,21 @@ import time
 
 import gradio as gr
 from gradio.context import LocalContext
+from gradio.queueing import Event
 from starlette.types import Scope
 
 
 def requests_in_queue(demo: gr.Blocks) -> tuple[list[Scope], list[Scope]]:
     """The requests that wait for their turn on a page, and those that have it."""
+    waiting, running = _events(demo)
+    return [e.request.scope for e in waiting], [e.request.scope for e in running]
+
+
+def _events(demo: gr.Blocks) -> tuple[list[Event], list[Event]]:
+    """What waits, and what runs."""
     queue = demo._queue
     waiting = [e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue]
-    running = [event for job in queue.active_jobs for event in job or ()]
-    return [e.request.scope for e in waiting], [e.request.scope for e in running]
+    return waiting, [event for job in queue.active_jobs for event in job or ()]
 
 
 def seconds_in_queue() -> float | None:
@@ -24,7 +30,8 @@ def seconds_in_queue() -> float | None:
     """
     demo, request = LocalContext.blocks.get(None), LocalContext.request.get(None)
     if demo is not None and request is not None:
-        for event in (event for job in demo._queue.active_jobs for event in job or ()):
+        _, running = _events(demo)
+        for event in running:
             if event.request is request.request:
                 return time.monotonic() - event.enqueue_time
     return None
@@ -50,11 +57,9 @@ def sessions_of_runs(demo: gr.Blocks) -> set[str]:
 
     Without those that were begun by a call, whose result may be fetched later.
     """
-    queue = demo._queue
-    waiting = (e for line in queue.event_queue_per_concurrency_id.values() for e in line.queue)
-    running = (event for job in queue.active_jobs for event in job or ())
-    events = [*waiting, *running]
-    return {e.session_hash for e in events if e.request.url.path.endswith("/queue/join")}
+    waiting, running = _events(demo)
+    joined = (e for e in (*waiting, *running) if e.request.url.path.endswith("/queue/join"))
+    return {event.session_hash for event in joined}
 
 
 async def end_runs(demo: gr.Blocks, session: str) -> None:
@@ -106,9 +111,8 @@ class UnreadRuns:
 def _sessions_at_rest(demo: gr.Blocks) -> set[str]:
     """The sessions of which nothing waits, runs or is unread."""
     queue = demo._queue
-    known = {*queue.pending_event_ids_session, *queue.pending_messages_per_session}
-    unread = {
-        s for s, messages in queue.pending_messages_per_session.items() if not messages.empty()
-    }
+    messages = queue.pending_messages_per_session
+    known = {*queue.pending_event_ids_session, *messages}
+    unread = {session for session, theirs in messages.items() if not theirs.empty()}
     going = {e.session_hash for e in queue.event_ids_to_events.values()}
     return known - unread - going
