@@ -6,17 +6,19 @@ MCP clients read the docstrings: Gradio puts a comma between the lines of "Retur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import gradio as gr
+from PIL import Image
 
 from spare_demo.analysis.answer_shift import measure_change, word_maps
 from spare_demo.comparison.pipeline import finish
 from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget, read_seed
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import PictureError, open_picture
-from spare_demo.models import Model, Picture, View
+from spare_demo.models import Model, View
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
 from spare_demo.settings import Settings
@@ -35,18 +37,6 @@ from spare_demo.ui.times_log import (
     logged_turn,
     seconds_of_answers,
 )
-
-Line = dict[str, Any]
-"""What is logged of a call, as `times_log` knows it."""
-
-
-def _refusing(name: str, model: Model, run: Callable[[Line], dict[str, Any]]) -> dict[str, Any]:
-    """What an operation returns; what goes wrong reaches the caller as a sentence."""
-    try:
-        with logged_turn(name, model.name) as line:
-            return run(line)
-    except Exception as error:
-        raise gr.Error(sentence(error), print_exception=False) from None
 
 
 class Api:
@@ -85,7 +75,7 @@ class Api:
             the picks in order, gains, weights, relevance, answers, costs and reconstruction errors.
         """
 
-        def run(line: Line) -> dict[str, Any]:
+        with self._turn("compare") as line:
             text, photo = self.settings.check_question(question), self._open(image)
             request = Request(
                 image=photo,
@@ -100,8 +90,6 @@ class Api:
             result = finish(self.model, request)
             line.update(fields_of_result(result, ALL_STAGES, result.answers))
             return to_json(result)
-
-        return _refusing("compare", self.model, run)
 
     def select(
         self,
@@ -128,7 +116,7 @@ class Api:
             boxes (x0, y0, x1, y1 per patch in photo pixels) and notes.
         """
 
-        def run(line: Line) -> dict[str, Any]:
+        with self._turn("select") as line:
             view = self._view(image, question, RelevanceOptions(guidance_text=guidance_text))
             line.update(fields_of_view(view))
             k = read_budget(budget, view.tokens.n)
@@ -152,8 +140,6 @@ class Api:
                 "notes": list(exploration.notes),
             }
 
-        return _refusing("select", self.model, run)
-
     def relevance(
         self, image: str, question: str, words: bool = False, guidance_text: GuidanceText = "clip"
     ) -> dict[str, Any]:
@@ -170,7 +156,7 @@ class Api:
             and with words a list of {word, cosine}.
         """
 
-        def run(line: Line) -> dict[str, Any]:
+        with self._turn("relevance") as line:
             if not (question or "").strip():
                 raise ValueError("There is no question to compare the patches with. Send one.")
             view = self._view(image, question, RelevanceOptions(guidance_text=guidance_text))
@@ -196,8 +182,6 @@ class Api:
                 ]
             return data
 
-        return _refusing("relevance", self.model, run)
-
     def answer(
         self, image: str, question: str, tokens: str = "", positions: str = ""
     ) -> dict[str, Any]:
@@ -215,7 +199,7 @@ class Api:
             probability (of the unpruned answer's words with only these tokens).
         """
 
-        def run(line: Line) -> dict[str, Any]:
+        with self._turn("answer") as line:
             places = self._positions(positions)
             view, longest = self._view(image, question), self.settings.max_new_tokens
             line.update(fields_of_view(view))
@@ -244,14 +228,21 @@ class Api:
             line["seconds"] |= seconds_of_answers(answers)
             return data
 
-        return _refusing("answer", self.model, run)
+    @contextmanager
+    def _turn(self, name: str) -> Iterator[dict[str, Any]]:
+        """The turn of one operation: yields its line in the log; what goes wrong is a sentence."""
+        try:
+            with logged_turn(name, self.model.name) as line:
+                yield line
+        except Exception as error:
+            raise gr.Error(sentence(error), print_exception=False) from None
 
     def _positions(self, positions: str) -> Positions:
         """Those that a caller named; ValueError, with a sentence to show, for others."""
         named: Any = (positions or "").strip() or None
         return self.model.position_option(named)
 
-    def _open(self, image: str) -> Any:
+    def _open(self, image: str) -> Image.Image:
         if not image:
             raise PictureError("There is no picture. Send one.")
         self.guide.check_size(image)
@@ -261,8 +252,7 @@ class Api:
         self, image: str, question: str, relevance: RelevanceOptions = RelevanceOptions()
     ) -> View:
         text = self.settings.check_question(question)
-        picture: Picture = self.model.look(self._open(image))
-        return self.model.ask(picture, text, relevance)
+        return self.model.ask(self.model.look(self._open(image)), text, relevance)
 
 
 def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> None:
