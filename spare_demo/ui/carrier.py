@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from html import escape
 
@@ -13,9 +12,7 @@ from spare_demo.analysis.leave_one_out import LeaveOneOut
 from spare_demo.models import Answer
 from spare_demo.ui.per_layer import identity
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, to_json
-
-_numbers = itertools.count()  # a message that says the same again must arrive again
+from spare_demo.ui.wire import array, to_new_json
 
 
 def time_html(visit: Visit, slot: str, answer: Answer, rows: int) -> str:
@@ -81,11 +78,5 @@ def carrier_reply(
             "losses": array(torch.tensor(list(losses.values())), "f4"),
             "answer": result.answer,
         }
-    return to_json(
-        "carrier",
-        of=identity(visit),
-        budget=budget,
-        slots=slots,
-        refused=refused,
-        number=next(_numbers),
-    )
+    of = identity(visit)
+    return to_new_json("carrier", of=of, budget=budget, slots=slots, refused=refused)

@@ -7,7 +7,6 @@ answered, and small: for each place where tokens leave, two bits per patch.
 from __future__ import annotations
 
 import hashlib
-import itertools
 from typing import Any
 
 import torch
@@ -15,9 +14,7 @@ from torch import Tensor
 
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import Array, array, source_arrays, to_json
-
-_numbers = itertools.count()  # a message that says the same again must arrive again
+from spare_demo.ui.wire import Array, array, source_arrays, to_new_json
 
 
 def identity(visit: Visit) -> str:
@@ -53,8 +50,7 @@ def per_layer_reply(visit: Visit) -> str | None:
     slots = {slot: data for slot in SLOTS if (data := per_layer(visit, slot))}
     if not slots:
         return None
-    of = identity(visit)
-    return to_json("per-layer", of=of, slots=slots, number=next(_numbers))
+    return to_new_json("per-layer", of=identity(visit), slots=slots)
 
 
 def sentence(visit: Visit, slot: str) -> str:

@@ -5,24 +5,21 @@ None of it runs the language model.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from spare_demo.analysis.why import Reason, leftover, why
 from spare_demo.models import Model
 from spare_demo.results.citation import cite
+from spare_demo.tokens import Selection
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import slider_budget
-from spare_demo.ui.payload import (
-    file_reply,
-    leftover_reply,
-    picks_reply,
-    refusal_reply,
-    why_reply,
-)
 from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.wire import array, file_reply, refusal_reply, source_arrays, to_json
 
 
 class Replies:
@@ -33,20 +30,46 @@ class Replies:
 
     def picks(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """What a method that is not nested keeps at a budget the browser has not seen."""
-        k = slider_budget(self._model, asked.get("budget"), visit)
-        yield {"reply": picks_reply(visit, _read_slot(asked), k)}
+        slot, k, selection = self._selection(asked, visit)
+        order, sources = selection.order.tolist(), source_arrays(selection.sources)
+        yield {"reply": to_json("picks", slot=slot, budget=k, order=order, sources=sources)}
 
     def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """Leftover shares, for pictures of which the browser did not get the features."""
-        k = slider_budget(self._model, asked.get("budget"), visit)
-        yield {"reply": leftover_reply(visit, _read_slot(asked), k)}
+        """(n,) leftover shares, for pictures of which the browser did not get the features.
+
+        null where rows are merged.
+        """
+        slot, k, selection = self._selection(asked, visit)
+        values = leftover(visit.exploration.view.tokens, selection)
+        data = None if values is None else array(values, "f4")
+        yield {"reply": to_json("leftover", slot=slot, budget=k, values=data)}
+
+    def _selection(self, asked: Mapping[str, Any], visit: Visit) -> tuple[str, int, Selection]:
+        """The slot and the budget that an event of the viewer names, and the picks there."""
+        k, slot = slider_budget(self._model, asked.get("budget"), visit), asked.get("slot")
+        if slot not in SLOTS:
+            raise ValueError("There are two methods, A and B. Choose one of them.")
+        if slot in visit.exploration.inside:
+            raise ValueError(
+                f"{visit.titles[slot]} has no single token set: it chooses inside the language "
+                "model, layer by layer."
+            )
+        return slot, k, visit.exploration.selections(k)[slot]
 
     def why(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """Why a patch was kept or lost, likewise."""
+        """Why each method keeps or loses a patch, for such pictures too.
+
+        The step asked for is the patch's "own" pick, the "last" in the budget, or the "first".
+        """
         k, patch = slider_budget(self._model, asked.get("budget"), visit), asked.get("patch")
         if type(patch) is not int:
             raise ValueError("Choose a patch on the picture.")
-        yield {"reply": why_reply(visit, patch, k, str(asked.get("step")))}
+        when, reasons = str(asked.get("step")), {}
+        # Methods inside the language model have no selection, and no reason.
+        for slot, selection in visit.exploration.selections(k).items():
+            step = {"first": 0, "last": len(selection) - 1}.get(when)
+            reasons[slot] = _reason(why(visit.exploration, slot, patch, k, step))
+        yield {"reply": to_json("why", patch=patch, budget=k, step=when, reasons=reasons)}
 
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
@@ -77,9 +100,12 @@ def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:
         return {"reply": refusal_reply(sentence(error))}
 
 
-def _read_slot(asked: Mapping[str, Any]) -> str:
-    """The slot that an event of the viewer names."""
-    slot = asked.get("slot")
-    if slot not in SLOTS:
-        raise ValueError("There are two methods, A and B. Choose one of them.")
-    return str(slot)
+def _reason(reason: Reason) -> dict[str, Any]:
+    """What js/why.js works out itself where it has the features."""
+    data, ins = dataclasses.asdict(reason), reason.stand_ins
+    parts = None
+    if ins is not None:
+        rows = zip(ins.tokens, ins.coefficients, ins.shares, strict=True)
+        parts = [{"token": t, "coefficient": c, "share": s} for t, c, s in rows]
+    names = ("rank", "step", "factors", "winner", "winning", "leftover")
+    return {name: data[name] for name in names} | {"parts": parts}

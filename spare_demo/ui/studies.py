@@ -34,10 +34,9 @@ from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import kl_title
 from spare_demo.ui.guide import explore_on
 from spare_demo.ui.many import ManyHtml
-from spare_demo.ui.payload import file_reply, refusal_reply
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, to_json
+from spare_demo.ui.wire import array, file_reply, refusal_reply, to_json
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "

@@ -46,6 +46,7 @@ after the other, each from a multiple of 4. An array stands in the head as {"typ
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from typing import Any
 
@@ -72,6 +73,8 @@ _MOST_PARTS = 12_000  # of merged rows, patches and their shares
 
 # Steps of the coordinates that are tried, finest first; float32 features hold no more.
 _STEPS = tuple(2.0**-e for e in range(23, 13, -1))
+
+_numbers = itertools.count()
 
 
 def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
@@ -193,6 +196,22 @@ def to_bytes(data: dict[str, Any]) -> bytes:
 def to_json(kind: str, **data: Any) -> str:
     """A message for the page; js/core.js hands it to whoever waits for its kind."""
     return json.dumps({"kind": kind, **data}, default=_array_in_text)
+
+
+def to_new_json(kind: str, **data: Any) -> str:
+    """A message that arrives again where it says the same as the one before it."""
+    return to_json(kind, number=next(_numbers), **data)
+
+
+def file_reply(name: str, media_type: str, content: bytes) -> str:
+    """A file for the browser to hand over."""
+    data = base64.b64encode(content).decode()
+    return to_new_json("file", name=name, type=media_type, data=data)
+
+
+def refusal_reply(sentence: str) -> str:
+    """Why there is no file."""
+    return to_new_json("refused", sentence=sentence)
 
 
 def _array_in_text(value: Array) -> dict[str, str]:

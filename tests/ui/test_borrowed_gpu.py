@@ -13,7 +13,7 @@ import gradio as gr
 import pytest
 import torch
 from lending import Lending
-from visits import controls
+from visits import controls, merged
 
 from spare_demo.models import LlavaModel
 from spare_demo.models.generate.passes import DeviceElsewhere
@@ -42,7 +42,7 @@ def gpu(tiny_model: LlavaModel, small_settings: Settings, lending: Lending) -> B
 
 def run(event: Any, *inputs: Any, **named: Any) -> dict[str, Any]:
     """All that an event changes, merged."""
-    return {name: value for step in event(*inputs, **named) for name, value in step.items()}
+    return merged(event(*inputs, **named))
 
 
 def answers(visit: Visit) -> dict[str, tuple[int, ...]]:

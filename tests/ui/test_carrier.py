@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-from typing import Any
 
-import numpy as np
 import pytest
-from visits import page_request
+from visits import merged, page_request, unpacked
 
 from spare_demo.analysis.leave_one_out import LeaveOneOut, Removal, leave_one_out
 from spare_demo.ui.carrier import carrier_html, carrier_reply
@@ -25,14 +22,6 @@ def visit(handlers: Handlers, photo_file: str) -> Visit:
         handlers.guide.look(page_request(photo_file, "What is it?")), 5
     )
     return finished
-
-
-def merged(steps: Any) -> dict:
-    return {name: value for step in steps for name, value in step.items()}
-
-
-def unpacked(sent: dict) -> list:
-    return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
 
 
 @pytest.mark.parametrize("budget", [5, 12])

@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from visits import controls, finished_answers, with_result
+from visits import controls, finished_answers, merged, with_result
 
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.citation import cite
@@ -36,10 +36,6 @@ QUESTION = "Which number is written on the small triangle?"
 def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other: Any) -> list[dict]:
     """All that pressing Ask changes, step by step, as the page gets it."""
     return list(with_refusals(handlers.ask)(**controls(path, question, **other)))
-
-
-def merged(steps: list[dict]) -> dict:
-    return {name: value for step in steps for name, value in step.items()}
 
 
 def half_way(steps: list[dict]) -> Visit:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import json
 
 import numpy as np
 import pytest
-from visits import controls, page_request, with_result
+from visits import controls, page_reply, page_request, unpacked, with_result
 
 from spare_demo.ui.answers import answers_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.payload import leftover_reply, payload, picks_reply, why_reply
+from spare_demo.ui.payload import payload
 from spare_demo.ui.per_layer import identity, per_layer, per_layer_reply
 from spare_demo.ui.sources import merged_html
 from spare_demo.ui.visit import Visit
@@ -26,28 +25,23 @@ def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(page_request(photo_file, "What is <it>?", "spare", "fastv"))
 
 
-def unpacked(sent: dict[str, str] | np.ndarray) -> list:
-    if isinstance(sent, np.ndarray):
-        return sent.tolist()
-    return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
-
-
 def bits(sent: dict[str, str] | np.ndarray) -> list[int]:
     """The patches that a packed set holds."""
     flags = np.unpackbits(np.array(unpacked(sent), dtype=np.uint8), bitorder="little")
     return flags.nonzero()[0].tolist()
 
 
-def test_the_browser_gets_no_set_to_draw(visit: Visit) -> None:
+def test_the_browser_gets_no_set_to_draw(handlers: Handlers, visit: Visit) -> None:
     sent = payload(visit, 8)
     assert to_bytes(sent)
     method = sent["methods"]["B"]
     assert method["inside"] and method["order"] is None and method["label"] == "B FastV"
     assert method["lowest"] == 6 and method["per_layer"] is None and sent["depth"] == 3
-    for reply in (picks_reply, leftover_reply):
+    for name in ("picks", "leftover"):
         with pytest.raises(ValueError, match="B FastV has no single token set"):
-            reply(visit, "B", 8)
-    assert set(json.loads(why_reply(visit, 3, 8, "own"))["reasons"]) == {"A"}
+            page_reply(handlers, name, visit, slot="B", budget=8)
+    why = page_reply(handlers, "why", visit, patch=3, budget=8, step="own")
+    assert set(why["reasons"]) == {"A"}
 
 
 def test_once_answered_every_layer_is_sent(guide: Guide, visit: Visit) -> None:

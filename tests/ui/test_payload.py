@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import base64
 import io
-import json
 
 import numpy as np
 import pytest
 from PIL import Image
-from visits import page_request
+from visits import page_reply, page_request, unpacked
 
 from spare_demo.ui.guide import Guide
-from spare_demo.ui.payload import leftover_reply, payload, picks_reply, why_reply
+from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture
 def visit(guide: Guide, photo_file: str) -> Visit:
     return guide.look(page_request(photo_file, "What is <it>?", "spare", "uniform"))
-
-
-def unpacked(sent: dict | np.ndarray) -> list:
-    if isinstance(sent, np.ndarray):
-        return sent.tolist()
-    return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
 
 
 def test_the_picture_comes_along_and_where_its_tokens_lie(visit) -> None:
@@ -45,33 +38,40 @@ def test_nested_picks_come_whole_and_others_for_the_budget(visit) -> None:
     assert methods["B"]["budget"] == 5 and not methods["B"]["nested"]
 
 
-def test_a_reply_has_what_the_browser_cannot_know(visit) -> None:
-    picks = json.loads(picks_reply(visit, "B", 7))
+def test_a_reply_has_what_the_browser_cannot_know(handlers: Handlers, visit) -> None:
+    picks = page_reply(handlers, "picks", visit, slot="B", budget=7)
     assert picks["order"] == visit.exploration.selections(7)["B"].order.tolist()
-    left = json.loads(leftover_reply(visit, "A", 7))
+    left = page_reply(handlers, "leftover", visit, slot="A", budget=7)
     kept = visit.exploration.selections(7)["A"].order.tolist()
     assert [unpacked(left["values"])[i] for i in kept] == pytest.approx([0] * 7, abs=1e-6)
 
 
-def test_reasons_in_a_reply(visit) -> None:
+def test_reasons_in_a_reply(handlers: Handlers, visit) -> None:
     order = visit.exploration.full["A"].order.tolist()
-    kept, lost = (json.loads(why_reply(visit, order[i], 5, "own"))["reasons"]["A"] for i in (2, 9))
+
+    def why(pick: int, step: str) -> dict:
+        asked = {"patch": order[pick], "budget": 5, "step": step}
+        return page_reply(handlers, "why", visit, **asked)["reasons"]["A"]
+
+    kept, lost = why(2, "own"), why(9, "own")
     assert (kept["rank"], kept["step"], kept["winner"]) == (3, 2, order[2])
     assert lost["rank"] is None and lost["step"] == 4
     assert {part["token"] for part in lost["parts"]} <= set(order[:5])
     factors = lost["factors"]
     product = factors["novelty"] * factors["magnitude"] * factors["text"]
     assert factors["value"] == pytest.approx(product)
-    first = json.loads(why_reply(visit, order[9], 5, "first"))["reasons"]["A"]
+    first = why(9, "first")
     assert first["winner"] == order[0] and first["factors"]["novelty"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("method", ["prumerge-plus", "visionzip"])
-def test_what_went_into_merged_rows_is_sent(guide: Guide, photo_file: str, method: str) -> None:
-    visit = guide.look(page_request(photo_file, "What is it?", "spare", method))
+def test_what_went_into_merged_rows_is_sent(
+    handlers: Handlers, photo_file: str, method: str
+) -> None:
+    visit = handlers.guide.look(page_request(photo_file, "What is it?", "spare", method))
     for sent, budget in (
         (payload(visit, 6)["methods"]["B"], 6),
-        (json.loads(picks_reply(visit, "B", 9)), 9),
+        (page_reply(handlers, "picks", visit, slot="B", budget=9), 9),
     ):
         parts = sent["sources"]
         exact = visit.exploration.selections(budget)["B"].sources

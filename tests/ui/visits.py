@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import json
 import re
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from spare_demo.comparison.request import Request
 from spare_demo.ui.guide import Guide, methods_by_slot
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.visit import Visit
 
 
@@ -33,8 +38,15 @@ def answered(guide: Guide, request: Request, budget: int = 5) -> Visit:
 
 
 def merged(steps: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """All that an event changes on the page."""
+    """All that an event changes, its later steps over its earlier ones."""
     return {name: value for step in steps for name, value in step.items()}
+
+
+def unpacked(sent: dict[str, str] | np.ndarray) -> list:
+    """An array's numbers, from a comparison's file or from a message."""
+    if isinstance(sent, np.ndarray):
+        return sent.tolist()
+    return np.frombuffer(base64.b64decode(sent["data"]), f"<{sent['type']}").tolist()
 
 
 def with_result(visit: Visit, **changes: Any) -> Visit:
@@ -63,3 +75,9 @@ def controls(path: str | None, question: str, **other: Any) -> dict[str, Any]:
 def finished_answers(html: str) -> int:
     """How many of the answers in the page's HTML are finished: those with a time."""
     return len(re.findall(r"prefill(?:</span>)? [0-9]", html))
+
+
+def page_reply(handlers: Handlers, name: str, visit: Visit, **asked: Any) -> dict[str, Any]:
+    """What the page's script gets when it asks for this about a visit."""
+    (change,) = getattr(handlers.replies, name)(asked, visit)
+    return json.loads(change["reply"])
