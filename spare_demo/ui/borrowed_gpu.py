@@ -33,9 +33,9 @@ from spare_demo.settings import Settings
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.plain_data import pack, unpack
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import Visit
 
-PageChanges = dict[str, Any]
 Event = Callable[..., Iterator[PageChanges]]
 
 START_SECONDS = 20
@@ -58,10 +58,11 @@ ANSWERS = {
 }
 """How many answers an event makes one after the other, about; 1 of any other."""
 
-_FACTS = (
-    *("unknown", "wording", "example", "truth", "asked", "questions"),
-    *("source", "stopped", "own", "ran"),
-)
+_FACTS = {field.name for field in dataclasses.fields(Visit)} - {
+    *("key", "canvas", "exploration", "request", "result", "path")
+}
+"""Of a visit, what crosses as it is."""
+
 _ASK = "Handlers.ask"
 
 
@@ -199,7 +200,8 @@ class BorrowedGpu(Here):
         visit = next((x for x in (*inputs, *controls.values()) if isinstance(x, Visit)), None)
         longest = self._settings.max_new_tokens
         seconds = START_SECONDS + ANSWERS.get(name, 1) * longest * TOKEN_SECONDS
-        data = pack(([*map(_without_pictures, inputs)], _without_pictures_in(controls)))
+        named = {key: _without_pictures(value) for key, value in controls.items()}
+        data = pack(([*map(_without_pictures, inputs)], named))
         try:
             with contextlib.closing(
                 self._run_with_gpu(name, data, min(round(seconds), MOST_SECONDS))
@@ -262,17 +264,14 @@ def _without_pictures(value: Any) -> Any:
     return VisitData.of(value) if isinstance(value, Visit) else value
 
 
-def _without_pictures_in(controls: dict[str, Any]) -> dict[str, Any]:
-    return {name: _without_pictures(value) for name, value in controls.items()}
-
-
 def _step(changes: PageChanges, sent: list[Exploration]) -> Step:
     """Changes of the page as data; sent: the exploration that went back last, if any."""
     visit = changes.get("visit")
     if visit is None:
         return Step(changes)
     rest = {name: value for name, value in changes.items() if name != "visit"}
-    if sent and sent[0] is visit.exploration:
-        return Step(rest, VisitData.of(visit))
-    sent[:] = [visit.exploration]
-    return Step(rest, VisitData.of(visit), pack(visit.exploration, visit.photo))
+    packed = None
+    if visit.exploration not in sent:
+        sent[:] = [visit.exploration]
+        packed = pack(visit.exploration, visit.photo)
+    return Step(rest, VisitData.of(visit), packed)
