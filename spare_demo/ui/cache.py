@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -36,8 +36,3 @@ class SharedCache(Generic[K, V]):
             self._values.move_to_end(key)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
-
-    def keys(self) -> Collection[K]:
-        """The keys, the least lately used first."""
-        with self._lock:
-            return list(self._values)

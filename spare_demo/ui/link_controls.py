@@ -20,9 +20,7 @@ from spare_demo.ui.visit import Visit
 def link_of(visit: Visit, model: Model, examples: Sequence[Example]) -> str:
     """The query of an address that opens this visit's settings; the page adds the budget."""
     example = None if visit.example is None else Path(examples[visit.example].path).name
-    return encode(
-        visit.request, model=_named(model), example=example, several_views=model.several_views
-    )
+    return encode(visit.request, model, example)
 
 
 def controls_of_link(
@@ -30,17 +28,8 @@ def controls_of_link(
 ) -> dict[str, Any]:
     """The page's controls as a link's ``query`` has them, and a notice of what it cannot open."""
     names = [Path(example.path).name for example in examples]
-    values, stale = decode(
-        {str(key): str(value) for key, value in query.items()},
-        tokens=model.most_tokens,
-        layers=model.layers,
-        question=settings.check_question,
-        examples=names,
-        aspects=list(model.aspects),
-        several_views=model.several_views,
-        positions=list(model.position_options),
-        model=_named(model),
-    )
+    sent = {str(key): str(value) for key, value in query.items()}
+    values, stale = decode(sent, model, settings, names)
     scene = values.get("example")
     controls = {n: v for n, v in values.items() if n not in ("example", "depth", "model")}
     by = values.get("guidance_text", "clip")
@@ -58,7 +47,3 @@ def controls_of_link(
         if not query.get("scene"):  # of an example the notice says why it is not here
             stale.append("A link carries no picture. Choose one and press Ask.")
     return controls | {"notice": panels.message_html(" ".join(stale))}
-
-
-def _named(model: Model) -> str:
-    return f"{model.name}@{model.revision}"

@@ -14,11 +14,11 @@ from typing import Any, get_args
 from urllib.parse import urlencode
 
 from spare_demo.comparison.request import Request, name_of
-from spare_demo.images.geometry import Aspect
+from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
-from spare_demo.tokens import Positions
+from spare_demo.settings import Settings
 
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
@@ -42,20 +42,11 @@ _KEYS = {
 _TOGETHER = {"shares": False, "together": True}
 
 
-def encode(
-    request: Request,
-    *,
-    model: str,
-    example: str | None = None,
-    several_views: bool = False,
-) -> str:
+def encode(request: Request, model: Model, example: str | None) -> str:
     """The query part, without "?", of an address that asks the same; the page adds the budget.
 
-    Args:
-        request: its methods by slot.
-        model: "name@revision" of the model that runs.
-        example: file name of the shipped example that is looked at.
-        several_views: whether pictures are seen in several views here.
+    request: its methods by slot. model: the one that runs. example: file name of the shipped
+    example that is looked at, None for any other picture.
     """
     a, b = map(name_of, request.labelled.values())
     by = request.relevance.guidance_text
@@ -70,24 +61,15 @@ def encode(
         "layer": request.relevance.layer,
         "text": request.relevance.text,
         "by": None if by == "clip" else by,
-        "views": views if several_views else None,
+        "views": views if model.several_views else None,
         "positions": request.positions,
-        "model": model,
+        "model": _name_of(model),
     }
     return urlencode({key: value for key, value in values.items() if value is not None})
 
 
 def decode(
-    query: Mapping[str, str],
-    *,
-    tokens: int,
-    layers: int | None = None,
-    question: Callable[[str], str] = str.strip,
-    examples: Collection[str] = (),
-    aspects: Collection[str] = get_args(Aspect),
-    several_views: bool = True,
-    positions: Collection[str] = get_args(Positions),
-    model: str | None = None,
+    query: Mapping[str, str], model: Model, settings: Settings, examples: Collection[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """A query's keys and values -> what holds here, and what is stale, in sentences.
 
@@ -96,14 +78,9 @@ def decode(
 
     Args:
         query: keys that are not a link's (a Space adds some) and empty values do not count.
-        tokens: visual tokens of a picture here, the largest budget.
-        layers: of the language model; None to take any.
-        question: makes a question fit or raises ValueError with a sentence, as
-            `Settings.check_question`.
-        examples, aspects: the names there are here.
-        several_views: whether a budget can be shared among views here.
-        positions: those that kept tokens can have here.
-        model: "name@revision" of the model that runs; None to say nothing of another one.
+        model: the one that runs, which bounds what holds.
+        settings: bound the question.
+        examples: file names of the shipped examples for this model.
     """
     arguments = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
     values: dict[str, Any] = {}
@@ -124,6 +101,7 @@ def decode(
             f"{slot}: there is no method {{}} here, or not with these settings; the page's own is "
             "set.",
         )
+    tokens = model.most_tokens
     take(
         "budget", _whole(1, tokens), f"A budget of {{}} does not fit this model's {tokens} tokens."
     )
@@ -133,11 +111,11 @@ def decode(
         _one_of(examples),
         "The example {} is not among those for this model; choose another.",
     )
-    take("aspect", _one_of(aspects), "This model cannot fit a picture by {}.")
+    take("aspect", _one_of(model.aspects), "This model cannot fit a picture by {}.")
     take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
     take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")
     take("guidance_text", _one_of(get_args(GuidanceText)), "There is no text guidance by {}.")
-    views = _TOGETHER if several_views else {}
+    views = _TOGETHER if model.several_views else {}
     take(
         "together",
         lambda text: views[_one_of(views)(text)],
@@ -145,28 +123,32 @@ def decode(
     )
     take(
         "positions",
-        _one_of(positions),
+        _one_of(model.position_options),
         "Kept tokens cannot have {} positions in this model.",
     )
     take(
         "depth",
-        _whole(1, 10**6 if layers is None else layers),
+        _whole(1, model.layers),
         "This language model has no layer {}; its last one is shown.",
     )
     if "question" in arguments:
         try:
-            if text := question(arguments["question"]):
+            if text := settings.check_question(arguments["question"]):
                 values["question"] = text
         except ValueError as error:
             stale.append(str(error))
     if "model" in arguments:
         values["model"] = arguments["model"]
-        if model is not None and arguments["model"] != model:
+        if arguments["model"] != _name_of(model):
             stale.append(
-                f"The link was made with the model {_quote(arguments['model'])}; this is {model}, "
-                "so picks and answers may differ."
+                f"The link was made with the model {_quote(arguments['model'])}; this is "
+                f"{_name_of(model)}, so picks and answers may differ."
             )
     return values, stale
+
+
+def _name_of(model: Model) -> str:
+    return f"{model.name}@{model.revision}"
 
 
 def _method(text: str) -> str:

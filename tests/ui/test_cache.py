@@ -10,7 +10,6 @@ def test_only_what_is_public_is_kept() -> None:
     cache.put("a", 1)
     cache.put("private", 2)
     assert (cache.get("a"), cache.get("private"), cache.get("b")) == (1, None, None)
-    assert list(cache.keys()) == ["a"]
 
 
 def test_the_least_lately_used_goes_first() -> None:
@@ -19,4 +18,4 @@ def test_the_least_lately_used_goes_first() -> None:
     cache.put(2, 20)
     assert cache.get(1) == 10
     cache.put(3, 30)
-    assert list(cache.keys()) == [1, 3]
+    assert [cache.get(key) for key in (1, 2, 3)] == [10, None, 30]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from spare_demo.comparison.request import Request
@@ -16,6 +19,15 @@ from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.permalink import _KEYS, decode, encode
 
 SCENES = ("scene-1001.png", "wide-1025.png")
+MODEL = SimpleNamespace(
+    name="built-in",
+    revision="0123",
+    most_tokens=576,
+    layers=32,
+    aspects=("pad", "crop"),
+    several_views=True,
+    position_options=("compact", "original"),
+)
 names = st.sampled_from([*PRUNERS, "spare:squash=minmax"])
 requests = st.builds(
     lambda a, b, seed, question, aspect, layer, text, by, together, positions: Request(
@@ -46,12 +58,18 @@ def asked(query: str) -> dict[str, str]:
     return dict(parse_qsl(query, keep_blank_values=True))
 
 
+def read(query: dict[str, str], **other: Any) -> tuple[dict[str, Any], list[str]]:
+    """The query as a page takes it whose model is `MODEL`, or differs from it in this."""
+    model: Any = SimpleNamespace(**vars(MODEL) | other)
+    return decode(query, model, Settings(), SCENES)
+
+
 @given(requests, st.sampled_from([*SCENES, None]))
-@settings(deadline=None, derandomize=True)
+@hypothesis_settings(deadline=None, derandomize=True)
 def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
-    text = encode(request, model="built-in@0123", example=example, several_views=True)
+    text = encode(request, MODEL, example)  # type: ignore[arg-type]
     assert text.isascii() and "photo" not in text
-    found, stale = decode(asked(text), tokens=576, layers=32, examples=SCENES)
+    found, stale = read(asked(text))
     a, b = found.pop("method_a"), found.pop("method_b")
     assert methods_by_slot(a, b, request.seed) == request.labelled
     expected = {
@@ -71,23 +89,18 @@ def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
 
 
 def test_the_pages_script_adds_the_budget_and_the_layer() -> None:
-    assert decode({"k": "576", "depth": "32"}, tokens=576, layers=32) == (
-        {"budget": 576, "depth": 32},
-        [],
-    )
+    assert read({"k": "576", "depth": "32"}) == ({"budget": 576, "depth": 32}, [])
 
 
-def test_foreign_keys_do_not_count() -> None:
-    found, stale = decode({"__theme": "dark", "k": "8", "logs": "container"}, tokens=16)
-    assert found == {"budget": 8}
-    assert stale == []
+def test_foreign_keys_and_empty_values_do_not_count() -> None:
+    assert read({"b": "", "q": ""}) == ({}, [])
+    assert read({"__theme": "dark", "k": "8", "logs": "container"}) == ({"budget": 8}, [])
 
 
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
         ("a=sparse", "A: there is no method 'sparse' here"),
-        ("b=", ""),
         ("a=spare%3Asquash%3Dflat", "no method 'spare:squash=flat' here, or not with these"),
         ("k=577", "A budget of '577' does not fit this model's 576 tokens"),
         ("k=-3", "A budget of '-3'"),
@@ -109,33 +122,25 @@ def test_foreign_keys_do_not_count() -> None:
     ],
 )
 def test_what_is_stale_is_named_and_the_rest_is_used(query: str, sentence: str) -> None:
-    found, stale = decode(
-        asked("b=cdpruner&" + query if not query.startswith("b=") else query),
-        tokens=576,
+    found, (stale,) = read(
+        asked(f"b=cdpruner&{query}"),
         layers=5,
-        question=Settings().check_question,
-        examples=SCENES,
-        aspects=("pad", "crop"),
         several_views=False,
-        positions=("original",),
-        model="built-in@new",
+        position_options=("original",),
+        revision="new",
     )
-    if sentence:
-        assert found["method_b"] == "cdpruner"
-        assert len(stale) == 1
-        assert sentence in stale[0]
-    else:
-        assert (found, stale) == ({}, [])
+    assert found["method_b"] == "cdpruner"
+    assert sentence in stale
 
 
 def test_a_strangers_words_are_cut_short() -> None:
-    _, (sentence,) = decode({"a": "<b>\n" + "x" * 500}, tokens=16)
+    _, (sentence,) = read({"a": "<b>\n" + "x" * 500})
     assert len(sentence) < 140
     assert "\n" not in sentence
 
 
 @given(st.dictionaries(st.sampled_from(list(_KEYS)) | st.text(), st.text()))
-@settings(deadline=None, derandomize=True)
+@hypothesis_settings(deadline=None, derandomize=True)
 def test_no_text_is_too_odd(query: dict[str, str]) -> None:
-    found, _ = decode(query, tokens=16)
-    assert 1 <= found.get("budget", 1) <= 16
+    found, _ = read(query)
+    assert 1 <= found.get("budget", 1) <= 576

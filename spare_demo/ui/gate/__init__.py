@@ -25,5 +25,6 @@ def layers(settings: Settings) -> list[Middleware]:
         # Through gradio.live without a header, all visitors come from one address: the tunnel's.
         alike = settings.share and not settings.address_header
         most = settings.queue_size if alike else settings.max_waiting
-        listed.append(Middleware(FairShare, most=most, header=settings.address_header))
+        places, header = settings.queue_size, settings.address_header
+        listed.append(Middleware(FairShare, most=most, most_of_all=places, header=header))
     return listed

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.ui.gate.replies import path_of, refuse
-from spare_demo.ui.gradio_compat.queue import queue_limit, requests_in_queue
+from spare_demo.ui.gradio_compat.queue import requests_in_queue
 
 FULL = "Too many are waiting for an answer just now. Ask again in a minute."
 
@@ -16,10 +16,10 @@ FULL = "Too many are waiting for an answer just now. Ask again in a minute."
 class FairShare:
     """ASGI middleware: refuses an address that has its share in the queue, and all when full."""
 
-    def __init__(self, app: ASGIApp, most: int, header: str) -> None:
-        """most: requests of one address that may wait or run. header: of the proxy in front, which
-        names the visitor's address; "" where there is none."""
-        self.app, self._most, self._header = app, most, header
+    def __init__(self, app: ASGIApp, most: int, most_of_all: int, header: str) -> None:
+        """most: requests of one address that may wait or run. most_of_all: how many may wait.
+        header: of the proxy in front, which names the visitor's address; "" where there is none."""
+        self.app, self._most, self._most_of_all, self._header = app, most, most_of_all, header
         self._entering: Counter[str] = Counter()
         self._sentence = (
             f"As many requests as one address may have ({most}) are waiting or running already. "
@@ -37,8 +37,7 @@ class FairShare:
         if own + self._entering[address] >= self._most:
             await refuse(scope, receive, send, 429, self._sentence)
             return
-        limit = queue_limit(demo)
-        if limit is not None and len(waiting) + self._entering.total() >= limit:
+        if len(waiting) + self._entering.total() >= self._most_of_all:
             await refuse(scope, receive, send, 429, FULL)
             return
         self._entering[address] += 1  # it is in no queue while its body is read

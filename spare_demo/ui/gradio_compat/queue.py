@@ -47,11 +47,6 @@ def knows_run(demo: gr.Blocks, name: str) -> bool:
     return name in queue.event_ids_to_events or any(name in names for names in list(unread))
 
 
-def queue_limit(demo: gr.Blocks) -> int | None:
-    """How many may wait on a page; None for any number."""
-    return demo._queue.max_size
-
-
 def sessions_of_runs(demo: gr.Blocks) -> set[str]:
     """The sessions of pages for which runs wait or are under way.
 
