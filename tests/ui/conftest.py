@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pages import Page, serving
 from PIL import Image, ImageDraw
 from ports import free_port
 from programs import Program, Start
 from visits import answered, page_request
 
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, load_model
 from spare_demo.settings import Settings
 from spare_demo.ui import errors, examples
 from spare_demo.ui.guide import Guide
@@ -108,9 +111,9 @@ def temporary(tmp_path: Path) -> Path:
 def start(unused_port: int, tmp_path: Path, temporary: Path) -> Iterator[Start]:
     started: list[Program] = []
 
-    def start(*before: str) -> Program:
+    def start(*before: str, flags: Sequence[str] = ()) -> Program:
         output = tmp_path / f"output-{len(started)}.txt"
-        started.append(Program(unused_port, temporary, output, before))
+        started.append(Program(unused_port, temporary, output, before, flags))
         return started[-1]
 
     yield start
@@ -119,57 +122,80 @@ def start(unused_port: int, tmp_path: Path, temporary: Path) -> Iterator[Start]:
         program.process.wait()
 
 
-@dataclass(frozen=True)
-class Served:
-    """The app as visitors meet it, and the model that answers there."""
-
-    url: str
-    model: LlavaModel
-    settings: Settings
-
-    @property
-    def first(self) -> examples.Example:
-        """What the page opens on, with its first question."""
-        return examples.load_examples(self.model.name)[0]
-
-    def look(self, method_a: str = "spare", method_b: str = "cdpruner") -> Visit:
-        """The comparison of these methods on it, worked out beside the page."""
-        request = page_request(self.first.path, self.first.question, method_a, method_b)
-        return Guide(self.model, self.settings).look(request)
-
-
 @pytest.fixture(scope="session")
-def served() -> Iterator[Served]:
+def served() -> Iterator[Page]:
     """The real page with the built-in model, on a free port; launched once for all tests."""
-    from spare_demo.models import load_model
-    from spare_demo.ui import build, examples, launch_options
 
     def first_example(model: str, offered: Any, settings: Settings) -> examples.Opening:
         return examples.Opening(offered[0], offered[0].question, settings.budget)
 
-    port = free_port()
-    settings = Settings(model="built-in", device="cpu", port=port, max_new_tokens=12)
+    settings = Settings(model="built-in", device="cpu", port=free_port(), max_new_tokens=12)
     model = load_model(settings.model, settings.device)
-    # The tests know the first example at 64 tokens; what it opens on by default has tests of its
-    # own, in test_opening.py.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(examples, "choose_opening", first_example)
-        demo = build(model, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield Served(f"http://127.0.0.1:{port}", model, settings)
-    demo.close(verbose=False)
+    with ExitStack() as stack:
+        # The tests know the first example at 64 tokens; what it opens on by default has tests of
+        # its own, in test_opening.py.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(examples, "choose_opening", first_example)
+            page = stack.enter_context(serving(model, settings))
+        yield page
+
+
+@pytest.fixture(scope="session")
+def serve_public(tiny_model: LlavaModel) -> Iterator[Callable[..., Page]]:
+    """Serves the app as strangers reach it: a tiny model on a page that was started with --public.
+
+    With settings of their own; all pages are closed after the last test.
+    """
+    with ExitStack() as stack:
+
+        def serve(**changes: Any) -> Page:
+            usual = {"public": True, "budget": 5, "max_new_tokens": 2, "max_upload_bytes": 300_000}
+            settings = Settings(device="cpu", port=free_port(), **usual | changes)  # type: ignore[arg-type]
+            return stack.enter_context(serving(tiny_model, settings))
+
+        yield serve
+
+
+@pytest.fixture(scope="session")
+def public(serve_public: Callable[..., Page]) -> Page:
+    return serve_public()
 
 
 @pytest.fixture(scope="session")
 def lacking(tiny_qwen: Any) -> Iterator[str]:
     """The page of a model without class token and without CLIP's text side."""
-    from spare_demo.ui import build, launch_options
-
     settings = Settings(device="cpu", port=free_port(), budget=8, max_new_tokens=2)
-    demo = build(tiny_qwen, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield f"http://127.0.0.1:{settings.port}"
-    demo.close(verbose=False)
+    with serving(tiny_qwen, settings) as page:
+        yield page.url
+
+
+@dataclass(frozen=True)
+class HeldModel:
+    """An operation that begins and does not end before it is told to go on."""
+
+    begun: threading.Event
+    goes_on: threading.Event
+
+
+@pytest.fixture
+def hold(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Page], HeldModel]]:
+    """Holds the model's turn on a page: `select` there waits for `goes_on`, or the test's end."""
+    held = HeldModel(threading.Event(), threading.Event())
+
+    def hold(page: Page) -> HeldModel:
+        (event,) = (event for event in page.demo.fns.values() if event.api_name == "select")
+        operation = event.fn
+
+        def wait(*inputs: Any) -> Any:
+            held.begun.set()
+            assert held.goes_on.wait(120)
+            return operation(*inputs)
+
+        monkeypatch.setattr(event, "fn", wait)
+        return held
+
+    yield hold
+    held.goes_on.set()
 
 
 @pytest.fixture(scope="session")
@@ -186,7 +212,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def opened(served: Served) -> Visit:
+def opened(served: Page) -> Visit:
     """The comparison that the page of `served` opens on, worked out once more."""
     return served.look()
 
@@ -234,7 +260,7 @@ def newcomer(usual_context: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def visitor(newcomer: Any, served: Served) -> Any:
+def visitor(newcomer: Any, served: Page) -> Any:
     """The same visitor on the opened page, which is the test's own."""
     return newcomer.open(served.url)
 
@@ -246,7 +272,7 @@ def shared_pages() -> list[Any]:
 
 
 @pytest.fixture
-def reader(usual_context: Any, served: Served, shared_pages: list[Any]) -> Iterator[Any]:
+def reader(usual_context: Any, served: Page, shared_pages: list[Any]) -> Iterator[Any]:
     """A visitor on a page that a worker opens once.
 
     Each test must leave it as it was opened, but for what `put_back` sets: choosing the first

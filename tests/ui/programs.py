@@ -6,21 +6,27 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from pages import Caller
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 500  # for the start, on a machine that is busy
 
 
-class Program:
+class Program(Caller):
     """`python app.py`, its temporary files in a folder of the test's."""
 
-    def __init__(self, port: int, temporary: Path, output: Path, before: tuple[str, ...]) -> None:
+    def __init__(
+        self, port: int, temporary: Path, output: Path, before: Sequence[str], flags: Sequence[str]
+    ) -> None:
+        """before: what runs it. flags: beside those that start it with the built-in model."""
         self.url, self.port, self.output = f"http://127.0.0.1:{port}", port, output
         environment = os.environ | {"TMPDIR": str(temporary), "SPARE_PORT": str(port)}
         environment.pop("GRADIO_TEMP_DIR", None)
         command = [*before, sys.executable, "app.py", "--model", "built-in", "--device", "cpu"]
+        command += flags
         with output.open("w") as stream:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, env=environment, stdout=stream, stderr=subprocess.STDOUT

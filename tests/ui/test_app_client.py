@@ -7,7 +7,6 @@ import struct
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ ROOT = Path(__file__).parents[2]
 QUESTION = "How many crosses are there?"
 
 
-@pytest.fixture
-def client(served) -> Iterator[Client]:
-    yield Client(served.url, verbose=False)
+@pytest.fixture(scope="module")
+def client(served) -> Client:
+    return Client(served.url, verbose=False)
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +71,10 @@ def alone(served, path: str, question: str, *pair: str, budget: int, seed: int =
 
 def raw(served, data: list[Any]) -> tuple[str, str]:
     """Calls `/compare` without the client, which would be too polite; the last event and data."""
-    address = f"{served.url}/gradio_api/call/compare"
-    started = httpx.post(address, json={"data": data}, timeout=60)
-    if started.status_code != 200:
-        return "refused", started.text
-    answer = httpx.get(f"{address}/{started.json()['event_id']}", timeout=120).text
-    event, told = answer.strip().split("\n\n")[-1].split("\n", 1)
+    answer = served.call("compare", data)
+    if answer.status_code != 200:
+        return "refused", answer.text
+    event, told = answer.text.strip().split("\n\n")[-1].split("\n", 1)
     return event.removeprefix("event: "), told.removeprefix("data: ")
 
 
@@ -94,10 +91,10 @@ def test_a_path_on_the_servers_disk_is_refused_at_every_door(served, pictures, n
         if name == "call/v2/compare":
             inputs = ("image", "question", "method_a", "method_b", "budget", "seed")
             body = dict(zip(inputs, data, strict=True))
-        answer = httpx.post(f"{served.url}/gradio_api/{name}", json=body, timeout=60)
+        answer = served.post(name, body)
         if "event_id" in answer.text:
             event = answer.json()["event_id"]
-            told = httpx.get(f"{served.url}/gradio_api/{name}/{event}", timeout=60).text
+            told = httpx.get(served.api(f"{name}/{event}"), timeout=60).text
         else:
             assert answer.status_code >= 400
             told = answer.text
@@ -216,9 +213,7 @@ def test_kept_tokens_have_the_positions_asked_for(served, client, pictures) -> N
 
 
 def test_a_list_of_inputs_may_end_before_what_came_later(served, client, pictures) -> None:
-    with open(pictures[0], "rb") as file:
-        upload = httpx.post(f"{served.url}/gradio_api/upload", files={"files": file})
-    image = {"path": upload.json()[0], "meta": {"_type": "gradio.FileData"}}
+    image = served.picture(pictures[0])
     event, told = raw(served, [image, QUESTION, "spare", "random", 48, 7])
     assert event == "complete", told
     expected = alone(served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7)
@@ -274,32 +269,20 @@ def png(width: int, height: int) -> bytes:
     )
 
 
-def bad_file(kind: str, good: str) -> bytes:
-    whole = Path(good).read_bytes()
-    return {
-        "text": b"These are words.",
-        "empty": b"",
-        "truncated": whole[: len(whole) // 2],
-        "bomb": png(20_000, 20_000),
-        "html": b"<html><script>alert(1)</script></html>",
-    }[kind]
-
-
 @pytest.mark.parametrize(
-    ("kind", "sentence"),
+    ("data", "sentence"),
     [
-        ("text", "not a picture this page can read"),
-        ("html", "not a picture this page can read"),
-        ("empty", "empty"),
-        ("truncated", "cut off or damaged"),
-        ("bomb", "at most 40 million pixels"),
+        (b"These are words.", "not a picture this page can read"),
+        (b"<html><script>alert(1)</script></html>", "not a picture this page can read"),
+        (b"", "empty"),
+        (png(500, 200)[:60], "cut off or damaged"),
+        (png(20_000, 20_000), "at most 40 million pixels"),
     ],
+    ids=["text", "html", "empty", "truncated", "bomb"],
 )
-def test_a_bad_file_gets_a_sentence(
-    client, pictures, tmp_path: Path, kind: str, sentence: str
-) -> None:
+def test_a_bad_file_gets_a_sentence(client, tmp_path: Path, data: bytes, sentence: str) -> None:
     path = tmp_path / "picture.png"
-    path.write_bytes(bad_file(kind, pictures[0]))
+    path.write_bytes(data)
     assert path.stat().st_size < 100_000
     with pytest.raises(Exception, match=sentence) as refused:
         client.predict(handle_file(str(path)), QUESTION, api_name="/compare")
@@ -309,6 +292,8 @@ def test_a_bad_file_gets_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ({"image": None}, "There is no picture"),
+        ({"image": "https://example.org/photo.png"}, "handle_file"),
         ({"budget": 0}, "from 1 to 576"),
         ({"budget": -4}, "from 1 to 576"),
         ({"budget": 577}, "from 1 to 576"),
@@ -335,15 +320,9 @@ def test_a_bad_value_gets_a_sentence(client, pictures, arguments: dict, sentence
     assert_tells_nothing(str(refused.value))
 
 
-def test_no_picture_gets_a_sentence(client) -> None:
-    with pytest.raises(Exception, match="There is no picture"):
-        client.predict(None, QUESTION, api_name="/compare")
-
-
 def test_a_picture_by_its_name_alone_is_told_how_it_is_sent(client, pictures) -> None:
-    for sent in (pictures[0], "https://example.org/photo.png"):
-        with pytest.raises(AppError, match="handle_file"):
-            client.predict(sent, QUESTION, api_name="/compare")
+    with pytest.raises(AppError, match="handle_file"):
+        client.predict(pictures[0], QUESTION, api_name="/compare")
 
 
 def test_a_file_over_the_limit_is_not_taken_in(client, served, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import socket
 import time
 from pathlib import Path
 
-import httpx
 import pytest
 from programs import Program, Start
 
@@ -16,26 +15,18 @@ pytestmark = pytest.mark.long
 QUESTION = "Which number is written on the small triangle?"
 
 
-def select(program: Program, photo_file: str) -> httpx.Response:
-    """The answer to an upload that is refused, or else the words of one operation."""
-    api = f"{program.url}/gradio_api"
-    files = {"files": ("photo.png", Path(photo_file).read_bytes())}
-    sent = httpx.post(f"{api}/upload", files=files, timeout=60)
-    if sent.status_code != 200:
-        return sent
-    picture = {"path": sent.json()[0], "meta": {"_type": "gradio.FileData"}}
-    body = {"data": [picture, QUESTION, "spare", 5, 0]}
-    event = httpx.post(f"{api}/call/select", json=body, timeout=60).json()["event_id"]
-    return httpx.get(f"{api}/call/select/{event}", timeout=60)
+def select(program: Program, photo_file: str) -> str:
+    """The words of one operation."""
+    return program.call("select", [program.picture(photo_file), QUESTION, "spare", 5, 0]).text
 
 
 def test_a_removed_temporary_folder(start: Start, temporary: Path, photo_file: str) -> None:
     program = start()
     program.wait_until_served()
-    assert "event: complete" in select(program, photo_file).text
+    assert "event: complete" in select(program, photo_file)
     (folder,) = temporary.iterdir()
     shutil.rmtree(folder)
-    assert "event: complete" in select(program, photo_file).text
+    assert "event: complete" in select(program, photo_file)
     assert "Traceback" not in program.output.read_text()
 
 
@@ -54,5 +45,5 @@ def test_no_descriptor_left(start: Start, photo_file: str) -> None:
     for connection in open_:
         connection.close()
     resource.prlimit(number, resource.RLIMIT_NOFILE, (min(1024, most), most))
-    assert "event: complete" in select(program, photo_file).text
+    assert "event: complete" in select(program, photo_file)
     assert program.output.stat().st_size < 10_000  # 17 MB in 5 s, uncounted

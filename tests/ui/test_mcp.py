@@ -5,42 +5,34 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
-import httpx
 import pytest
-from ports import free_port
+from pages import Page
 
-from spare_demo.models import LlavaModel
-from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options
 from spare_demo.ui.gradio_compat import operations
 
 
 @pytest.fixture(scope="module")
-def address(tiny_model: LlavaModel) -> Iterator[str]:
-    """Where the app with the tiny model offers its tools."""
-    port = free_port()
-    settings = Settings(port=port, mcp=True, budget=5, marks=(2,), max_new_tokens=3)
-    demo = build(tiny_model, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    operations.send_json_over_mcp(demo)
-    yield f"http://127.0.0.1:{port}"
-    demo.close(verbose=False)
+def page(serve_public: Callable[..., Page]) -> Page:
+    """The app with the tiny model, offering its tools."""
+    page = serve_public(mcp=True)
+    operations.send_json_over_mcp(page.demo)
+    return page
 
 
-def call(address: str, *calls: tuple[str, dict[str, Any]]) -> tuple[list, list]:
+def call(page: Page, *calls: tuple[str, dict[str, Any]]) -> tuple[list, list]:
     """The tools on offer, and what each call gave."""
     from mcp import ClientSession
     from mcp.client.streamable_http import streamable_http_client
 
     async def run() -> tuple[list, list]:
         async with (
-            streamable_http_client(f"{address}/gradio_api/mcp/") as (read, write, _),
+            streamable_http_client(page.api("mcp/")) as (read, write, _),
             ClientSession(read, write) as session,
         ):
             await session.initialize()
@@ -56,8 +48,8 @@ def as_data(path: str) -> str:
     return "data:image/png;base64," + base64.b64encode(Path(path).read_bytes()).decode()
 
 
-def test_four_tools_say_what_they_take_and_give(address: str) -> None:
-    tools = {tool.name: tool for tool in call(address)[0]}
+def test_four_tools_say_what_they_take_and_give(page: Page) -> None:
+    tools = {tool.name: tool for tool in call(page)[0]}
     assert set(tools) == {"compare", "select", "relevance", "answer"}
     for tool in tools.values():
         assert tool.inputSchema["required"] == ["image"]
@@ -65,24 +57,22 @@ def test_four_tools_say_what_they_take_and_give(address: str) -> None:
         assert "Returns: " in tool.description and ",," not in tool.description
 
 
-def test_a_picture_comes_as_data_or_as_an_upload(address: str, photo_file: str) -> None:
-    with Path(photo_file).open("rb") as file:
-        sent = httpx.post(f"{address}/gradio_api/upload", files={"files": file}, timeout=60)
-    uploaded = f"{address}/gradio_api/file={sent.json()[0]}"
+def test_a_picture_comes_as_data_or_as_an_upload(page: Page, photo_file: str) -> None:
+    uploaded = page.api(f"file={page.picture(photo_file)['path']}")
     asked = {"question": "What is it?", "budget": 5}
     _, told = call(
-        address,
+        page,
         *(("select", asked | {"image": image}) for image in (as_data(photo_file), uploaded)),
     )
     one, two = (json.loads(result.content[0].text) for result in told)
     assert one == two and len(one["order"]) == 5
 
 
-def test_every_tool_answers_in_json(address: str, photo_file: str) -> None:
+def test_every_tool_answers_in_json(page: Page, photo_file: str) -> None:
     image = as_data(photo_file)
     given = {"image": image, "question": "What is it?"}
     _, told = call(
-        address,
+        page,
         ("compare", given | {"budget": "25%"}),
         ("relevance", given | {"words": True}),
         ("answer", given | {"tokens": "[3, 1]"}),
@@ -94,10 +84,10 @@ def test_every_tool_answers_in_json(address: str, photo_file: str) -> None:
     assert answered["visual_tokens"] == 2
 
 
-def test_a_refusal_is_a_sentence(address: str, photo_file: str) -> None:
+def test_a_refusal_is_a_sentence(page: Page, photo_file: str) -> None:
     image = as_data(photo_file)
     _, told = call(
-        address,
+        page,
         ("select", {"image": image, "method": "none such", "budget": 5}),
         ("select", {"image": "http://127.0.0.1:1/picture.png"}),
         ("select", {"image": "http://127.0.0.1:1/gradio_api/file=/etc/passwd"}),
@@ -142,11 +132,11 @@ def refusal(result: Any) -> str:
     return content.text
 
 
-def test_hostile_calls_are_refused_and_the_next_is_answered(address: str, photo_file: str) -> None:
+def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_file: str) -> None:
     image = as_data(photo_file)
     calls = [*HOSTILE.values()]
     calls += [(tool, given | {"image": image}) for tool, given in HOSTILE_WITH_PICTURE.values()]
-    _, results = call(address, *calls, ("select", {"image": image, "budget": 5}))
+    _, results = call(page, *calls, ("select", {"image": image, "budget": 5}))
     sentences = {
         name: refusal(result)
         for name, result in zip([*HOSTILE, *HOSTILE_WITH_PICTURE], results, strict=False)

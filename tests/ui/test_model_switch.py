@@ -6,9 +6,6 @@ import dataclasses
 import inspect
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,8 @@ import gradio as gr
 import pytest
 import transformers
 from local_hub import LocalHub
+from pages import serving
+from programs import ROOT, Start
 from safetensors.torch import load_file, save_file
 from visits import controls
 
@@ -30,7 +29,6 @@ from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
 
-ROOT = Path(__file__).parents[2]
 QUESTION = "Which number is written on the small triangle?"
 
 
@@ -334,17 +332,11 @@ def test_nothing_of_it_is_an_endpoint_for_programs(tiny_model: Any) -> None:
 
 
 @pytest.fixture
-def program(tiny_folder: Path, unused_port: int) -> Iterator[str]:
+def program(start: Start, tiny_folder: Path) -> str:
     """The address of the app as started by hand, with a tiny LLaVA-1.5."""
-    command = [sys.executable, str(ROOT / "app.py"), "--model", str(tiny_folder)]
-    command += ["--device", "cpu", "--port", str(unused_port), "--max-new-tokens", "3"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as started:
-        assert started.stdout
-        assert any("Open http" in line for line in iter(started.stdout.readline, ""))
-        yield f"http://127.0.0.1:{unused_port}"
-        started.terminate()
+    started = start(flags=("--model", str(tiny_folder), "--max-new-tokens", "3"))
+    started.wait_until_served()
+    return started.url
 
 
 @pytest.mark.browser
@@ -398,21 +390,21 @@ def test_a_photo_shown_to_the_built_in_model_leads_to_one_that_knows_photos(
 
     settings = Settings(model="built-in", device="cpu", port=unused_port)
     model = load_model("built-in", "cpu")
-    demo = build(model, settings, model_switch=ModelSwitch(model, settings))
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
-    visitor = Visitor(page).open(f"http://127.0.0.1:{unused_port}")
-    page.get_by_label("Remove Image").click()
-    photo = str(ROOT / "assets" / "examples" / "photo-chelsea.jpg")
-    page.locator("#picture input[type=file]").set_input_files(photo)
-    page.locator("#picture .image-frame img").wait_for()
-    visitor.ask("What animal is this?")
-    expect(visitor.find(".instead h3")).to_have_text("This small model knows drawn scenes only")
-    expect(visitor.find("#answers .answers")).not_to_be_visible()  # what it says all the same
-    visitor.find(".load-tiny").click()
-    # No hub can be reached from a test.
-    expect(visitor.find("#model-status [role=alert]")).to_contain_text("tiny-llava-v1-hf is not on")
-    assert not model.closed
-    page.close()
-    demo.close(verbose=False)
+    with serving(model, settings, model_switch=ModelSwitch(model, settings)) as served:
+        visitor = Visitor(page).open(served.url)
+        page.get_by_label("Remove Image").click()
+        photo = str(ROOT / "assets" / "examples" / "photo-chelsea.jpg")
+        page.locator("#picture input[type=file]").set_input_files(photo)
+        page.locator("#picture .image-frame img").wait_for()
+        visitor.ask("What animal is this?")
+        heading = "This small model knows drawn scenes only"
+        expect(visitor.find(".instead h3")).to_have_text(heading)
+        expect(visitor.find("#answers .answers")).not_to_be_visible()  # what it says all the same
+        visitor.find(".load-tiny").click()
+        status = visitor.find("#model-status [role=alert]")
+        # No hub can be reached from a test.
+        expect(status).to_contain_text("tiny-llava-v1-hf is not on")
+        assert not model.closed
+        page.close()

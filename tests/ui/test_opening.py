@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from gradio_client import Client
+from pages import serving
 from visits import controls, finished_answers, merged, page_request, with_result
 
 from spare_demo.models import load_model
 from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options
 from spare_demo.ui.examples import choose_opening, load_examples, new_scene
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.headline import headline_html
@@ -46,8 +46,11 @@ def test_only_the_built_in_model_as_it_starts_opens_on_the_chosen_case() -> None
 
 def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_port: int) -> None:
     settings = Settings(model="built-in", device="cpu", port=unused_port)
-    demo = build(built_in, settings)
-    parts = {p["props"].get("elem_id"): p["props"] for p in demo.config["components"]}
+    with serving(built_in, settings) as page:  # what a browser is sent is the same
+        parts = {p["props"].get("elem_id"): p["props"] for p in page.demo.config["components"]}
+        config = Client(page.url, verbose=False).config["components"]
+    (served,) = (p["props"] for p in config if p["props"].get("elem_id") == "headline")
+    assert served["value"] == parts["headline"]["value"]
     opening = choose_opening("built-in", SCENES, settings)
     assert parts["picture"]["value"]["orig_name"] == Path(opening.example.path).name
     assert parts["question"]["value"] == opening.question
@@ -57,13 +60,6 @@ def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_po
     assert f"still answers {opening.example.answer}; " in words
     assert finished_answers(parts["answers"]["value"]) == 3
     assert f'data-budget="{opening.budget}"' in parts["answers"]["value"]
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    try:  # what a browser is sent is the same
-        client = Client(f"http://127.0.0.1:{unused_port}", verbose=False)
-        served = {c["props"].get("elem_id"): c["props"] for c in client.config["components"]}
-        assert served["headline"]["value"] == parts["headline"]["value"]
-    finally:
-        demo.close(verbose=False)
 
 
 def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) -> None:

@@ -3,65 +3,30 @@
 from __future__ import annotations
 
 import errno
-import json
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import gradio as gr
-import httpx
 import pytest
+from pages import Page
 from visits import controls
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
-from spare_demo.ui import build, launch_options
+from spare_demo.ui import build
 from spare_demo.ui.api import Api
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.viewer import viewer
 from spare_demo.ui.wiring import with_files
 
-_JSON = {"Content-Type": "application/json"}
 QUESTION = "Which number is written on the small triangle?"
 
 
-@dataclass(frozen=True)
-class Caller:
-    """A program that sends what it likes to the API of a served page."""
-
-    url: str
-
-    def call(self, name: str, data: list[Any]) -> str:
-        """What the server says at the end of one call."""
-        address = f"{self.url}/gradio_api/call/{name}"
-        event = httpx.post(address, content=json.dumps({"data": data}), headers=_JSON).json()[
-            "event_id"
-        ]
-        return httpx.get(f"{address}/{event}", timeout=60).text
-
-    def upload(self, path: str) -> dict[str, Any]:
-        with open(path, "rb") as stream:
-            files = {"files": ("photo.png", stream)}
-            (stored,) = httpx.post(f"{self.url}/gradio_api/upload", files=files).json()
-        return {"path": stored, "meta": {"_type": "gradio.FileData"}}
-
-
-@pytest.fixture
-def caller(tiny_model: LlavaModel, unused_port: int) -> Iterator[Caller]:
-    settings = Settings(device="cpu", port=unused_port, budget=5, max_new_tokens=2)
-    demo = build(tiny_model, settings)
-    demo.launch(**launch_options(settings), prevent_thread_lock=True)
-    yield Caller(f"http://127.0.0.1:{settings.port}")
-    demo.close(verbose=False)
-
-
 def test_a_refused_call_prints_no_traceback(
-    caller: Caller, photo_file: str, capfd: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
+    public: Page, photo_file: str, capfd: pytest.CaptureFixture, caplog: pytest.LogCaptureFixture
 ) -> None:
-    picture = caller.upload(photo_file)
+    picture = public.picture(photo_file)
     for data, words in (
         ([picture, QUESTION, "nonsense", 5, 0], "There is no method 'nonsense'"),
         ([picture, QUESTION, None, 5, 0], "There is no method None"),
@@ -73,13 +38,13 @@ def test_a_refused_call_prints_no_traceback(
         ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Upload it again"),
         (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),
     ):
-        assert words in caller.call("select", data).encode().decode("unicode_escape")
+        assert words in public.call("select", data).content.decode("unicode_escape")
     two = '{"a": [1], "b": [2]}'
-    assert "2 lists of patches, and one is wanted" in caller.call("answer", [picture, "", two])
+    assert "2 lists of patches, and one is wanted" in public.call("answer", [picture, "", two]).text
     for record in caplog.records:
         assert QUESTION not in record.getMessage() and "photo" not in record.getMessage()
     assert "Traceback" not in "".join(capfd.readouterr())
-    assert "event: complete" in caller.call("select", [picture, QUESTION, "spare", 5, 0])
+    assert "event: complete" in public.call("select", [picture, QUESTION, "spare", 5, 0]).text
 
 
 def test_a_refusal_is_logged_once_and_then_counted(caplog: pytest.LogCaptureFixture) -> None:

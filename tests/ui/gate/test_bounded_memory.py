@@ -33,20 +33,14 @@ def run_apart(work: Coroutine[Any, Any, None]) -> None:
         threads.submit(asyncio.run, work).result()
 
 
-def call(public, name: str, data: list) -> str:
-    """The last words of an operation, called as a program does that keeps no connection."""
-    started = httpx.post(public.api(f"call/{name}"), json={"data": data}, timeout=60)
-    event = started.raise_for_status().json()["event_id"]
-    return httpx.get(public.api(f"call/{name}/{event}"), timeout=60).text
-
-
 def test_calls_of_programs_leave_no_session_behind(public, photo_file) -> None:
     sessions = public.demo.state_holder.session_data
     image = public.picture(photo_file)
     before = len(sessions)
     for _ in range(5):
-        assert "event: complete" in call(public, "select", [image, QUESTION, "spare", 5, 0])
-        assert "event: error" in call(public, "select", [image, QUESTION, "no such", 5, 0])
+        for method, end in (("spare", "complete"), ("no such", "error")):
+            said = public.call("select", [image, QUESTION, method, 5, 0]).text
+            assert f"event: {end}" in said
     assert len(sessions) <= before
     assert public.demo.state_holder.time_last_used.keys() <= sessions.keys()
 
@@ -57,7 +51,7 @@ def test_sessions_of_whoever_names_one_are_bounded(public) -> None:
     inputs = [None] * len(public.demo.fns[beside].inputs)
     for number in range(MOST_SESSIONS + 20):
         body = {"fn_index": beside, "data": inputs, "session_hash": f"stranger-{number}"}
-        httpx.post(public.api("run/predict"), json=body, timeout=60)
+        public.post("run/predict", body)
     assert len(public.demo.state_holder.session_data) <= MOST_SESSIONS
 
 
@@ -67,8 +61,7 @@ def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
     queue, unread = public.demo._queue, UnreadRuns(public.demo)
     image = public.picture(photo_file)
     data = {"data": [image, QUESTION, "spare", 5, 0]}
-    left = [httpx.post(public.api("call/select"), json=data, timeout=60).json() for _ in range(3)]
-    events = {one["event_id"] for one in left}
+    events = {public.post("call/select", data).json()["event_id"] for _ in range(3)}
     assert events <= queue.pending_messages_per_session.keys()
     run_apart(sweep(public.demo, unread))
     assert events <= queue.pending_messages_per_session.keys()  # there is time to come for them
@@ -83,7 +76,8 @@ def test_nothing_is_kept_of_runs_that_have_ended(public, photo_file) -> None:
     """Of a visitor who leaves in mid-answer neither, however the connection ends."""
     queue, image = public.demo._queue, public.picture(photo_file)
     for _ in range(3):
-        assert "event: complete" in call(public, "select", [image, QUESTION, "spare", 5, 0])
+        said = public.call("select", [image, QUESTION, "spare", 5, 0]).text
+        assert "event: complete" in said
     assert len(queue.event_analytics) <= 1
     queue.pending_event_ids_session["left"] = {"an event that ended after its visitor left"}
     queue.pending_messages_per_session["left"] = AsyncQueue()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import httpx
 import pytest
 from gradio_client import Client, handle_file
 
@@ -13,7 +12,7 @@ QUESTION = "How many crosses are there?"
 @pytest.mark.parametrize("name", ["compare", "select", "relevance", "answer"])
 def test_a_direct_call_is_turned_away(public, photo_file, door: str, name: str) -> None:
     data = [public.picture(photo_file), QUESTION]
-    answer = httpx.post(public.api(f"{door}/{name}"), json={"data": data}, timeout=60)
+    answer = public.post(f"{door}/{name}", {"data": data})
     assert answer.status_code == 404
     assert "join the queue" in answer.text
 
@@ -24,7 +23,7 @@ def test_no_event_that_waits_for_a_turn_can_be_called_by_its_number(public, name
     assert len(waiting) > 10
     for number in waiting:
         body = {"fn_index": number, "data": [], "session_hash": "stranger"}
-        answer = httpx.post(public.api(name), json=body, timeout=60)
+        answer = public.post(name, body)
         assert answer.status_code == 404, public.demo.fns[number]
 
 

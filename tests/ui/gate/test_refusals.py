@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -10,15 +9,6 @@ import httpx
 import pytest
 
 QUESTION = "How many crosses are there?"
-
-
-def post(public, path: str, body: Any) -> httpx.Response:
-    return httpx.post(
-        public.api(path),
-        content=body if isinstance(body, str) else json.dumps(body),
-        headers={"Content-Type": "application/json"},
-        timeout=60,
-    )
 
 
 @pytest.mark.parametrize(
@@ -42,7 +32,7 @@ def post(public, path: str, body: Any) -> httpx.Response:
 def test_a_call_of_wrong_names_is_a_sentence(
     public, path: str, body: Any, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answer = post(public, path, body)
+    answer = public.post(path, body)
     assert answer.status_code == 400
     assert words in answer.json()["detail"]
     assert "<b>" not in answer.text
@@ -63,7 +53,7 @@ def test_a_run_that_is_not_there_is_a_sentence(public, photo_file: str, door: st
     answer = httpx.get(public.api(f"{door}/select/nobody"), timeout=60)
     assert answer.status_code == 404 and "call the operation again" in answer.json()["detail"]
     body = {"image": public.picture(photo_file), "question": QUESTION, "budget": 5}
-    event = post(public, "call/v2/select", body).json()["event_id"]
+    event = public.post("call/v2/select", body).json()["event_id"]
     assert "event: complete" in httpx.get(public.api(f"{door}/select/{event}"), timeout=60).text
     assert httpx.get(public.api(f"{door}/select/{event}"), timeout=60).status_code == 404
 
@@ -82,13 +72,11 @@ def test_what_is_no_picture_is_a_sentence_and_is_not_logged(
     public, picture: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "spare_demo"):
-        started = post(public, "call/select", {"data": [picture, QUESTION, "spare", 5, 0]})
-        event = started.json()["event_id"]
-        text = httpx.get(public.api(f"call/select/{event}"), timeout=60).text
+        text = public.call("select", [picture, QUESTION, "spare", 5, 0]).text
     assert "Send" in text or "Upload" in text
     assert not [record for record in caplog.records if record.exc_info]
 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"data": [1', '{"data": 5}', "\x00", "NaN"])
 def test_json_that_is_none_or_too_deep_is_refused(public, body: str) -> None:
-    assert post(public, "call/select", body).status_code in (400, 422)
+    assert public.post("call/select", body).status_code in (400, 422)
