@@ -14,13 +14,14 @@ from pages import Page, serving
 from PIL import Image, ImageDraw
 from ports import free_port
 from programs import Program, Start
-from visits import answered, page_request
+from visits import QUESTION, answered, controls, merged, page_request
 
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.settings import Settings
 from spare_demo.ui import errors, examples
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import Visit
 
 
@@ -59,7 +60,7 @@ def passes(tiny_model: LlavaModel) -> Iterator[Passes]:
         handle.remove()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small_settings() -> Settings:
     """Limits that a test can reach."""
     return Settings(
@@ -87,6 +88,25 @@ def photo_file(photo: Image.Image, tmp_path: Path) -> str:
     path = tmp_path / "photo.png"
     photo.save(path)
     return str(path)
+
+
+@pytest.fixture(scope="session")
+def shown(
+    tiny_model: LlavaModel,
+    small_settings: Settings,
+    photo: Image.Image,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> PageChanges:
+    """All that one question changes on the page. It is asked once, and no test changes it."""
+    path = tmp_path_factory.mktemp("asked") / "photo.png"
+    photo.save(path)
+    return merged(Handlers(tiny_model, small_settings).ask(**controls(str(path), QUESTION)))
+
+
+@pytest.fixture
+def finished(shown: PageChanges) -> Visit:
+    """The comparison at budget 5 that came of that question."""
+    return shown["visit"]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import gradio as gr
 import pytest
 import torch
 from lending import Lending
-from visits import controls, merged
+from visits import QUESTION, controls, merged
 
 from spare_demo.models import LlavaModel
 from spare_demo.models.generate.passes import DeviceElsewhere
@@ -25,8 +25,6 @@ from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.visit import Visit
-
-QUESTION = "Which number is written on the small triangle?"
 
 
 @pytest.fixture

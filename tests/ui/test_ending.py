@@ -13,8 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from programs import PATIENCE, Program, Start
-
-QUESTION = "Which number is written on the small triangle?"
+from visits import QUESTION
 
 
 def _run_the_lab(url: str) -> Iterator[str]:

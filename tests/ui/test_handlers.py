@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
-from visits import controls, finished_answers, merged, with_result
+from visits import QUESTION, controls, finished_answers, merged, with_result
 
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.citation import cite
@@ -30,17 +30,14 @@ from spare_demo.ui.open_visits import OpenVisits, VisitKey
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import with_visits
 
-QUESTION = "Which number is written on the small triangle?"
-
 
 def ask(handlers: Handlers, path: str | None, question: str = QUESTION, **other: Any) -> list[dict]:
     """All that pressing Ask changes, step by step, as the page gets it."""
     return list(with_refusals(handlers.ask)(**controls(path, question, **other)))
 
 
-def half_way(steps: list[dict]) -> Visit:
+def half_way(visit: Visit) -> Visit:
     """As after one answer, had it been the shortest."""
-    visit = merged(steps)["visit"]
     answers = {"unpruned": visit.result.answers["unpruned"]}
     return with_result(visit, answers=answers, partial_text={"A": "Y", "B": ""})
 
@@ -54,8 +51,7 @@ def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
     running.close()
 
 
-def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
-    shown = merged(ask(handlers, photo_file))
+def test_at_the_end_every_part_is_there(handlers, shown) -> None:
     assert set(shown) == {
         "visit", "message", "notes", "truth", "headline", "stage", "answers", "cost", "own_answer",
         "enough", "carrier", "kl", "kl_words", "second", "rank", "many", "chips", "tried",
@@ -72,19 +68,17 @@ def test_at_the_end_every_part_is_there(handlers, photo_file) -> None:
     assert shown["cost"].count("<th scope='col'") == 3
 
 
-def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, photo_file) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
-    whole = visit.result.answers["unpruned"]
+def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, finished) -> None:
+    whole = finished.result.answers["unpruned"]
     logits = torch.zeros_like(whole.first_logits)
     logits[handlers.model.tokenizer.eos_token_id] = 9
     answers = {"unpruned": dataclasses.replace(whole, first_logits=logits)}
-    html = handlers.steps.answers(with_result(visit, answers=answers), 5)
+    html = handlers.steps.answers(with_result(finished, answers=answers), 5)
     assert "<th scope='row'>(end)</th>" in html
 
 
-def test_old_costs_go_when_another_question_is_asked(handlers, photo_file) -> None:
-    before = merged(ask(handlers, photo_file))["visit"]
-    first = ask(handlers, photo_file, "Is it green?", visit=before)[0]
+def test_old_costs_go_when_another_question_is_asked(handlers, photo_file, finished) -> None:
+    first = ask(handlers, photo_file, "Is it green?", visit=finished)[0]
     assert "<table" not in first["cost"]
 
 
@@ -211,10 +205,8 @@ def test_what_a_visitor_typed_stays_text(handlers, photo_file, field: str) -> No
     assert not any("<script>" in value for value in shown.values() if isinstance(value, str))
 
 
-def test_redraw_runs_no_model(handlers, passes, photo_file) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
-    passes.clear()
-    shown = merged(list(handlers.redraw(8, visit)))
+def test_redraw_runs_no_model(handlers, finished, passes) -> None:
+    shown = merged(list(handlers.redraw(8, finished)))
     assert passes == []
     assert "Answers are for budget 5." in shown["answers"]
     assert 'stale-note" hidden' not in shown["answers"]
@@ -222,61 +214,52 @@ def test_redraw_runs_no_model(handlers, passes, photo_file) -> None:
     assert "visit" not in shown
 
 
-def test_redraw_back_at_the_answers_budget_shows_them_in_full(handlers, photo_file) -> None:
-    shown = merged(ask(handlers, photo_file))
+def test_redraw_back_at_the_answers_budget_shows_them_in_full(handlers, shown) -> None:
     again = merged(list(handlers.redraw(5, shown["visit"])))
     assert again["answers"] == shown["answers"]
 
 
 @pytest.mark.parametrize("budget", [0, -1, 17, None, "x", 3.5])
-def test_an_impossible_budget_is_told_beside_the_slider(handlers, photo_file, budget) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
+def test_an_impossible_budget_is_told_beside_the_slider(handlers, finished, budget) -> None:
     for event in (handlers.redraw, handlers.settle):
-        steps = list(event(budget, visit))
+        steps = list(event(budget, finished))
         assert [set(step) for step in steps] == [{"budget_message"}]
         assert "a whole number from 1 to 16." in steps[0]["budget_message"]
-    assert merged(list(handlers.redraw(4, visit)))["budget_message"] == ""
+    assert merged(list(handlers.redraw(4, finished)))["budget_message"] == ""
 
 
-def test_a_slider_at_rest_asks_again(handlers, passes, photo_file) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
-    passes.clear()
-    shown = merged(list(handlers.settle(9, visit)))
+def test_a_slider_at_rest_asks_again(handlers, finished, passes) -> None:
+    shown = merged(list(handlers.settle(9, finished)))
     assert shown["visit"].result.budget == 9
     assert passes == ["answer", "answer"]
     assert 'stale-note" hidden' in shown["answers"]
 
 
-def test_a_slow_model_is_not_asked_by_the_slider(handlers, passes, photo_file) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
+def test_a_slow_model_is_not_asked_by_the_slider(handlers, finished, passes) -> None:
     slow = {
-        name: dataclasses.replace(a, decode_seconds=9.0) for name, a in visit.result.answers.items()
+        name: dataclasses.replace(a, decode_seconds=9.0)
+        for name, a in finished.result.answers.items()
     }
-    passes.clear()
-    shown = merged(list(handlers.settle(9, with_result(visit, answers=slow))))
+    shown = merged(list(handlers.settle(9, with_result(finished, answers=slow))))
     assert passes == []
     assert "Answers are for budget 5" in shown["answers"]
 
 
-def test_another_method_redraws_and_answers_its_slot(handlers, passes, photo_file) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
-    passes.clear()
-    shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, visit)))
+def test_another_method_redraws_and_answers_its_slot(handlers, finished, passes) -> None:
+    shown = merged(list(handlers.change_methods("spare", "uniform", 0, 5, finished)))
     assert passes == ["answer"]
     assert shown["visit"].titles["B"] in shown["stage"]["methods"]["B"]["label"]
     assert QUESTION in shown["answers"], "a question typed but not asked is still not asked"
 
 
-def test_a_menu_that_was_only_passed_changes_nothing(handlers, photo_file, passes) -> None:
-    visit = merged(ask(handlers, photo_file))["visit"]
-    passes.clear()
-    assert not list(handlers.change_methods("spare", "cdpruner", 0, 5, visit))
+def test_a_menu_that_was_only_passed_changes_nothing(handlers, finished, passes) -> None:
+    assert not list(handlers.change_methods("spare", "cdpruner", 0, 5, finished))
     assert not passes
-    assert list(handlers.change_methods("spare", "uniform", 0, 5, visit))
+    assert list(handlers.change_methods("spare", "uniform", 0, 5, finished))
 
 
-def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
-    half = half_way(ask(handlers, photo_file))
+def test_stop_keeps_what_was_answered(handlers, finished) -> None:
+    half = half_way(finished)
     shown = merged(list(handlers.stop(8, half)))
     assert finished_answers(shown["answers"]) == 1
     assert shown["answers"].count("stopped") == 2
@@ -286,10 +269,9 @@ def test_stop_keeps_what_was_answered(handlers, photo_file) -> None:
     assert "from 8 tokens" in curve["curve_words"]
 
 
-def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, photo_file) -> None:
-    half = half_way(ask(handlers, photo_file))
+def test_answering_after_stop_goes_on_where_it_ended(handlers, passes, finished) -> None:
+    half = half_way(finished)
     stopped = merged(list(handlers.stop(5, half)))["visit"]
-    passes.clear()
     shown = merged(list(handlers.settle(6, stopped)))
     assert passes == ["answer", "answer"]
     assert "stopped" not in shown["answers"]
@@ -343,16 +325,6 @@ def test_programs_are_told_that_a_budget_may_be_a_share(tiny_model, endpoint: st
     assert budget["type"]["anyOf"] == [{"type": "number"}, {"type": "string"}]
     assert budget["python_type"]["type"] == "float | str"
     assert budget["parameter_default"] == 64
-
-
-def test_compare_refuses_in_sentences(handlers: Handlers, photo_file: str) -> None:
-    api = Api(handlers.model, handlers.settings)
-    with pytest.raises(gr.Error, match="no picture"):
-        api.compare("", QUESTION)
-    with pytest.raises(gr.Error, match="from 1 to 16"):
-        api.compare(photo_file, QUESTION, budget=17)
-    with pytest.raises(gr.Error, match="cdpruner"):
-        api.compare(photo_file, QUESTION, "sparse", budget=5)
 
 
 def test_the_built_in_model_does_not_answer_about_pictures_it_was_not_made_for(
@@ -590,17 +562,17 @@ def test_a_question_out_of_memory_ends_and_the_page_goes_on(
 
 
 def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(
-    handlers: Handlers, photo_file: str
+    handlers: Handlers, photo_file: str, finished: Visit
 ) -> None:
-    visits, visit = OpenVisits(1), merged(ask(handlers, photo_file))["visit"]
-    lost, kept = visits.put(visit), visits.put(visit)
+    visits = OpenVisits(1)
+    lost, kept = visits.put(finished), visits.put(finished)
     answer_now = with_refusals(with_visits(handlers.answer_now, visits.get))
     (step,) = answer_now(budget=7, visit=lost)
     assert set(step) == {"message"} and "Press Ask to see it again." in step["message"]
     assert merged(list(answer_now(budget=7, visit=kept)))["visit"].result.budget == 7
     asked = with_refusals(with_visits(handlers.ask, visits.find))
     again = merged(list(asked(**controls(photo_file, QUESTION, visit=lost))))["visit"]
-    assert again.result.answers.keys() == visit.result.answers.keys()
+    assert again.result.answers.keys() == finished.result.answers.keys()
 
 
 def test_the_events_of_the_page_go_through_the_open_visits(

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from programs import Program, Start
+from visits import QUESTION
 
 pytestmark = pytest.mark.long
-
-QUESTION = "Which number is written on the small triangle?"
 
 
 def select(program: Program, photo_file: str) -> str:

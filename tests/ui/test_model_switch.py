@@ -16,7 +16,7 @@ from local_hub import LocalHub
 from pages import serving
 from programs import ROOT, Start
 from safetensors.torch import load_file, save_file
-from visits import controls
+from visits import QUESTION, controls
 
 from spare_demo.models import CATALOGUE, ModelError, load_model
 from spare_demo.models.generate.prefill_floor import Rates
@@ -28,8 +28,6 @@ from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
-
-QUESTION = "Which number is written on the small triangle?"
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from spare_demo.ui.examples import choose_opening, load_examples, new_scene
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.headline import headline_html
 from spare_demo.ui.saved_page import save_visit
+from spare_demo.ui.visit import Visit
 
 PHOTOS, SCENES = load_examples("llava-1.5-7b"), load_examples("built-in")
 
@@ -79,17 +80,15 @@ def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) 
     assert "Uniform" in text_of(changed["headline"])
 
 
-def test_stopped_it_says_what_is_kept(handlers: Handlers, photo_file: str) -> None:
-    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
-    alone = {"unpruned": visit.result.answers["unpruned"]}
-    shown = merged(handlers.stop(5, with_result(visit, answers=alone)))
+def test_stopped_it_says_what_is_kept(handlers: Handlers, finished: Visit) -> None:
+    alone = {"unpruned": finished.result.answers["unpruned"]}
+    shown = merged(handlers.stop(5, with_result(finished, answers=alone)))
     assert "of their 5 tokens in common." in text_of(shown["headline"])
 
 
-def test_of_noise_it_says_what_is_kept_alone(handlers: Handlers, photo_file: str) -> None:
-    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
-    assert " answer" in text_of(headline_html(visit, 5))
-    unknown = dataclasses.replace(visit, unknown=True)
+def test_of_noise_it_says_what_is_kept_alone(finished: Visit) -> None:
+    assert " answer" in text_of(headline_html(finished, 5))
+    unknown = dataclasses.replace(finished, unknown=True)
     assert "in common." in text_of(headline_html(unknown, 5))
 
 
@@ -102,20 +101,18 @@ def test_a_new_scene_brings_its_truth_and_its_places(built_in, tmp_path: Path) -
     assert visit.asked is not None and visit.asked.answer == scene.answer
 
 
-def test_the_saved_page_has_it_above_its_viewer(handlers: Handlers, photo_file: str) -> None:
-    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
-    page = save_visit(visit)
+def test_the_saved_page_has_it_above_its_viewer(finished: Visit) -> None:
+    page = save_visit(finished)
     words = text_of(page)
-    assert words == text_of(headline_html(visit, 5))
+    assert words == text_of(headline_html(finished, 5))
     assert page.index('class="headline"') < page.index('class="viewer"')
 
 
-def test_words_of_answers_are_text_on_the_page(handlers: Handlers, photo_file: str) -> None:
-    visit = merged(handlers.ask(**controls(photo_file, "Is it green?")))["visit"]
-    whole = visit.result.answers["unpruned"]
+def test_words_of_answers_are_text_on_the_page(finished: Visit) -> None:
+    whole = finished.result.answers["unpruned"]
     odd = {
         label: dataclasses.replace(answer, text="<b>x</b>" if answer is not whole else "y")
-        for label, answer in visit.result.answers.items()
+        for label, answer in finished.result.answers.items()
     }
-    html = headline_html(dataclasses.replace(with_result(visit, answers=odd), truth="y"), 5)
+    html = headline_html(dataclasses.replace(with_result(finished, answers=odd), truth="y"), 5)
     assert "&lt;b&gt;" in html and "<b>" not in html

@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 import pytest
 import torch
-from visits import controls, page_request
+from visits import QUESTION, controls
 
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
@@ -20,7 +20,6 @@ from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.visit import Visit
 
-QUESTION = "Which number is written on the small triangle?"
 SENTENCES = ("was not enough memory for this picture and question",)
 
 
@@ -61,14 +60,6 @@ def full(tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch) -> Full:
     return Full(tiny_model, monkeypatch)
 
 
-@pytest.fixture
-def visit(handlers: Handlers, photo_file: str) -> Visit:
-    """A finished comparison at budget 5."""
-    looked = handlers.guide.look(page_request(photo_file, QUESTION, "spare", "cdpruner"))
-    *_, visit = handlers.guide.answer(looked, 5)
-    return visit
-
-
 EVENTS: dict[str, tuple[Callable[[Handlers, Visit, str], Iterator], tuple[str, ...]]] = {
     "ask": (
         lambda h, v, path: with_refusals(h.ask)(**controls(path, QUESTION, method_b="uniform")),
@@ -97,15 +88,15 @@ EVENTS: dict[str, tuple[Callable[[Handlers, Visit, str], Iterator], tuple[str, .
     ("event", "part"), [(event, part) for event, (_, parts) in EVENTS.items() for part in parts]
 )
 def test_an_event_of_the_page(
-    full: Full, handlers: Handlers, visit: Visit, photo_file: str, event: str, part: str
+    full: Full, handlers: Handlers, finished: Visit, photo_file: str, event: str, part: str
 ) -> None:
     run = EVENTS[event][0]
     with full.at(part):
-        last = list(run(handlers, visit, photo_file))[-1]
+        last = list(run(handlers, finished, photo_file))[-1]
     assert set(last) == {"message"}  # all the rest of the page stays
     assert any(words in last["message"] for words in SENTENCES)
     assert "0x7f" not in last["message"] and "CUDA" not in last["message"]
-    again = list(run(handlers, visit, photo_file))
+    again = list(run(handlers, finished, photo_file))
     assert not any(step.get("message") for step in again) and len(again) >= 1
 
 

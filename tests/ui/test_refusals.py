@@ -9,7 +9,7 @@ from pathlib import Path
 import gradio as gr
 import pytest
 from pages import Page
-from visits import controls
+from visits import QUESTION, controls
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
@@ -19,8 +19,6 @@ from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_s
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.viewer import viewer
 from spare_demo.ui.wiring import with_files
-
-QUESTION = "Which number is written on the small triangle?"
 
 
 def test_a_refused_call_prints_no_traceback(

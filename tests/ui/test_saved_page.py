@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
-from visits import controls
+from visits import QUESTION, page_reply, with_result
 
 from spare_demo import compare, saved_page
 from spare_demo.comparison.result import Result
@@ -20,8 +19,8 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.results.io import read_result, write_result
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.saved_page import visit_of
+from spare_demo.ui.visit import Visit
 
-QUESTION = "Which number is written on the small triangle?"
 MARKUP = "</script><img src=x onerror=alert(1)> $answers ${scripts} SENTENCES = {}"
 
 
@@ -96,14 +95,10 @@ def test_a_notebook_shows_it_in_a_frame_of_its_own(result: Result) -> None:
     assert 'sandbox="allow-scripts"' in html
 
 
-def test_the_button_sends_the_page_or_says_why_not(handlers: Handlers, photo_file: str) -> None:
-    *_, last = handlers.ask(**controls(photo_file, QUESTION))
-    visit = last["visit"]
-    (change,) = handlers.replies.save_page({}, visit)
-    reply = json.loads(change["reply"])
+def test_the_button_sends_the_page_or_says_why_not(handlers: Handlers, finished: Visit) -> None:
+    reply = page_reply(handlers, "save_page", finished)
     assert (reply["kind"], reply["name"]) == ("file", "spare-comparison.html")
     page = base64.b64decode(reply["data"]).decode()
     assert "Probability of the first word" in page and 'class="answer-now"' not in page
-    unfinished = dataclasses.replace(visit, result=dataclasses.replace(visit.result, answers={}))
-    (change,) = handlers.replies.save_page({}, unfinished)
-    assert json.loads(change["reply"])["kind"] == "refused"
+    unfinished = with_result(finished, answers={})
+    assert page_reply(handlers, "save_page", unfinished)["kind"] == "refused"

@@ -16,6 +16,8 @@ from spare_demo.ui.guide import Guide, methods_by_slot
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.visit import Visit
 
+QUESTION = "Which number is written on the small triangle?"
+
 
 def page_request(
     path: str | None,
