@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from inspect import Parameter, signature
 from typing import Any
 
 import gradio as gr
@@ -261,61 +262,32 @@ def offer(api: Api, answering: dict[str, Any], demo: gr.Blocks, gpu: Here) -> No
     answering: options of events that run the model (one turn at it, the rest queue). gpu: where
     they run it.
     """
-
-    def text(label: str, value: str = "") -> gr.Textbox:
-        return gr.Textbox(value, label=label, visible=False)
-
-    def number(label: str, value: int) -> Any:
-        return NumberAsSent(value, label=label, visible=False)
-
-    def budget() -> Any:
-        component = number("budget", 64)
-        describe(component, anyOf=[{"type": "number"}, {"type": "string"}])  # "10%"
-        return component
-
-    def picture() -> gr.Image:
-        component = photo_input(label="image", visible=False)
-        # Gradio's own example lies at an address, from which this page fetches nothing.
-        file = {"path": "photo.png", "url": "photo.png", "orig_name": "photo.png"}
-        example = file | {"meta": {"_type": "gradio.FileData"}}
-        describe(component, example)
-        return component
-
-    inputs: dict[str, list[Any]] = {
-        "compare": [
-            picture(),
-            text("question"),
-            text("method_a", "spare"),
-            text("method_b", "cdpruner"),
-            budget(),
-            number("seed", 0),
-            make_optional(text("positions")),
-            make_optional(text("guidance_text", "clip")),
-        ],
-        "select": [
-            picture(),
-            text("question"),
-            text("method", "spare"),
-            budget(),
-            number("seed", 0),
-            make_optional(text("guidance_text", "clip")),
-        ],
-        "relevance": [
-            picture(),
-            text("question"),
-            gr.Checkbox(False, label="words", visible=False),
-            make_optional(text("guidance_text", "clip")),
-        ],
-        "answer": [
-            picture(),
-            text("question"),
-            text("tokens"),
-            make_optional(text("positions")),
-        ],
-    }
-    for name, components in inputs.items():
+    for operation in (api.compare, api.select, api.relevance, api.answer):
+        name = operation.__name__
+        inputs = [_input(parameter) for parameter in signature(operation).parameters.values()]
         button = gr.Button(visible=False)
         result = gr.JSON(label=name, visible=False)
-        describe_endpoint(getattr(api, name), components, result)
-        operation = forget_caller(demo, gpu.call(getattr(api, name)))
-        button.click(operation, components, result, api_name=name, **answering)
+        describe_endpoint(operation, inputs, result)
+        handler = forget_caller(demo, gpu.call(operation))
+        button.click(handler, inputs, result, api_name=name, **answering)
+
+
+def _input(parameter: Parameter) -> Any:
+    """The hidden component through which an input of an operation comes."""
+    label = parameter.name
+    value = "" if parameter.default is Parameter.empty else parameter.default
+    if label == "image":
+        component: Any = photo_input(label=label, visible=False)
+        # Gradio's own example lies at an address, from which this page fetches nothing.
+        file = {"path": "photo.png", "url": "photo.png", "orig_name": "photo.png"}
+        describe(component, file | {"meta": {"_type": "gradio.FileData"}})
+    elif isinstance(value, bool):
+        component = gr.Checkbox(value, label=label, visible=False)
+    elif isinstance(value, int):
+        component = NumberAsSent(value, label=label, visible=False)
+    else:
+        component = gr.Textbox(value, label=label, visible=False)
+    if label == "budget":
+        describe(component, anyOf=[{"type": "number"}, {"type": "string"}])  # "10%"
+    # These came later: programs that do not know them go on working.
+    return make_optional(component) if label in ("positions", "guidance_text") else component

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 import httpx
@@ -19,6 +21,8 @@ from spare_demo.ui import build, launch_options
 from spare_demo.ui.examples import Example, load_examples
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
+
+T = TypeVar("T")
 
 
 class Caller:
@@ -85,3 +89,9 @@ def serving(model: Any, settings: Settings, **options: Any) -> Iterator[Page]:
         yield Page(f"http://127.0.0.1:{settings.port}", demo, model, settings)
     finally:
         demo.close(verbose=False)
+
+
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """What comes of it in a thread of its own: in this one a browser's loop may be running."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()

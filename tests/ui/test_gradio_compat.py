@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 from gradio.state_holder import SessionState
+from pages import run_apart
 from PIL import Image
 
 import spare_demo.ui
@@ -73,11 +72,8 @@ def test_no_other_file_of_the_server_is_read(uploads: Path, tmp_path: Path) -> N
 def test_no_address_is_fetched(address: str) -> None:
     part = photo_input()
     for image in (part, part.__class__(**part.constructor_args)):
-        # In a thread of its own: in this one a browser's event loop may be running.
-        refused = pytest.raises(gr.Error, match="fetches nothing")
-        with ThreadPoolExecutor(1) as thread, refused:
-            move = image.async_move_resource_to_block_cache(address)
-            thread.submit(asyncio.run, move).result()
+        with pytest.raises(gr.Error, match="fetches nothing"):
+            run_apart(image.async_move_resource_to_block_cache(address))
 
 
 def test_the_page_knows_them_and_nothing_is_written_beside_the_source() -> None:
@@ -119,11 +115,10 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
         return [await send(step, session) for step in steps()]
 
     theirs, ours, once = (SessionState(demo) for _ in range(3))
-    with ThreadPoolExecutor(1) as thread:
-        expected = thread.submit(asyncio.run, send_all(theirs)).result()
-        send_changes_only(demo)
-        assert thread.submit(asyncio.run, send_all(ours)).result() == expected
-        thread.submit(asyncio.run, send({"words": "", "visit": 1}, once)).result()
+    expected = run_apart(send_all(theirs))
+    send_changes_only(demo)
+    assert run_apart(send_all(ours)) == expected
+    run_apart(send({"words": "", "visit": 1}, once))
     assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
     assert all(once[parts[name]._id] is parts[name] for name in ("button", "menu"))
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
-from pages import Page
+from pages import Page, run_apart
 
 from spare_demo.ui.gradio_compat import operations
 
@@ -39,9 +37,7 @@ def call(page: Page, *calls: tuple[str, dict[str, Any]]) -> tuple[list, list]:
             tools = (await session.list_tools()).tools
             return tools, [await session.call_tool(name, given) for name, given in calls]
 
-    # In a thread of its own: the browser of other tests leaves an event loop running in this one.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, run()).result()
+    return run_apart(run())
 
 
 def as_data(path: str) -> str:

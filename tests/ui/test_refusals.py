@@ -14,7 +14,6 @@ from visits import QUESTION, controls
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build
-from spare_demo.ui.api import Api
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.viewer import viewer
@@ -114,12 +113,6 @@ def test_a_full_disk_ends_one_question(
 def test_a_removed_folder_is_made_again(handlers: Handlers, photo_file: str) -> None:
     handlers.scenes.rmdir()
     assert Path(handlers.new_scene()[0]).is_file()
-
-
-def test_a_question_of_half_a_pair_is_refused(tiny_model: LlavaModel, photo_file: str) -> None:
-    api = Api(tiny_model, Settings())
-    with pytest.raises(gr.Error, match="a character that is none"):
-        api.answer(photo_file, "\udcff")
 
 
 def test_one_file_is_made_at_a_time(tiny_model: LlavaModel) -> None:

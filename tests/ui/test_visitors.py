@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import load
 import pytest
+from pages import run_apart
 from questions import Question, draw_questions
 from visitors import Page, Run, connections, visiting
 
@@ -22,17 +22,15 @@ def questions(served, tmp_path_factory: pytest.TempPathFactory) -> list[Question
     return list(draw_questions(served.model, VISITORS * QUESTIONS, folder))
 
 
-def run_apart(work: Coroutine[Any, Any, Any]) -> Any:
-    """In a thread of its own: in this one a browser's loop may be running."""
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, asyncio.wait_for(work, PATIENCE)).result()
+def run_patiently(work: Coroutine[Any, Any, Any]) -> Any:
+    return run_apart(asyncio.wait_for(work, PATIENCE))
 
 
 def test_visitors_at_once_get_the_answers_and_picks_that_are_theirs(served, questions) -> None:
     own = [questions[i::VISITORS] for i in range(VISITORS)]
     asked = [question for each in own for question in each]
     assert len({question.expected for question in asked}) == len(asked)
-    runs, _, watch = run_apart(load.ask_at_once(served.url, own))
+    runs, _, watch = run_patiently(load.ask_at_once(served.url, own))
     assert [run.refused for run in runs] == [""] * len(asked)
     assert load.count_right(runs, asked) == len(asked)
     assert load.count_right(runs[1:], asked[:-1]) < len(asked) - 1  # it can tell them apart
@@ -41,8 +39,8 @@ def test_visitors_at_once_get_the_answers_and_picks_that_are_theirs(served, ques
 
 
 def test_what_a_visitor_who_left_asked_is_dropped(served, questions) -> None:
-    assert run_apart(load.leave_one(served.url, questions[0])) > 0
-    assert run_apart(load.leave_at_once(served.url, 4, questions)) > 0
+    assert run_patiently(load.leave_one(served.url, questions[0])) > 0
+    assert run_patiently(load.leave_at_once(served.url, 4, questions)) > 0
 
     async def ask_again() -> tuple[list[Run], bool]:
         async with connections() as http:
@@ -50,7 +48,7 @@ def test_what_a_visitor_who_left_asked_is_dropped(served, questions) -> None:
             runs = await load.visit(page, http, questions[:1])
             return runs, load.is_idle(await load.health(served.url, http))
 
-    runs, idle = run_apart(ask_again())
+    runs, idle = run_patiently(ask_again())
     assert load.count_right(runs, questions[:1]) == 1 and idle
 
 
@@ -62,6 +60,6 @@ def test_a_turned_away_visitor_is_told_why(served, questions) -> None:
                 visitor.set(picture=None, question="Is it red?")
                 return await visitor.do("ask", "click")
 
-    run = run_apart(ask_without_a_picture())
+    run = run_patiently(ask_without_a_picture())
     assert "There is no picture" in run.shown["message"]
     assert load.read_comparison(run) is None

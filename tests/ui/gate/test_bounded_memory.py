@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import os
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
-from typing import Any
 
 import gradio as gr
 import httpx
 import pytest
 from gradio.queueing import AsyncQueue
+from pages import run_apart
 from visits import page_request
 
 from spare_demo.models.loading import heap
@@ -25,12 +22,6 @@ from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.page import MOST_SESSIONS
 
 QUESTION = "How many crosses are there?"
-
-
-def run_apart(work: Coroutine[Any, Any, None]) -> None:
-    """In a thread of its own: in this one a browser's loop may be running."""
-    with ThreadPoolExecutor(1) as threads:
-        threads.submit(asyncio.run, work).result()
 
 
 def test_calls_of_programs_leave_no_session_behind(public, photo_file) -> None:
