@@ -5,14 +5,13 @@ from __future__ import annotations
 import io
 import json
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 import torch
-from lending import Lending
 from visits import QUESTION, controls, merged
 
 from spare_demo.models import LlavaModel
@@ -25,6 +24,41 @@ from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.visit import Visit
+
+
+class Lending:
+    """Stands for `spaces.GPU` off ZeroGPU: one process that has a device by turns.
+
+    Lends it for one step after the other, and copies all that crosses as pickle does.
+
+    calls: the name of each event that borrowed. crossed: the bytes that went there and back.
+    """
+
+    def __init__(self, model: LlavaModel) -> None:
+        self._model = model
+        self.calls: list[str] = []
+        self.seconds: list[int] = []
+        self.crossed: list[bytes] = []
+
+    def __call__(self, task: Callable[..., Iterator[bytes]], duration: Callable[..., int]) -> Any:
+        def lent(*arguments: Any) -> Iterator[bytes]:
+            name, data, _ = pickle.loads(pickle.dumps(arguments))
+            self.calls.append(name)
+            self.seconds.append(duration(*arguments))
+            self.crossed.append(data)
+            steps = task(*arguments)
+            while True:
+                try:
+                    sent = next(steps)
+                except StopIteration:
+                    return
+                finally:
+                    self._model.detach_device()
+                self.crossed.append(sent)
+                yield sent
+                self._model.attach_device()
+
+        return lent
 
 
 @pytest.fixture
@@ -76,17 +110,16 @@ def contents(data: bytes) -> tuple[Any, set[str]]:
     "methods", [("spare", "cdpruner"), ("visionzip", "trim"), ("fastv", "zoo-prune")]
 )
 def test_a_borrowed_answer_is_the_answer_that_the_model_gives_here(
-    tiny_model: LlavaModel,
+    handlers: Handlers,
     small_settings: Settings,
     lending: Lending,
     photo_file: str,
     methods: tuple[str, str],
 ) -> None:
-    chosen = dict(zip(("method_a", "method_b"), methods, strict=True))
-    here = run(Handlers(tiny_model, small_settings).ask, **controls(photo_file, QUESTION, **chosen))
-    gpu = BorrowedGpu(tiny_model, small_settings, lending)
-    ask = gpu.stream(Handlers(tiny_model, small_settings).ask)
-    there = run(ask, **controls(photo_file, QUESTION, **chosen))
+    asked = controls(photo_file, QUESTION, method_a=methods[0], method_b=methods[1])
+    here = run(handlers.ask, **asked)
+    gpu = BorrowedGpu(handlers.model, small_settings, lending)
+    there = run(gpu.stream(Handlers(handlers.model, small_settings).ask), **asked)
     assert lending.calls == ["Handlers.ask"]
     assert answers(there["visit"]) == answers(here["visit"])
     assert there["stage"].keys() == here["stage"].keys()
@@ -96,20 +129,16 @@ def test_a_borrowed_answer_is_the_answer_that_the_model_gives_here(
 
 
 def test_only_data_crosses(
-    gpu: BorrowedGpu,
-    lending: Lending,
-    tiny_model: LlavaModel,
-    small_settings: Settings,
-    photo_file: str,
+    gpu: BorrowedGpu, lending: Lending, handlers: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_model, small_settings)
-    lab = Lab(tiny_model, small_settings)
+    lab = Lab(handlers.model, handlers.settings)
     visit = run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION))["visit"]
     run(gpu.stream(handlers.change_methods), "visionzip", "fastv", 0, 6, visit)
     run(gpu.stream(handlers.studies.carrier), 6, visit)
     run(gpu.stream(handlers.ask_own), "[1, 2]", visit)
     run(gpu.stream(lab.measure), ["spare"], [4], 1, "held-out", 0)
-    gpu.call(Api(tiny_model, small_settings).compare)(photo_file, QUESTION, "spare", "cdpruner", 5)
+    api = Api(handlers.model, handlers.settings)
+    gpu.call(api.compare)(photo_file, QUESTION, "spare", "cdpruner", 5)
     assert len(lending.calls) == 6
     seen: set[str] = set()
     for data in lending.crossed:
@@ -126,13 +155,8 @@ def test_only_data_crosses(
 
 
 def test_what_needs_no_pass_borrows_nothing(
-    gpu: BorrowedGpu,
-    lending: Lending,
-    tiny_model: LlavaModel,
-    small_settings: Settings,
-    photo_file: str,
+    gpu: BorrowedGpu, lending: Lending, handlers: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_model, small_settings)
     visit = run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION))["visit"]
     lending.calls.clear()
     assert run(gpu.stream(handlers.draw_curve), 4, visit)["curve_words"]
@@ -146,13 +170,8 @@ def test_what_needs_no_pass_borrows_nothing(
 
 
 def test_a_curve_that_reads_the_tower_is_drawn_where_the_tower_is(
-    gpu: BorrowedGpu,
-    lending: Lending,
-    tiny_model: LlavaModel,
-    small_settings: Settings,
-    photo_file: str,
+    gpu: BorrowedGpu, lending: Lending, handlers: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_model, small_settings)
     asked = controls(photo_file, QUESTION, method_a="visionzip")
     visit = run(gpu.stream(handlers.ask), **asked)["visit"]
     assert run(gpu.stream(handlers.draw_curve), 4, visit)["curve_words"]
@@ -160,13 +179,8 @@ def test_a_curve_that_reads_the_tower_is_drawn_where_the_tower_is(
 
 
 def test_a_moved_slider_keeps_the_answer_of_all_tokens(
-    gpu: BorrowedGpu,
-    lending: Lending,
-    tiny_model: LlavaModel,
-    small_settings: Settings,
-    photo_file: str,
+    gpu: BorrowedGpu, lending: Lending, handlers: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_model, small_settings)
     visit = run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION))["visit"]
     moved = run(gpu.stream(handlers.answer_now), 7, visit)["visit"]
     assert moved.result.budget == 7
@@ -178,38 +192,29 @@ def test_a_moved_slider_keeps_the_answer_of_all_tokens(
 
 
 def test_a_refusal_there_is_the_same_sentence_here(
-    gpu: BorrowedGpu, tiny_model: LlavaModel, small_settings: Settings, photo_file: str
+    gpu: BorrowedGpu, handlers: Handlers, photo_file: str
 ) -> None:
-    handlers = Handlers(tiny_model, small_settings)
-    visit = run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION, method_a="fastv"))[
-        "visit"
-    ]
+    asked = controls(photo_file, QUESTION, method_a="fastv")
+    visit = run(gpu.stream(handlers.ask), **asked)["visit"]
     Path(photo_file).unlink()  # an upload is deleted after some hours
     with pytest.raises(ValueError, match="Upload it again"):
         run(gpu.stream(handlers.ask_own), "[1]", visit)
     with pytest.raises(gr.Error, match="There is no picture"):
-        gpu.call(Api(tiny_model, small_settings).answer)("", QUESTION)
+        gpu.call(Api(handlers.model, handlers.settings).answer)("", QUESTION)
 
 
 def test_no_gpu_to_be_had_is_a_sentence(
-    tiny_model: LlavaModel, small_settings: Settings, photo_file: str
+    gpu: BorrowedGpu, handlers: Handlers, photo_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lend_none(task: Any, duration: Any) -> Any:
-        def lent(*arguments: Any) -> Iterator[bytes]:
-            raise gr.Error("You have exceeded your quota. Try again in 1:00.", title="ZeroGPU")
-            yield b""
+    def lent(*arguments: Any) -> Iterator[bytes]:
+        raise gr.Error("You have exceeded your quota. Try again in 1:00.", title="ZeroGPU")
+        yield b""
 
-        return lent
-
-    try:
-        gpu = BorrowedGpu(tiny_model, small_settings, lend_none)
-        ask = gpu.stream(Handlers(tiny_model, small_settings).ask)
-        with pytest.raises(ValueError, match=r"^ZeroGPU: You have exceeded your quota\."):
-            run(ask, **controls(photo_file, QUESTION))
-        with pytest.raises(gr.Error, match="exceeded"):
-            gpu.call(Api(tiny_model, small_settings).select)(photo_file, QUESTION)
-    finally:
-        tiny_model.attach_device()
+    monkeypatch.setattr(gpu, "_run_with_gpu", lent)
+    with pytest.raises(ValueError, match=r"^ZeroGPU: You have exceeded your quota\."):
+        run(gpu.stream(handlers.ask), **controls(photo_file, QUESTION))
+    with pytest.raises(gr.Error, match="exceeded"):
+        gpu.call(Api(handlers.model, handlers.settings).select)(photo_file, QUESTION)
 
 
 def test_longer_answers_ask_for_more_time_and_never_for_more_than_a_visitor_has(
@@ -225,21 +230,21 @@ def test_longer_answers_ask_for_more_time_and_never_for_more_than_a_visitor_has(
 
 
 def test_the_page_opens_without_a_pass_and_its_first_answer_is_there_for_the_next(
-    gpu: BorrowedGpu, lending: Lending, tiny_model: LlavaModel, small_settings: Settings
+    gpu: BorrowedGpu, lending: Lending, handlers: Handlers
 ) -> None:
-    demo = build(tiny_model, small_settings, gpu=gpu)
+    model, settings = handlers.model, handlers.settings
+    demo = build(model, settings, gpu=gpu)
     states = [part.value for part in demo.blocks.values() if isinstance(part, gr.State)]
     assert any(isinstance(value, VisitKey) for value in states)
     assert lending.calls == []
-    tiny_model.attach_device()
-    usual = build(tiny_model, small_settings)
+    model.attach_device()
+    usual = build(model, settings)
     assert loads(demo) == loads(usual) + 1  # it asks when it is opened
-    tiny_model.detach_device()
-    handlers = Handlers(tiny_model, small_settings)
+    model.detach_device()
     ask = gpu.stream(handlers.ask, handlers.keep_finished)
-    gpu.stream(Handlers(tiny_model, small_settings).ask)  # a forked process keeps things to itself
+    gpu.stream(Handlers(model, settings).ask)  # a forked process keeps things to itself
     example = handlers.opening.example
-    asked = controls(example.path, handlers.opening.question, budget=small_settings.budget)
+    asked = controls(example.path, handlers.opening.question, budget=settings.budget)
     first = run(ask, **asked)
     second = run(ask, **asked)
     assert lending.calls == ["Handlers.ask"]
