@@ -29,7 +29,7 @@ from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.pictures import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
 from spare_demo.ui.headline import headline_html
-from spare_demo.ui.link_controls import controls_of_link
+from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.studies import Studies

@@ -73,20 +73,18 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
         figures = []
         for slot, colour in zip(SLOTS, (BLUE, VERMILION), strict=True):
             label = visit.titles[slot]
-            if slot not in selections:  # inside the language model, where the layers have their own
-                if display := _in_layer(visit, slot, token, layer, colour, label):
-                    figures.append(_figure(display))
-                continue
-            selection = selections[slot]
-            if selection.sources is None:
-                continue
-            if token:
+            selection = selections.get(slot)
+            display: Display | None = None
+            if selection is None:  # inside the language model, where the layers have their own
+                display = _in_layer(visit, slot, token, layer, colour, label)
+            elif selection.sources is not None and token:
                 display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
-            else:
+            elif selection.sources is not None:
                 display = merged_overlay(
                     visit.canvas, selection.sources, selection.order, colour, label
                 )
-            figures.append(_figure(display))
+            if display is not None:
+                figures.append(_figure(display))
     except ValueError as error:
         return panels.message_html(str(error))
     return "".join(figures) or f'<p class="note">{_NONE}</p>'

@@ -18,9 +18,9 @@ from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.headline import headline_html
-from spare_demo.ui.link_controls import link_of
 from spare_demo.ui.payload import payload
 from spare_demo.ui.per_layer import per_layer_reply
+from spare_demo.ui.permalink import link_of
 from spare_demo.ui.visit import SLOTS, Visit
 
 PageChanges = dict[str, Any]
