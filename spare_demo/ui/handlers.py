@@ -76,9 +76,7 @@ class Handlers:
         """Finish each question of each example, so that choosing it shows its results."""
         for key, request in self._first_requests.items():
             visit = self._look(request, None, None)
-            for now in self.guide.answer(visit, visit.result.budget):
-                visit = now
-            self._finished[key] = visit
+            *_, self._finished[key] = self.guide.answer(visit, visit.result.budget)
 
     @cached_property
     def _first_requests(self) -> dict[Hashable, Request]:

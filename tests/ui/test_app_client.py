@@ -42,6 +42,12 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return paths[0], paths[1]
 
 
+@pytest.fixture(scope="module")
+def image(pictures) -> Any:
+    """The wide one, as the client sends it."""
+    return handle_file(pictures[0])
+
+
 class Roughly(list):
     """Numbers that are equal to others up to rounding; unlike pytest.approx also to another."""
 
@@ -134,23 +140,22 @@ def test_a_stranger_reads_what_goes_in_and_comes_out(client) -> None:
     assert "or null" in listed["/select"]["returns"][0]["python_type"]["description"]
 
 
-def test_select_gives_the_picks_and_where_they_lie(served, client, pictures) -> None:
-    told = client.predict(handle_file(pictures[0]), QUESTION, "cdpruner", 20, api_name="/select")
+def test_select_gives_the_picks_and_where_they_lie(served, client, pictures, image) -> None:
+    told = client.predict(image, QUESTION, "cdpruner", 20, api_name="/select")
     view = served.model.encode(pictures[0], QUESTION)
     assert told["order"] == PRUNERS["cdpruner"].select(view.tokens, 20).order.tolist()
     assert told["boxes"][25] == pytest.approx(view.grid.boxes[25].tolist())
     assert (told["rows"], told["columns"], told["visual_tokens"]) == (24, 24, 576)
 
 
-def test_relevance_gives_a_number_per_patch_and_per_word(client, pictures) -> None:
-    told = client.predict(handle_file(pictures[0]), "red circle?", True, api_name="/relevance")
+def test_relevance_gives_a_number_per_patch_and_per_word(client, image) -> None:
+    told = client.predict(image, "red circle?", True, api_name="/relevance")
     assert len(told["cosine"]) == 576
     assert "".join(word["word"] for word in told["words"]) == "redcircle?"
     assert all(-1 <= value <= 1 for word in told["words"] for value in word["cosine"])
 
 
-def test_answer_from_chosen_tokens_is_compared_with_the_whole(served, client, pictures) -> None:
-    image = handle_file(pictures[0])
+def test_answer_from_chosen_tokens_is_compared_with_the_whole(served, client, image) -> None:
     whole = client.predict(image, QUESTION, api_name="/answer")
     few = client.predict(image, QUESTION, "[3, 17, 240]", api_name="/answer")
     assert (whole["visual_tokens"], few["visual_tokens"]) == (576, 3)
@@ -164,15 +169,13 @@ def test_answer_from_chosen_tokens_is_compared_with_the_whole(served, client, pi
     ("tokens", "sentence"),
     [("[]", "empty"), ("[3, 3]", "more than once"), ("[576]", "numbered 0 to 575"), ("x", "list")],
 )
-def test_bad_picks_are_refused_in_a_sentence(client, pictures, tokens: str, sentence: str) -> None:
+def test_bad_picks_are_refused_in_a_sentence(client, image, tokens: str, sentence: str) -> None:
     with pytest.raises(AppError, match=sentence):
-        client.predict(handle_file(pictures[0]), QUESTION, tokens, api_name="/answer")
+        client.predict(image, QUESTION, tokens, api_name="/answer")
 
 
-def test_compare_finds_what_the_package_finds(served, client, pictures) -> None:
-    result = client.predict(
-        handle_file(pictures[0]), QUESTION, "spare", "random", 48, 7, api_name="/compare"
-    )
+def test_compare_finds_what_the_package_finds(served, client, pictures, image) -> None:
+    result = client.predict(image, QUESTION, "spare", "random", 48, 7, api_name="/compare")
     assert findings(result) == alone(
         served, pictures[0], QUESTION, "spare", "random", budget=48, seed=7
     )
@@ -180,14 +183,14 @@ def test_compare_finds_what_the_package_finds(served, client, pictures) -> None:
     assert result["model"] == "built-in"
 
 
-def test_only_picture_and_question_must_be_given(served, client, pictures) -> None:
-    result = client.predict(handle_file(pictures[0]), QUESTION, api_name="/compare")
+def test_only_picture_and_question_must_be_given(served, client, image) -> None:
+    result = client.predict(image, QUESTION, api_name="/compare")
     assert set(result["selections"]) == {"spare", "cdpruner"}
     assert len(result["selections"]["spare"]["order"]) == 64
 
 
-def test_kept_tokens_have_the_positions_asked_for(served, client, pictures) -> None:
-    image, pair = handle_file(pictures[0]), ("spare", "random", 8, 7)
+def test_kept_tokens_have_the_positions_asked_for(served, client, pictures, image) -> None:
+    pair = ("spare", "random", 8, 7)
     named = client.predict(image, QUESTION, *pair, "original", api_name="/compare")
     own = compare(
         served.model,
@@ -222,16 +225,15 @@ def test_a_list_of_inputs_may_end_before_what_came_later(served, client, picture
     assert event == "error" and "5 inputs were sent, and 8 are needed" in told
 
 
-def test_a_budget_may_be_a_share_of_the_pictures_tokens(client, pictures) -> None:
-    image = handle_file(pictures[0])
+def test_a_budget_may_be_a_share_of_the_pictures_tokens(client, image) -> None:
     told = client.predict(image, QUESTION, "spare", "random", "25%", api_name="/compare")
     assert told["settings"]["budget"] == 144
     told = client.predict(image, QUESTION, "spare", "12.5 %", api_name="/select")
     assert len(told["order"]) == 72
 
 
-def test_without_a_question_the_text_part_is_off(client, pictures) -> None:
-    result = client.predict(handle_file(pictures[0]), "", api_name="/compare")
+def test_without_a_question_the_text_part_is_off(client, image) -> None:
+    result = client.predict(image, "", api_name="/compare")
     assert result["relevance"] is None
     assert len(result["notes"]) == 2
 
@@ -313,8 +315,8 @@ def test_a_bad_file_gets_a_sentence(client, tmp_path: Path, data: bytes, sentenc
         ({"seed": "x"}, "seed must be a whole number"),
     ],
 )
-def test_a_bad_value_gets_a_sentence(client, pictures, arguments: dict, sentence: str) -> None:
-    given = {"image": handle_file(pictures[0]), "question": QUESTION} | arguments
+def test_a_bad_value_gets_a_sentence(client, image, arguments: dict, sentence: str) -> None:
+    given = {"image": image, "question": QUESTION} | arguments
     with pytest.raises(Exception, match=sentence) as refused:
         client.predict(**given, api_name="/compare")
     assert_tells_nothing(str(refused.value))
