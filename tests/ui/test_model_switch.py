@@ -94,6 +94,7 @@ def test_the_vision_side_alone(model_switch: ModelSwitch) -> None:
 
 
 TINY = "someone/tiny-llava"
+ENDPOINTS = {"/compare", "/select", "/relevance", "/answer"}
 
 
 @pytest.fixture
@@ -269,14 +270,20 @@ def ids(demo: gr.Blocks) -> set[str]:
     return {component["props"].get("elem_id") for component in demo.config["components"]}
 
 
-def test_a_public_page_has_nothing_of_it(tiny_model: Any) -> None:
+def endpoints(demo: gr.Blocks) -> set[str]:
+    """What programs can call."""
+    return set(demo.get_api_info()["named_endpoints"])
+
+
+def test_a_public_page_and_programs_have_nothing_of_it(tiny_model: Any) -> None:
     own = {"another-model", "model-name", "load-model", "model-status", "model-changed"}
     own |= {"model-vision", "cancel-model", "model-offers"}
     public = Settings(public=True)
     assert not own & ids(build(tiny_model, public))
     assert "awaitModel" not in launch_options(public)["head"]
     private = Settings()
-    assert own <= ids(build(tiny_model, private, model_switch=ModelSwitch(tiny_model, private)))
+    demo = build(tiny_model, private, model_switch=ModelSwitch(tiny_model, private))
+    assert own <= ids(demo) and endpoints(demo) == ENDPOINTS
     assert "awaitModel" in launch_options(private)["head"]
 
 
@@ -314,16 +321,7 @@ def test_a_page_says_which_model_is_on_its_way(tiny_model: Any) -> None:
     assert "awaitModel" in launch_options(public, changes=True)["head"]
     assert "TinyLLaVA, which knows photos, is being loaded" in upcoming_html(TINY_LLAVA.title)
     assert upcoming_html("") == ""
-    assert set(demo.get_api_info()["named_endpoints"]) == {
-        "/compare", "/select", "/relevance", "/answer",
-    }  # fmt: skip
-
-
-def test_nothing_of_it_is_an_endpoint_for_programs(tiny_model: Any) -> None:
-    demo = build(tiny_model, Settings(), model_switch=ModelSwitch(tiny_model, Settings()))
-    assert set(demo.get_api_info()["named_endpoints"]) == {
-        "/compare", "/select", "/relevance", "/answer",
-    }  # fmt: skip
+    assert endpoints(demo) == ENDPOINTS
 
 
 # --- the real program, in a browser ---

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from gradio.queueing import AsyncQueue
 from pages import run_apart
-from visits import page_request
+from visits import QUESTION, page_request
 
 from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
@@ -20,8 +20,6 @@ from spare_demo.ui.gradio_compat.pictures import remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.page import MOST_SESSIONS
-
-QUESTION = "How many crosses are there?"
 
 
 def test_calls_of_programs_leave_no_session_behind(public, photo_file) -> None:

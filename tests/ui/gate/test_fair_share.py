@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from visits import QUESTION
 
 from spare_demo.ui.gate.fair_share import FULL, address_of
-
-QUESTION = "How many crosses are there?"
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import httpx
-
-QUESTION = "How many crosses are there?"
+from visits import QUESTION
 
 
 def test_health_is_told_while_the_model_is_busy(public, photo_file, hold) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gradio_client import Client, handle_file
-
-QUESTION = "How many crosses are there?"
+from visits import QUESTION
 
 
 @pytest.mark.parametrize("door", ["run", "api"])

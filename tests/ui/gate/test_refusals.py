@@ -7,8 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-QUESTION = "How many crosses are there?"
+from visits import QUESTION
 
 
 @pytest.mark.parametrize(
