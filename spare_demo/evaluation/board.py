@@ -113,7 +113,7 @@ def read_folders(paths: Sequence[Path]) -> list[Folder]:
 
 
 def make_board(
-    folders: Sequence[Folder], baseline: str = UNPRUNED, resamples: int = RESAMPLES, seed: int = 0
+    folders: Sequence[Folder], baseline: str = UNPRUNED, resamples: int = RESAMPLES
 ) -> Board:
     """Every set's scores and tests.
 
@@ -131,7 +131,7 @@ def make_board(
         )
     _check_settings(folders)
     names = dict.fromkeys(row.set for folder in folders for row in folder.rows)
-    sets = [_set_board(name, folders, baseline, resamples, seed) for name in names]
+    sets = [_set_board(name, folders, baseline, resamples) for name in names]
     return Board(baseline, folders, sets)
 
 
@@ -170,9 +170,7 @@ def _check_settings(folders: Sequence[Folder]) -> None:
                 )
 
 
-def _set_board(
-    name: str, folders: Sequence[Folder], baseline: str, resamples: int, seed: int
-) -> SetBoard:
+def _set_board(name: str, folders: Sequence[Folder], baseline: str, resamples: int) -> SetBoard:
     models = _answers(name, folders)
     columns = [answers for columns in models.values() for answers in columns.values()]
     known = dict.fromkeys(question for answers in columns for question in answers)
@@ -189,7 +187,7 @@ def _set_board(
             for number, question in enumerate(common)
             for column in answers
         ]
-        summaries[model] = summarise(rows, (), baseline, resamples, seed)[name]
+        summaries[model] = summarise(rows, (), baseline, resamples)[name]
     comparisons = [
         comparison
         for model, summary in summaries.items()

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.evaluation.groups import by_group
 from spare_demo.evaluation.resampling import FEW, Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
 from spare_demo.evaluation.variants import split_label, words_of
 from spare_demo.pruners import PRUNERS, options
+from spare_demo.pruners.base import GROUPS
 from spare_demo.table import markdown_table, text_table
 
 _INTERVALS = "The 95 % intervals, in brackets, come from drawing whole pictures again"
@@ -20,6 +20,11 @@ SHARES_NOTE = (
     "they are Wilson's, with as many trials as pictures."
 )
 TOO_FEW = f" With fewer than {FEW} pictures intervals are too narrow to go by."
+
+FEW_METHODS = 10
+"""As many as one chart can show, and as a table needs no headings for."""
+
+_OTHERS = "Others"
 
 
 @dataclass(frozen=True)
@@ -55,13 +60,7 @@ def title_of(label: str) -> str:
 
 def percent(estimate: Estimate | None, signed: bool = False) -> str:
     """ "71.3 (68.2 to 74.5)", in percent; a dash for nothing."""
-    if estimate is None:
-        return "–"
-    sign = "+" if signed else ""
-    value, low, high = (
-        f"{100 * v:{sign}.1f}" for v in (estimate.value, estimate.low, estimate.high)
-    )
-    return f"{value} ({low} to {high})"
+    return _interval(estimate, "+.1f" if signed else ".1f", 100)
 
 
 def share(estimate: Estimate) -> str:
@@ -71,16 +70,26 @@ def share(estimate: Estimate) -> str:
 
 def plain(estimate: Estimate | None) -> str:
     """ "0.413 (0.401 to 0.425)"; a dash for nothing."""
-    if estimate is None:
-        return "–"
-    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+    return _interval(estimate, ".3f")
 
 
 def signed(estimate: Estimate | None) -> str:
     """ "+0.013 (-0.001 to +0.025)"; a dash for nothing."""
+    return _interval(estimate, "+.3f")
+
+
+def _interval(estimate: Estimate | None, form: str, scale: float = 1) -> str:
     if estimate is None:
         return "–"
-    return f"{estimate.value:+.3f} ({estimate.low:+.3f} to {estimate.high:+.3f})"
+    value, low, high = (
+        f"{scale * v:{form}}" for v in (estimate.value, estimate.low, estimate.high)
+    )
+    return f"{value} ({low} to {high})"
+
+
+def skills_word(count: int) -> str:
+    """ "1 skill", "2 skills"."""
+    return "1 skill" if count == 1 else f"{count} skills"
 
 
 def means_note(summary: Summary) -> str:
@@ -104,3 +113,22 @@ def method_rows(
             rows.append((f"{heading}:", *("" for _ in cells(members[0]))))
         rows += [(title_of(label), *cells(label)) for label in members]
     return tuple(rows)
+
+
+def by_group(labels: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """The labels under the headings of `GROUPS`, in its order; in a group they keep theirs.
+
+    A label that names no method of the table comes last, under a heading of its own. Up to
+    `FEW_METHODS` labels stand together under an empty heading.
+    """
+    if len(labels) <= FEW_METHODS:
+        return {"": tuple(labels)}
+    methods = {label: PRUNERS.get(split_label(label)[0].partition(":")[0]) for label in labels}
+    headings = {
+        label: GROUPS[method.group] if method else _OTHERS for label, method in methods.items()
+    }
+    groups = {
+        heading: tuple(label for label in labels if headings[label] == heading)
+        for heading in (*GROUPS.values(), _OTHERS)
+    }
+    return {heading: members for heading, members in groups.items() if members}

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from spare_demo.evaluation.budgets import Budget, value
 from spare_demo.evaluation.built_in import BuiltIn
 from spare_demo.evaluation.cells import percent, plain, signed, title_of
-from spare_demo.evaluation.contrasts import ERROR, MEASURES, RIGHT
 from spare_demo.evaluation.resampling import Estimate
-from spare_demo.evaluation.summary import Summary
+from spare_demo.evaluation.summary import ERROR, MEASURES, RIGHT, Summary
 
 REBUILT = 1e-6
 """Relative reconstruction error below which only rounding is left to rebuild."""
@@ -22,7 +21,7 @@ class Claim:
 
     Attributes:
         words: the claim and where it stands.
-        a, b: labels. measure: of `contrasts.MEASURES`.
+        a, b: labels. measure: of `MEASURES`.
         sign: 1 if a is claimed to be above b, -1 if below.
     """
 

@@ -44,12 +44,9 @@ class Experiment(QuestionOptions):
     def within(self, model: Model) -> Experiment:
         """The same, with the budgets that each schedule can meet on this model."""
         n, layers = model.most_tokens, model.layers
-        inside = {k: m for k, m in self.methods.items() if m.inside}
-        least = {label: method.lowest(n, layers) for label, method in inside.items()}
-        if any(isinstance(budget, str) for budget in self.budgets):
-            return dataclasses.replace(
-                self, least={label: as_share(k, n) for label, k in least.items()}
-            )
+        shares = any(isinstance(budget, str) for budget in self.budgets)
+        lowest = {label: m.lowest(n, layers) for label, m in self.methods.items() if m.inside}
+        least = {label: as_share(k, n) if shares else k for label, k in lowest.items()}
         return dataclasses.replace(self, least=least)
 
     def budgets_of(self, label: str) -> tuple[Budget, ...]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
-from spare_demo.evaluation.cells import title_of
-from spare_demo.evaluation.groups import FEW
+from spare_demo.evaluation.cells import FEW_METHODS, skills_word, title_of
 from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
@@ -66,9 +65,7 @@ def accuracy(
         title,
         _axis(summary),
         "right answers, %",
-        tuple(
-            _series(summary, label, summary.accuracy, 100) for label in methods or drawn(summary)
-        ),
+        tuple(_series(summary, m, summary.accuracy, 100) for m in methods or drawn(summary)),
         _levels(summary),
     )
     return Figure(name, chart, _sentence(chart) + ("" if methods else _left_out(summary)))
@@ -78,10 +75,10 @@ def drawn(summary: Summary) -> tuple[str, ...]:
     """The methods that are drawn together: all of a few; of many the reference and those of
     `DRAWN`, or the first few where it names none of them."""
     methods = summary.methods
-    if len(methods) <= FEW:
+    if len(methods) <= FEW_METHODS:
         return methods
     chosen = [label for label in methods if label in (summary.reference, *DRAWN)]
-    return tuple(chosen) if len(chosen) > 1 else methods[:FEW]
+    return tuple(chosen) if len(chosen) > 1 else methods[:FEW_METHODS]
 
 
 def errors(summary: Summary) -> Figure:
@@ -89,7 +86,7 @@ def errors(summary: Summary) -> Figure:
     methods = [m for m in drawn(summary) if any((m, k) in summary.error for k in summary.budgets)]
     series = tuple(_series(summary, label, summary.error, 1) for label in methods)
     title = "Relative reconstruction error against tokens kept"
-    chart = Lines(title, _axis(summary), "relative error", series, {})
+    chart = Lines(title, _axis(summary), "relative error", series)
     return Figure("reconstruction", chart, _sentence(chart) + _left_out(summary))
 
 
@@ -99,16 +96,13 @@ def skills(summary: Summary, budget: Budget) -> Figure:
     groups = list(summary.numbers.values())
 
     def bars(column: Column) -> Series:
-        there = [
-            (i, estimates[column]) for i, estimates in enumerate(groups) if column in estimates
-        ]
-        points = tuple(_point(i, e, 100) for i, e in there)
+        points = tuple(_point(i, e[column], 100) for i, e in enumerate(groups) if column in e)
         return Series(title_of(column[0]), points, columns.index(column))
 
     chart = Bars(
         f"Right answers by number of skills at {words(budget)}",
         "right answers, %",
-        tuple("1 skill" if n == 1 else f"{n} skills" for n in summary.numbers),
+        tuple(map(skills_word, summary.numbers)),
         tuple(bars(column) for column in columns),
     )
     return Figure("skills", chart, _sentence(chart) + _left_out(summary))

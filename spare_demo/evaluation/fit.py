@@ -45,8 +45,11 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
     methods, notes = {}, []
     for label, method in experiment.methods.items():
         reason = model.reason_against(method, experiment.relevance_of(label).guidance_text)
-        if method.inside and not reason:
-            reason = _schedule_against(label, experiment, model)
+        if not reason:
+            alone = dataclasses.replace(experiment, methods={label: method}).within(model)
+            if not alone.budgets_of(label):
+                least = alone.least[label]
+                reason = f"its schedule needs a budget of at least {least} on this model"
         if not reason:
             methods[label] = method
         elif leave_out:
@@ -77,13 +80,3 @@ def describe(model: Model) -> dict[str, str]:
         "device": model.device.type,
         "system": model.system,
     }
-
-
-def _schedule_against(label: str, experiment: Experiment, model: Model) -> str | None:
-    """Why a schedule of layers does not even meet the largest budget."""
-    alone = dataclasses.replace(experiment, methods={label: experiment.methods[label]}).within(
-        model
-    )
-    if alone.budgets_of(label):
-        return None
-    return f"its schedule needs a budget of at least {alone.least[label]} on this model"

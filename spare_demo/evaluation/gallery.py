@@ -6,7 +6,6 @@ Chosen cases: they say that such a thing happens, not how often.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import json
 from collections import Counter
@@ -14,13 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+
+from pydantic import TypeAdapter
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.results import Row
-from spare_demo.evaluation.sheets import Sheet, SheetQuestion
-from spare_demo.scenes import draw, signature
+from spare_demo.evaluation.sheets import Sheet, drawn_sheet
+from spare_demo.scenes import signature
 
 RULES = {
     "more-is-worse": "A method is right at one budget and wrong at the next larger one.",
@@ -103,14 +103,9 @@ class Gallery:
 def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
     """The scenes of a set with these seeds that allow questions, and up to four questions each."""
     for seed in seeds:
-        sample = signature.sample_of(which, seed)
-        asked = tuple(
-            SheetQuestion(q.text, (q.answer,), (), " + ".join(q.skills), q.things)
-            for q in sample.questions
-        )
-        if asked:
-            picture = functools.partial(draw.draw, sample.scene)
-            yield Sheet(which, str(seed), asked, picture, where=f"scene {seed} of {which}")
+        sheet = drawn_sheet(which, signature.sample_of(which, seed))
+        if sheet.questions:
+            yield dataclasses.replace(sheet, scene=None)  # where relevance falls is of no interest
 
 
 def find_cases(rows: Sequence[Row]) -> list[Case]:
@@ -224,12 +219,8 @@ def write_gallery(folder: Path, gallery: Gallery) -> None:
 def read_gallery(file: Path) -> Gallery:
     """The gallery of a gallery.json; ValueError, with a sentence to show, where it is none."""
     try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        del data["rules"]
-        lists = {name: tuple(data[name]) for name in ("seeds", "methods", "budgets")}
-        cases = tuple(Case(**case | {"methods": tuple(case["methods"])}) for case in data["cases"])
-        return Gallery(**data | lists | {"cases": cases})
-    except (OSError, ValueError, LookupError, TypeError):
+        return TypeAdapter(Gallery).validate_json(file.read_bytes())
+    except (OSError, ValueError):  # pydantic's error is a ValueError
         raise ValueError(
             f"{file} is missing or damaged. Get it again, or make it with evaluate --gallery."
         ) from None

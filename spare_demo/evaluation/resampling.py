@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.paired import sign_flip_test
-from spare_demo.evaluation.results import Row
 
 Column = tuple[str, Budget]  # a method's label and a budget
 Pair = tuple[Column, Column]
@@ -52,11 +51,11 @@ def wilson(share: float, trials: int) -> tuple[float, float]:
 
 
 class Draws:
-    """Pictures drawn again: how often each comes up, (b, s)."""
+    """Pictures drawn again, the same draws every time: how often each comes up, (b, s)."""
 
-    def __init__(self, pictures: Sequence[str], resamples: int, seed: int) -> None:
+    def __init__(self, pictures: Sequence[str], resamples: int) -> None:
         self.index = {picture: i for i, picture in enumerate(pictures)}
-        rng, s = np.random.default_rng(seed), len(pictures)
+        rng, s = np.random.default_rng(0), len(pictures)
         self.weights = rng.multinomial(s, np.full(s, 1 / s), resamples).astype(np.float64)
 
     def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
@@ -66,7 +65,7 @@ class Draws:
             return sums.sum(0) / counts.sum(0), resampled
 
 
-def estimate(value: float, resampled: Floats, count: int) -> Estimate:
+def _estimate(value: float, resampled: Floats, count: int) -> Estimate:
     """A mean with the interval of its (b,) means of every draw."""
     # A draw may hold none of a rare kind of question; it then says nothing.
     resampled = resampled[np.isfinite(resampled)]
@@ -77,12 +76,13 @@ def estimate(value: float, resampled: Floats, count: int) -> Estimate:
 class Columns:
     """Results by picture and column."""
 
-    def __init__(self, rows: Sequence[Row], columns: Sequence[Column], draws: Draws) -> None:
-        self.columns, self.draws = list(columns), draws
-        self.place = {column: i for i, column in enumerate(columns)}
+    def __init__(self, pictures: Sequence[str], columns: Sequence[Column], draws: Draws) -> None:
+        """pictures, columns: of each result."""
+        self.columns, self.draws = list(dict.fromkeys(columns)), draws
+        self.place = {column: i for i, column in enumerate(self.columns)}
         self.at = (
-            np.array([draws.index[row.picture] for row in rows]),
-            np.array([self.place[row.method, row.budget] for row in rows]),
+            np.array([draws.index[picture] for picture in pictures], dtype=int),
+            np.array([self.place[column] for column in columns], dtype=int),
         )
 
     def means(self, values: Sequence[float]) -> dict[Column, Estimate]:
@@ -90,7 +90,7 @@ class Columns:
         sums, counts = self._totals(values)
         value, resampled = self.draws.means(sums, counts)
         return {
-            column: estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
+            column: _estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
             for i, column in enumerate(self.columns)
             if counts[:, i].any()
         }
@@ -112,7 +112,7 @@ class Columns:
                 low, high = wilson(float(value[i]), pictures)
                 shares[column] = Estimate(float(value[i]), low, high, count)
             else:
-                shares[column] = estimate(value[i], resampled[:, i], count)
+                shares[column] = _estimate(value[i], resampled[:, i], count)
         return shares
 
     def differences(self, values: Sequence[float], pairs: Iterable[Pair]) -> dict[Pair, Estimate]:
@@ -124,7 +124,7 @@ class Columns:
         for pair, i, j in self._places(pairs):
             if counts[:, i].any() and counts[:, j].any():
                 apart = resampled[:, i] - resampled[:, j]
-                estimates[pair] = estimate(value[i] - value[j], apart, int(counts[:, i].sum()))
+                estimates[pair] = _estimate(value[i] - value[j], apart, int(counts[:, i].sum()))
         return estimates
 
     def p_values(self, right: Sequence[float], pairs: Iterable[Pair]) -> dict[Pair, float]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
-import itertools
 import json
 import os
 from collections import Counter
@@ -108,14 +107,14 @@ class Results:
             ValueError: the folder holds results of other settings, something else, or is in use.
             OSError: it cannot be written.
         """
-        self.folder, self.settings = folder, dict(settings)
+        self.folder = folder
         self._order = {key: number for number, key in enumerate(expected)}
         self.rows: list[Row] = []
         self.places: list[Place] = []
         folder.mkdir(parents=True, exist_ok=True)
         self._locked = _lock(folder)
         try:
-            self._check_settings()
+            self._check_settings(settings)
             self._read(expected)
         except BaseException:
             self._locked.close()
@@ -149,17 +148,17 @@ class Results:
         def position(record: Row | Place) -> int:
             return self._order[record.set, record.picture]
 
-        if _ascends(map(position, self.rows)) and _ascends(map(position, self.places)):
+        rows, places = sorted(self.rows, key=position), sorted(self.places, key=position)
+        if (rows, places) == (self.rows, self.places):
             return
-        self.rows.sort(key=position)
-        self.places.sort(key=position)
+        self.rows, self.places = rows, places
         _replace(self.folder / PLACES, _head(Place) + _lines(self.places))
         _replace(self.folder / ANSWERS, _head(Row) + _lines(self.rows))
 
-    def _check_settings(self) -> None:
+    def _check_settings(self, given: Mapping[str, Any]) -> None:
         file = self.folder / SETTINGS
         # Both through JSON, which knows no tuples.
-        settings = json.loads(json.dumps({"format": FORMAT, **self.settings}))
+        settings = json.loads(json.dumps({"format": FORMAT, **given}))
         if not file.exists():
             if (self.folder / ANSWERS).exists():
                 raise ValueError(
@@ -220,10 +219,6 @@ def csv_text(rows: Iterable[Row]) -> str:
     return _head(Row) + _lines(rows)
 
 
-def _ascends(numbers: Iterable[int]) -> bool:
-    return all(one <= next_one for one, next_one in itertools.pairwise(numbers))
-
-
 def _head(kind: type[Row] | type[Place]) -> str:
     return ",".join(field.name for field in fields(kind)) + "\r\n"
 
@@ -258,9 +253,6 @@ def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
         table = table[:-1]  # its last cell may be short
     for number, cells in enumerate(table):
         if number == 0 and cells == names:
-            continue
-        if len(cells) != len(names):
-            torn = True
             continue
         try:
             values = [make(cell) for make, cell in zip(types, cells, strict=True)]

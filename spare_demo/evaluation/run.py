@@ -6,7 +6,7 @@ A picture is encoded once, and all its answers are made together.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -47,7 +47,7 @@ def run(
     model: Model,
     sheets: Sequence[Sheet],
     experiment: Experiment,
-    done: set[Key] = frozenset(),  # type: ignore[assignment]
+    done: Collection[Key] = (),
     skip: Callable[[str], None] | None = None,
 ) -> Iterator[PictureResults]:
     """Measure picture by picture, leaving out those already done.

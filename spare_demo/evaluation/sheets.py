@@ -16,7 +16,7 @@ from PIL import Image
 
 from spare_demo.images.load import open_picture
 from spare_demo.scenes import draw
-from spare_demo.scenes.sets import samples
+from spare_demo.scenes.sets import Sample, samples
 from spare_demo.scenes.world import Scene
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -102,13 +102,18 @@ def draw_sheets(which: str, questions: int) -> Iterator[Sheet]:
     Raises ValueError for an unknown set or fewer than one question.
     """
     for sample in samples(which, questions):
-        asked = tuple(
-            SheetQuestion(q.text, (q.answer,), (), " + ".join(q.skills), q.things)
-            for q in sample.questions
-        )
-        picture = functools.partial(draw.draw, sample.scene)
-        where = f"scene {sample.seed} of {which}"
-        yield Sheet(which, str(sample.seed), asked, picture, sample.scene, where)
+        yield drawn_sheet(which, sample)
+
+
+def drawn_sheet(which: str, sample: Sample) -> Sheet:
+    """A scene of a set, with its questions."""
+    asked = tuple(
+        SheetQuestion(q.text, (q.answer,), (), " + ".join(q.skills), q.things)
+        for q in sample.questions
+    )
+    picture = functools.partial(draw.draw, sample.scene)
+    where = f"scene {sample.seed} of {which}"
+    return Sheet(which, str(sample.seed), asked, picture, sample.scene, where)
 
 
 def read_lines(

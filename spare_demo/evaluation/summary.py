@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value
-from spare_demo.evaluation.contrasts import ERROR, KL, PAIRS, RIGHT
 from spare_demo.evaluation.paired import holm
-from spare_demo.evaluation.resampling import Column, Columns, Draws, Estimate, Pair, estimate
+from spare_demo.evaluation.resampling import Column, Columns, Draws, Estimate, Pair
 from spare_demo.evaluation.results import BLANK, Place, Row
 
 RESAMPLES = 2000
+
+RECONSTRUCTION_DIVERSITY = (
+    ("spare-reconstruction", "cdpruner-diversity"),
+    ("spare-reconstruction", "divprune"),
+    ("spare-reconstruction", "dart-diversity"),
+    ("spare", "cdpruner"),
+    ("spare-normal-relevance", "cdpruner-paper"),
+)
+"""One that reconstructs and one that wants diversity, with the same text guidance or none."""
+
+GUIDANCE = (
+    ("spare", "spare-reconstruction"),
+    ("spare", "spare-normal-relevance"),
+    ("anti-relevance", "normal-relevance"),
+    ("anti-relevance@-1", "normal-relevance@-1"),
+)
+"""Favouring what is unlike the question, and not."""
+
+RIGHT, ERROR, KL = "right", "error", "kl"
+MEASURES = {
+    RIGHT: "right answers, in points",
+    ERROR: "relative reconstruction error",
+    KL: "KL divergence, in nats",
+}
+"""What of a `Row` is compared, and its words."""
+
+PLACE_FIELDS = ("asked", "others", "background", "asked_over_background", "asked_over_others")
 
 
 @dataclass(frozen=True)
@@ -34,7 +58,7 @@ class Summary:
             Holm, for all of them.
         best: by budget the method that is right most often; the first of several.
         behind_best: accuracy minus that of the best at the same budget, for all others.
-        pairs: by measure of `contrasts.MEASURES` and pair of columns, the first one's mean minus
+        pairs: by measure of `MEASURES` and pair of columns, the first one's mean minus
             the second's.
         skills: accuracy by skill (a question counts for each it takes), then method and budget.
         numbers: accuracy by the number of skills a question takes.
@@ -75,7 +99,6 @@ def summarise(
     places: Sequence[Place] = (),
     reference: str | None = None,
     resamples: int = RESAMPLES,
-    seed: int = 0,
 ) -> dict[str, Summary]:
     """Each set's figures, in the order in which the sets come.
 
@@ -87,7 +110,6 @@ def summarise(
             [place for place in places if place.set == name],
             reference,
             resamples,
-            seed,
         )
         for name in dict.fromkeys(row.set for row in rows)
     }
@@ -103,42 +125,37 @@ def _summary(
     places: Sequence[Place],
     reference: str | None,
     resamples: int,
-    seed: int,
 ) -> Summary:
     whole = [row.budget for row in rows if row.method == UNPRUNED and isinstance(row.budget, int)]
     most = max(whole, default=0)
     # One column of all pictures, however many tokens each has.
     rows = [replace(r, budget=most) if r.method in (UNPRUNED, BLANK) else r for r in rows]
-    columns = list(dict.fromkeys((row.method, row.budget) for row in rows))
+    columns = [(row.method, row.budget) for row in rows]
     methods = tuple(dict.fromkeys(m for m, _ in columns if m not in (UNPRUNED, BLANK)))
-    budgets = tuple(sorted({k for m, k in columns if m in methods}, key=value))
+    measured = [(m, k) for m, k in dict.fromkeys(columns) if m in methods]
+    budgets = tuple(sorted({k for _, k in measured}, key=value))
     pictures = list(dict.fromkeys(row.picture for row in rows))
-    draws = Draws(pictures, resamples, seed)
-    table = Columns(rows, columns, draws)
+    draws = Draws(pictures, resamples)
+    table = Columns([row.picture for row in rows], columns, draws)
     if reference not in (*methods, UNPRUNED):
         reference = methods[0] if methods else None
-    skills = sorted({s for r in rows for s in skills_of(r.category)})
-    wholes = sorted({r.category for r in rows if r.category}, key=lambda c: (c.count("+"), c))
-    numbers = sorted({len(skills_of(r.category)) for r in rows if r.category})
     right = [float(r.right) for r in rows]
     errors, divergences = [r.error for r in rows], [r.kl for r in rows]
-    measured = [(m, k) for m, k in columns if m in methods]
+    skills = [skills_of(r.category) for r in rows]
+    combinations = sorted({r.category for r in rows if r.category}, key=lambda c: (c.count("+"), c))
 
-    def accuracy(test: Callable[[Row], bool]) -> dict[Column, Estimate]:
-        return table.shares(right, [test(row) for row in rows])
-
-    whole_set = accuracy(lambda row: True)
+    accuracy = table.shares(right, [True] * len(rows))
     against: list[Pair] = []
     if reference:
         at = {k: most if reference == UNPRUNED else k for k in budgets}
         against = [((m, k), (reference, at[k])) for m, k in measured if m != reference]
     p_values = {column: p for (column, _), p in table.p_values(right, against).items()}
     best = {
-        k: max((m for m, of in measured if of == k), key=lambda m, k=k: whole_set[m, k].value)  # type: ignore[misc]
+        k: max((m for m, of in measured if of == k), key=lambda m, k=k: accuracy[m, k].value)  # type: ignore[misc]
         for k in budgets
     }
     behind = [((m, k), (best[k], k)) for m, k in measured if m != best[k]]
-    pairs = [((a, k), (b, k)) for a, b in PAIRS for k in budgets]
+    pairs = [((a, k), (b, k)) for a, b in (*RECONSTRUCTION_DIVERSITY, *GUIDANCE) for k in budgets]
 
     return Summary(
         questions=len({(r.picture, r.number) for r in rows}),
@@ -148,7 +165,7 @@ def _summary(
         tokens=most,
         fewest=min(whole, default=0),
         reference=reference,
-        accuracy=whole_set,
+        accuracy=accuracy,
         difference=_of_first(table.differences(right, against)),
         p_values=p_values,
         adjusted=dict(zip(p_values, holm(list(p_values.values())), strict=True)),
@@ -160,9 +177,17 @@ def _summary(
         },
         kl=table.means(divergences),
         error=table.means(errors),
-        skills={s: accuracy(lambda r, s=s: s in skills_of(r.category)) for s in skills},  # type: ignore[misc]
-        numbers={n: accuracy(lambda r, n=n: len(skills_of(r.category)) == n) for n in numbers},  # type: ignore[misc]
-        combinations={c: accuracy(lambda r, c=c: r.category == c) for c in wholes},  # type: ignore[misc]
+        skills={
+            skill: table.shares(right, [skill in own for own in skills])
+            for skill in sorted({skill for own in skills for skill in own})
+        },
+        numbers={
+            n: table.shares(right, [len(own) == n for own in skills])
+            for n in sorted({len(own) for own in skills if own})
+        },
+        combinations={
+            c: table.shares(right, [row.category == c for row in rows]) for c in combinations
+        },
         places=_places(places, draws),
     )
 
@@ -171,27 +196,16 @@ def _of_first(estimates: Mapping[Pair, Estimate]) -> dict[Column, Estimate]:
     return {column: found for (column, _), found in estimates.items()}
 
 
-PLACE_FIELDS = ("asked", "others", "background", "asked_over_background", "asked_over_others")
-
-
 def _places(places: Sequence[Place], draws: Draws) -> dict[int, dict[str, Estimate]]:
-    layers: dict[int, dict[str, Estimate]] = {}
-    for layer in sorted({place.layer for place in places}):
-        here = [place for place in places if place.layer == layer]
-        values = np.array([[getattr(place, name) for name in PLACE_FIELDS] for place in here])
-        finite = np.isfinite(values)
-        sums = np.zeros((len(draws.index), len(PLACE_FIELDS)))
-        counts = np.zeros_like(sums)
-        rows = [draws.index[place.picture] for place in here]
-        np.add.at(sums, rows, np.where(finite, values, 0.0))
-        np.add.at(counts, rows, finite.astype(np.float64))
-        value, resampled = draws.means(sums, counts)
-        layers[layer] = {
-            name: estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
-            for i, name in enumerate(PLACE_FIELDS)
-            if counts[:, i].sum()
-        }
-    return layers
+    each = [(place, name) for place in places for name in PLACE_FIELDS]
+    columns = [(name, place.layer) for place, name in each]
+    means = Columns([place.picture for place, _ in each], columns, draws).means(
+        [getattr(place, name) for place, name in each]
+    )
+    return {
+        layer: {name: means[name, layer] for name in PLACE_FIELDS if (name, layer) in means}
+        for layer in sorted({place.layer for place in places})
+    }
 
 
 def as_json(summaries: Mapping[str, Summary]) -> dict[str, object]:

@@ -1,65 +1,96 @@
-"""Figures as tables of text: for the terminal, for Markdown, for the page."""
+"""Figures as tables of text: for the terminal, for Markdown, for the page.
+
+Some have the rows of tables of the paper, SPARE, arXiv 2606.18681, at its smallest budget.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Mapping
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, nearest, value, words
 from spare_demo.evaluation.cells import (
     SHARES_NOTE,
+    TOO_FEW,
     Table,
     means_note,
     method_rows,
     percent,
     plain,
+    signed,
+    skills_word,
+    star,
     title_of,
 )
-from spare_demo.evaluation.paired_tables import differences, reconstruction_diversity
-from spare_demo.evaluation.paper_tables import PAPER_BUDGET, aggregations, rebuilding
+from spare_demo.evaluation.paired import LEVEL
 from spare_demo.evaluation.relevance_places import WORDS
-from spare_demo.evaluation.resampling import Column, Estimate
+from spare_demo.evaluation.resampling import FEW, Column, Estimate, Pair
 from spare_demo.evaluation.results import BLANK
-from spare_demo.evaluation.summary import PLACE_FIELDS, Summary
+from spare_demo.evaluation.summary import (
+    MEASURES,
+    PLACE_FIELDS,
+    RECONSTRUCTION_DIVERSITY,
+    RIGHT,
+    Summary,
+)
+from spare_demo.evaluation.variants import MARK, words_of
+from spare_demo.pruners import PRUNERS
+from spare_demo.pruners.options import write_method
+
+PAPER_BUDGET = 32
+"""Of 576 tokens: that of the paper's Tables 4 and 6."""
+
+_WITHOUT_TEXT = ("spare-reconstruction", "cdpruner-diversity", "dart-diversity")
+_SQUASHES = {"minmax": "min-max", "softplus": "z-score and softplus"}
+
+
+def all_tables(summary: Summary, budget: Budget) -> list[Table]:
+    """Every table that the results have something for.
+
+    budget: of the tables of one budget, beside that of the paper's.
+    """
+    tables: list[Table | None] = [nothing_pruned(summary)]
+    if summary.methods:
+        paper = nearest(summary.budgets, PAPER_BUDGET)
+        at = sorted({paper, budget}, key=value)
+        tables += [
+            accuracy(summary),
+            differences(summary),
+            reconstruction_diversity(summary),
+            *(of(summary, k) for k in at for of in (by_number, by_skill)),
+            rebuilding(summary, paper),
+            *aggregations(summary, paper),
+            errors(summary),
+            divergences(summary),
+        ]
+    return [table for table in (*tables, places(summary)) if table]
 
 
 def accuracy(summary: Summary) -> Table:
     """Accuracy by method and budget."""
-    ends = _nothing_pruned(summary)
     rows = [
         (title_of(m), *["" for _ in summary.budgets], percent(summary.accuracy[m, k]))
-        for m, k in ends
+        for m, k in _nothing_pruned(summary)
     ]
     rows += method_rows(
         summary.methods,
         lambda m: (*(percent(summary.accuracy.get((m, k))) for k in summary.budgets), ""),
     )
-    head = ("", *(words(k) for k in summary.budgets), summary.whole)
-    asked = f"{summary.questions} questions about {summary.pictures} pictures."
-    note = f"{asked} {SHARES_NOTE}"
+    note = f"{summary.questions} questions about {summary.pictures} pictures. {SHARES_NOTE}"
+    head = (*_budget_head(summary), summary.whole)
     return Table("Right answers, in percent", head, tuple(rows), note)
 
 
 def by_number(summary: Summary, budget: Budget) -> Table | None:
     """Accuracy by the number of skills that a question takes; None without categories."""
-    if not summary.numbers:
-        return None
-    parts = {_skills_word(n): estimates for n, estimates in summary.numbers.items()}
-    return _by(
-        summary,
-        parts,
-        budget,
-        f"Right answers by number of skills at {words(budget)}, in percent",
-    )
+    parts = {skills_word(n): estimates for n, estimates in summary.numbers.items()}
+    return _by(summary, parts, budget, "Right answers by number of skills")
 
 
 def by_skill(summary: Summary, budget: Budget) -> Table | None:
     """Accuracy by skill; None without categories."""
-    if not summary.skills:
-        return None
-    return _by(
-        summary, summary.skills, budget, f"Right answers by skill at {words(budget)}, in percent"
-    )
+    return _by(summary, summary.skills, budget, "Right answers by skill")
 
 
 def nothing_pruned(summary: Summary) -> Table:
@@ -77,18 +108,121 @@ def nothing_pruned(summary: Summary) -> Table:
     return Table("Right answers with nothing pruned, in percent", head, tuple(rows), SHARES_NOTE)
 
 
+def differences(summary: Summary) -> Table | None:
+    """Accuracy minus the reference's, paired; None with fewer than two methods."""
+    if not summary.difference or summary.reference is None:
+        return None
+
+    starred = {c for c, found in summary.difference.items() if star(summary, found)}
+    corrected = {column for column, p in summary.adjusted.items() if p < LEVEL}
+
+    def cell(column: Column) -> str:
+        marks = "*" * (column in starred) + "†" * (column in corrected)
+        return percent(summary.difference.get(column), signed=True) + marks
+
+    tests = len(summary.difference)
+    return Table(
+        f"Right answers minus those of {title_of(summary.reference)}, in percentage points",
+        _budget_head(summary),
+        method_rows(
+            [m for m in summary.methods if m != summary.reference],
+            lambda m: tuple(cell((m, k)) for k in summary.budgets),
+        ),
+        "Paired: both methods on the same drawn pictures."
+        + (
+            f" A star: the interval leaves out zero, as {len(starred)} of {tests} do; of as many "
+            f"differences that are none, about {LEVEL * tests:.0f} would."
+            if summary.pictures >= FEW
+            else TOO_FEW
+        )
+        + f" A dagger: the exact sign-flip test over pictures has p < {LEVEL:g} after Holm's "
+        f"correction for all {tests}; {len(corrected)} have one.",
+    )
+
+
+def reconstruction_diversity(summary: Summary) -> Table | None:
+    """Reconstruction minus diversity on every measure, paired; None where no pair was measured."""
+    rows: list[tuple[str, ...]] = []
+    for a, b in RECONSTRUCTION_DIVERSITY:
+        columns: list[Pair] = [((a, k), (b, k)) for k in summary.budgets]
+        if not any(pair in summary.pairs[RIGHT] for pair in columns):
+            continue
+        rows.append((f"{title_of(a)} minus {title_of(b)}:", *("" for _ in columns)))
+        for measure, name in MEASURES.items():
+            found = [summary.pairs[measure].get(pair) for pair in columns]
+            write = functools.partial(percent, signed=True) if measure == RIGHT else signed
+            rows.append((name, *(write(one) + star(summary, one) for one in found)))
+    if not rows:
+        return None
+    return Table(
+        "Reconstruction against diversity",
+        _budget_head(summary),
+        tuple(rows),
+        "Above zero reconstruction is right more often; below zero it leaves a smaller error, and "
+        "first tokens nearer to the unpruned model's. SPARE and CDPruner pick by one rule, and "
+        "differ in whether a token's length counts and in how the text weighs. Paired: both on the "
+        "same drawn pictures."
+        + (" A star: the interval leaves out zero." if summary.pictures >= FEW else TOO_FEW),
+    )
+
+
+def rebuilding(summary: Summary, budget: Budget) -> Table | None:
+    """Error and accuracy of the methods of Table 6, all without text; None with fewer than two."""
+    methods = [m for m in _WITHOUT_TEXT if (m, budget) in summary.error]
+    if len(methods) < 2:
+        return None
+    return Table(
+        f"Without text at {words(budget)}, as in Table 6",
+        ("", "relative reconstruction error", "right answers, %"),
+        tuple(
+            (title_of(m), plain(summary.error[m, budget]), percent(summary.accuracy[m, budget]))
+            for m in methods
+        ),
+        f"The paper's error is not divided by the length of the features. {SHARES_NOTE}",
+    )
+
+
+def aggregations(summary: Summary, budget: Budget) -> list[Table]:
+    """Right answers of SPARE by aggregation and weight, as in Table A3; of each way to read the
+    question's text, the run's own and word by word, of which all four were measured."""
+    tables = []
+    for reading in ("", "tokens"):
+        labels = {
+            aggregation: [_label(aggregation, squash, reading) for squash in _SQUASHES]
+            for aggregation in ("mean", "max")
+        }
+        if all((m, budget) in summary.accuracy for row in labels.values() for m in row):
+            rows = tuple(
+                (aggregation, *(percent(summary.accuracy[m, budget]) for m in row))
+                for aggregation, row in labels.items()
+            )
+            how = f" with {words_of(reading)}" if reading else ""
+            title = f"SPARE{how} at {words(budget)}, right answers in percent, as in Table A3"
+            note = (
+                "A question read as a whole is one piece up to 77 tokens: mean and max of one are "
+                f"the same. {SHARES_NOTE}"
+            )
+            tables.append(Table(title, ("aggregation", *_SQUASHES.values()), rows, note))
+    return tables
+
+
+def _label(aggregation: str, squash: str, reading: str) -> str:
+    name = write_method("spare", {"aggregation": aggregation, "squash": squash}, PRUNERS)
+    return f"{name}{MARK}{reading}" if reading else name
+
+
 def errors(summary: Summary) -> Table:
     """Relative reconstruction error by method and budget."""
-    return _plain_table(
-        summary, summary.error.get, "Relative reconstruction error of the features",
+    return _means(
+        summary, summary.error, "Relative reconstruction error of the features",
         "‖X − XP‖ / ‖X‖ with P the projector on the span of the kept tokens, mean over questions.",
     )  # fmt: skip
 
 
 def divergences(summary: Summary) -> Table:
     """KL to the unpruned model by method and budget."""
-    return _plain_table(
-        summary, summary.kl.get, "KL divergence from the unpruned model, in nats",
+    return _means(
+        summary, summary.kl, "KL divergence from the unpruned model, in nats",
         "Of the first token's distribution, mean over questions.",
     )  # fmt: skip
 
@@ -113,25 +247,8 @@ def places(summary: Summary) -> Table | None:
     )  # fmt: skip
 
 
-def all_tables(summary: Summary, budget: Budget) -> list[Table]:
-    """Every table that the results have something for.
-
-    budget: of the tables of one budget, beside that of the paper's.
-    """
-    tables, paper = [nothing_pruned(summary)], nearest(summary.budgets, PAPER_BUDGET)
-    if summary.methods:
-        at = sorted({paper, budget}, key=value)
-        optional = [
-            differences(summary),
-            reconstruction_diversity(summary),
-            *(of(summary, k) for k in at for of in (by_number, by_skill)),
-            rebuilding(summary, paper),
-            *aggregations(summary, paper),
-        ]
-        tables += [accuracy(summary), *(table for table in optional if table)]
-        tables += [errors(summary), divergences(summary)]
-    relevance = places(summary)
-    return [*tables, *([relevance] if relevance else [])]
+def _budget_head(summary: Summary) -> tuple[str, ...]:
+    return ("", *(words(k) for k in summary.budgets))
 
 
 def _nothing_pruned(summary: Summary) -> list[Column]:
@@ -142,7 +259,10 @@ def _nothing_pruned(summary: Summary) -> list[Column]:
 
 def _by(
     summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: Budget, title: str
-) -> Table:
+) -> Table | None:
+    if not parts:
+        return None
+
     def cells(column: Column) -> tuple[str, ...]:
         of_parts = [*parts.values(), summary.accuracy]
         return tuple(percent(estimates.get(column)) for estimates in of_parts)
@@ -151,17 +271,11 @@ def _by(
     rows += method_rows(summary.methods, lambda m: cells((m, budget)))
     counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
-    return Table(title, head, rows, SHARES_NOTE)
+    return Table(f"{title} at {words(budget)}, in percent", head, rows, SHARES_NOTE)
 
 
-def _plain_table(
-    summary: Summary, of: Callable[[Column], Estimate | None], title: str, note: str
-) -> Table:
-    rows = method_rows(summary.methods, lambda m: tuple(plain(of((m, k))) for k in summary.budgets))
-    return Table(
-        title, ("", *(words(k) for k in summary.budgets)), rows, f"{note} {means_note(summary)}"
+def _means(summary: Summary, of: Mapping[Column, Estimate], title: str, note: str) -> Table:
+    rows = method_rows(
+        summary.methods, lambda m: tuple(plain(of.get((m, k))) for k in summary.budgets)
     )
-
-
-def _skills_word(count: int) -> str:
-    return "1 skill" if count == 1 else f"{count} skills"
+    return Table(title, _budget_head(summary), rows, f"{note} {means_note(summary)}")

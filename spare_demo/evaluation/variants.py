@@ -7,8 +7,8 @@ kept. What is not named is as of the run.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import re
 from dataclasses import dataclass
 from typing import get_args
 
@@ -57,23 +57,18 @@ def read_variant(text: str, usual: Variant) -> Variant:
         word = part.strip()
         if word == BY_WORDS:
             options = dataclasses.replace(options, guidance_text="words")
-            continue
-        if word in get_args(TextPieces):
+        elif word in get_args(TextPieces):
             options = dataclasses.replace(options, text=word)  # type: ignore[arg-type]
-            continue
-        if word in get_args(Positions):
+        elif word in get_args(Positions):
             positions = word  # type: ignore[assignment]
-            continue
-        layer = 0
-        with contextlib.suppress(ValueError):
-            layer = int(word)
-        if layer >= 0:
+        elif re.fullmatch("-[1-9][0-9]*", word):
+            options = dataclasses.replace(options, layer=int(word))
+        else:
             raise ValueError(
                 f"{word!r} says neither how relevance is read nor where kept tokens stand. Write a "
                 f"layer counted from the end, such as anti-relevance{MARK}-1, or one of: "
                 f"{', '.join(_WORDS)}."
             )
-        options = dataclasses.replace(options, layer=layer)
     return Variant(options, positions)
 
 
