@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from transformers import (
 )
 
 from spare_demo import PRUNERS, Selection, compare, load_model, prune
+from spare_demo.integrations.prune import PrunedInputs
 from spare_demo.models import Model, TextTower
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.loading.text_side import read_text_side
@@ -49,6 +51,9 @@ class Stock:
         text = [f"{image}\n{question} ASSISTANT:" for question in questions]
         return self.processor(images=list(pictures), text=text, padding=True, return_tensors="pt")
 
+    def prune(self, inputs: Any, **given: Any) -> PrunedInputs:
+        return prune(self.model, self.processor, inputs, **given)
+
     def tokens(self, inputs: Any, **settings: Any) -> list[list[int]]:
         """The new tokens of each prompt."""
         start = inputs["input_ids"].shape[1] if "input_ids" in inputs else 0
@@ -56,19 +61,37 @@ class Stock:
         return self.model.generate(**inputs, **settings)[:, start:].tolist()
 
 
+@pytest.fixture(scope="module")
+def stocks(request: pytest.FixtureRequest) -> Callable[[str], Stock]:
+    """Of each family one for all tests, which leave it as it is."""
+
+    @functools.cache
+    def load(name: str) -> Stock:
+        ours = request.getfixturevalue("tiny_model" if name == "tiny" else name)
+        return Stock(name, request.getfixturevalue(f"{name}_folder"), ours)
+
+    return load
+
+
 @pytest.fixture(params=FAMILIES)
-def stock(request: pytest.FixtureRequest) -> Stock:
-    name = request.param
-    ours = request.getfixturevalue("tiny_model" if name == "tiny" else name)
-    return Stock(name, request.getfixturevalue(f"{name}_folder"), ours)
+def stock(request: pytest.FixtureRequest, stocks: Callable[[str], Stock]) -> Stock:
+    return stocks(request.param)
+
+
+@pytest.fixture
+def llava(stocks: Callable[[str], Stock]) -> Stock:
+    return stocks("tiny")
+
+
+@pytest.fixture
+def qwen(stocks: Callable[[str], Stock]) -> Stock:
+    return stocks("tiny_qwen")
 
 
 def test_keeping_all_is_the_stock_call(stock: Stock) -> None:
     pictures = [noise(size) for size in SIZES]
     inputs = stock.inputs(pictures, QUESTIONS)
-    pruned = prune(
-        stock.model, stock.processor, inputs, method="divprune", budget="100%", question=QUESTIONS
-    )
+    pruned = stock.prune(inputs, method="divprune", budget="100%", question=QUESTIONS)
     assert stock.tokens(pruned) == stock.tokens(inputs)
     assert pruned["attention_mask"].tolist() == inputs["attention_mask"].tolist()
 
@@ -76,15 +99,9 @@ def test_keeping_all_is_the_stock_call(stock: Stock) -> None:
 def test_a_batch_is_its_prompts_one_by_one(stock: Stock) -> None:
     pictures = [noise(size) for size in SIZES]
     given: dict[str, Any] = {"method": "spare", "budget": "25%"}
-    together = prune(
-        stock.model,
-        stock.processor,
-        stock.inputs(pictures, QUESTIONS),
-        question=QUESTIONS,
-        **given,
-    )
+    together = stock.prune(stock.inputs(pictures, QUESTIONS), question=QUESTIONS, **given)
     alone = [
-        prune(stock.model, stock.processor, stock.inputs([p], [q]), question=q, **given)
+        stock.prune(stock.inputs([p], [q]), question=q, **given)
         for p, q in zip(pictures, QUESTIONS, strict=True)
     ]
     assert stock.tokens(together) == [stock.tokens(each)[0] for each in alone]
@@ -103,15 +120,7 @@ def test_every_method_keeps_and_answers_what_compare_does(stock: Stock, photo: I
     result = compare(stock.ours, photo, question, names, "30%", 6, seed=3, aspect=OWN[stock.name])
     inputs = stock.processor(images=photo, text=result.view.prompt, return_tensors="pt")
     for name in names:
-        pruned = prune(
-            stock.model,
-            stock.processor,
-            inputs,
-            method=name,
-            budget="30%",
-            question=question,
-            seed=3,
-        )
+        pruned = stock.prune(inputs, method=name, budget="30%", question=question, seed=3)
         assert pruned.selections[0].order.tolist() == result.selections[name].order.tolist(), name
         answer = result.answers[name]
         assert pruned["inputs_embeds"].shape[1] == answer.prompt_tokens, name
@@ -128,7 +137,7 @@ def test_original_positions_are_those_of_model_answer(
     pictures = [noise(size) for size in SIZES]
     inputs = stock.inputs(pictures, QUESTIONS)
     given: dict[str, Any] = {"method": method, "budget": "25%", "positions": "original"}
-    pruned = prune(stock.model, stock.processor, inputs, **given)
+    pruned = stock.prune(inputs, **given)
     expected = []
     for picture, text in zip(pictures, QUESTIONS, strict=True):
         view = stock.ours.encode(picture, text, OWN[stock.name])  # type: ignore[arg-type]
@@ -139,12 +148,12 @@ def test_original_positions_are_those_of_model_answer(
     end = stock.processor.tokenizer.eos_token_id
     answers = [row[: row.index(end) + 1] if end in row else row for row in stock.tokens(pruned)]
     assert answers == expected
-    alone = prune(stock.model, stock.processor, stock.inputs(pictures[:1], QUESTIONS[:1]), **given)
+    alone = stock.prune(stock.inputs(pictures[:1], QUESTIONS[:1]), **given)
     beams = stock.tokens(alone, num_beams=3)
     monkeypatch.setattr(stock.model.generation_config, "use_cache", False)
     assert stock.tokens(alone)[0][: len(expected[0])] == expected[0]
     assert stock.tokens(alone, num_beams=3) == beams
-    every = prune(stock.model, stock.processor, inputs, **given | {"budget": "100%"})
+    every = stock.prune(inputs, **given | {"budget": "100%"})
     if method == "uniform":  # else the merged rows of a whole picture are its tokens no more
         assert stock.tokens(every) == stock.tokens(inputs)
 
@@ -160,7 +169,7 @@ def test_beams_samples_and_penalties_are_those_of_the_stock_call(
 ) -> None:
     monkeypatch.setattr(stock.model.generation_config, "repetition_penalty", penalty)
     inputs = stock.inputs([noise((90, 60)), noise((60, 90))], ["Which word?"] * 2)
-    pruned = prune(stock.model, stock.processor, inputs, method="uniform", budget="100%")
+    pruned = stock.prune(inputs, method="uniform", budget="100%")
     answers = []
     for each in (inputs, pruned):
         torch.manual_seed(1)
@@ -171,13 +180,16 @@ def test_beams_samples_and_penalties_are_those_of_the_stock_call(
 
 def test_a_streamer_gets_the_words_of_the_answer(stock: Stock) -> None:
     inputs = stock.inputs([noise((90, 60))], ["Which word?"])
-    pruned = prune(stock.model, stock.processor, inputs, method="uniform", budget=3)
+    pruned = stock.prune(inputs, method="uniform", budget=3)
     streamer = TextIteratorStreamer(stock.processor.tokenizer)
     tokens = stock.tokens(pruned, streamer=streamer)[0]
     assert "".join(streamer) == stock.processor.tokenizer.decode(tokens)
 
 
-def test_nothing_stays_behind_on_the_model(stock: Stock) -> None:
+def test_nothing_stays_behind_on_the_model(stock: Stock, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(f"{stock.name}_folder")
+    stock = Stock(stock.name, folder, stock.ours)  # one that no other test has pruned
+
     def snapshot() -> list[Any]:
         parts = [
             (name, sorted(vars(part)), part.training, len(part._forward_hooks), part.forward)
@@ -191,7 +203,7 @@ def test_nothing_stays_behind_on_the_model(stock: Stock) -> None:
     stock.tokens(inputs)  # transformers leaves hooks on a tower when it first reads its states
     given = {key: value.clone() for key, value in inputs.items()}
     *before, weights = snapshot()
-    prune(stock.model, stock.processor, inputs, budget=3, question="Which word?")
+    stock.prune(inputs, budget=3, question="Which word?")
     *after, weights_after = snapshot()
     assert before == after and weights.keys() == weights_after.keys()
     assert all(torch.equal(value, weights_after[name]) for name, value in weights.items())
@@ -224,16 +236,11 @@ def test_each_picture_of_a_batch_is_looked_at_in_its_own_views(
     )
     inputs = stock.inputs([noise((168, 55)), noise((112, 112))], ["Which word?"] * 2)
     assert inputs["pixel_values"].shape[1] == 5
-    prune(stock.model, stock.processor, inputs, method="uniform", budget=3)
+    stock.prune(inputs, method="uniform", budget=3)
     assert views == [4, 5]
 
 
 # --- relevance's text side ---
-
-
-@pytest.fixture
-def llava(tiny_folder: Path, tiny_model: Model) -> Stock:
-    return Stock("tiny", tiny_folder, tiny_model)
 
 
 def test_the_text_side_is_read_when_a_method_needs_it_and_once(
@@ -252,12 +259,10 @@ def test_the_text_side_is_read_when_a_method_needs_it_and_once(
     )
     inputs = llava.inputs([noise((90, 60))], ["Which word?"])
     for method, question in (("divprune", "Which word?"), ("spare", None), ("spare", " ")):
-        prune(llava.model, llava.processor, inputs, method=method, budget=3, question=question)
+        llava.prune(inputs, method=method, budget=3, question=question)
     assert read == []
     for method in ("spare", "cdpruner"):
-        found = prune(
-            llava.model, llava.processor, inputs, method=method, budget=3, question="Which word?"
-        )
+        found = llava.prune(inputs, method=method, budget=3, question="Which word?")
         assert found.methods == [method]
     assert [folder.name for folder in read] == ["clip"]
 
@@ -271,7 +276,7 @@ def test_by_words_every_model_compares_and_no_text_side_is_read(
     inputs = stock.processor(images=photo, text=view.prompt, return_tensors="pt")
     given: dict[str, Any] = {"question": question, "budget": 4, "guidance_text": "words"}
     for name in ("spare", "normal-relevance"):
-        pruned = prune(stock.model, stock.processor, inputs, method=name, **given)
+        pruned = stock.prune(inputs, method=name, **given)
         assert (pruned.methods, pruned.guidance_text) == ([name], "words")
         expected = PRUNERS[name].select(view.tokens, 4)
         assert pruned.selections[0].order.tolist() == expected.order.tolist(), name
@@ -280,13 +285,13 @@ def test_by_words_every_model_compares_and_no_text_side_is_read(
 def test_a_text_side_that_is_given_is_used(llava: Stock, tiny_folder: Path) -> None:
     inputs = llava.inputs([noise((90, 60))], ["Which word?"])
     given: dict[str, Any] = {"method": "normal-relevance", "budget": 5, "question": "Which word?"}
-    own = prune(llava.model, llava.processor, inputs, **given).selections[0]
+    own = llava.prune(inputs, **given).selections[0]
     tower = TextTower.from_folder(tiny_folder / "clip")
-    same = prune(llava.model, llava.processor, inputs, text=tower, **given).selections[0]
+    same = llava.prune(inputs, text=tower, **given).selections[0]
     assert same.order.tolist() == own.order.tolist()
     with torch.no_grad():
         tower.proj.neg_()  # what was most like the question is now least like it
-    other = prune(llava.model, llava.processor, inputs, text=tower, **given).selections[0]
+    other = llava.prune(inputs, text=tower, **given).selections[0]
     assert set(other.order.tolist()).isdisjoint(own.order.tolist())
 
 
@@ -294,21 +299,21 @@ def test_without_a_question_the_text_free_form_runs_and_is_named(
     llava: Stock, caplog: pytest.LogCaptureFixture
 ) -> None:
     inputs = llava.inputs([noise((90, 60)), noise((60, 90))], ["Which word?"] * 2)
-    found = prune(llava.model, llava.processor, inputs, budget=4, question=["Which word?", ""])
+    found = llava.prune(inputs, budget=4, question=["Which word?", ""])
     assert found.methods == ["spare", "spare-reconstruction"]
     assert "spare-reconstruction ran" in caplog.text
-    plain = prune(llava.model, llava.processor, inputs, method="spare-reconstruction", budget=4)
+    plain = llava.prune(inputs, method="spare-reconstruction", budget=4)
     assert found.selections[1].order.tolist() == plain.selections[1].order.tolist()
 
 
 def test_a_set_made_by_hand_and_a_method_with_settings(llava: Stock) -> None:
     inputs = llava.inputs([noise((90, 60))], ["Which word?"])
-    found = prune(llava.model, llava.processor, inputs, method=Selection([7, 2]))
+    found = llava.prune(inputs, method=Selection([7, 2]))
     assert found.selections[0].order.tolist() == [7, 2]
     euclidean = dataclasses.replace(PRUNERS["divprune"], metric="euclidean")
     for budget in (6, "37.5%"):
         by_name, ready = (
-            prune(llava.model, llava.processor, inputs, method=method, budget=budget)
+            llava.prune(inputs, method=method, budget=budget)
             for method in ("divprune:metric=euclidean", euclidean)
         )
         assert by_name.selections[0].order.tolist() == ready.selections[0].order.tolist()
@@ -370,54 +375,43 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
     ):
         with pytest.raises(ValueError, match=said):
-            prune(stock.model, stock.processor, inputs, **{"budget": 3, **given})
+            stock.prune(inputs, **{"budget": 3, **given})
 
 
-def test_compact_positions_of_a_family_without_them_are_refused(
-    tiny_qwen_folder: Path, tiny_qwen: Model
-) -> None:
-    stock = Stock("tiny_qwen", tiny_qwen_folder, tiny_qwen)
-    inputs = stock.inputs([noise((90, 60))], ["Which word?"])
+def test_compact_positions_of_a_family_without_them_are_refused(qwen: Stock) -> None:
+    inputs = qwen.inputs([noise((90, 60))], ["Which word?"])
     with pytest.raises(ValueError, match="say the row and the column of a token"):
-        prune(stock.model, stock.processor, inputs, method="uniform", budget=3, positions="compact")
+        qwen.prune(inputs, method="uniform", budget=3, positions="compact")
 
 
 @pytest.mark.usefixtures("no_pass")
 def test_a_processor_of_another_class_is_refused(
-    stock: Stock, request: pytest.FixtureRequest
+    stock: Stock, stocks: Callable[[str], Stock]
 ) -> None:
     for name in {*FAMILIES} - {stock.name}:
-        ours = request.getfixturevalue("tiny_model" if name == "tiny" else name)
-        other = Stock(name, request.getfixturevalue(f"{name}_folder"), ours)
+        other = stocks(name)
         with pytest.raises(ValueError, match="belongs to another model"):
             prune(stock.model, other.processor, one_picture(other), budget=3)
 
 
 @pytest.mark.usefixtures("no_pass")
-def test_other_classes_and_training_are_refused(stock: Stock) -> None:
+def test_other_classes_and_training_are_refused(
+    stock: Stock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inputs = one_picture(stock)
     for model in (stock.model.model, stock.model.model.language_model, None):
         with pytest.raises(ValueError, match="LlavaForConditionalGeneration"):
             prune(model, stock.processor, inputs, budget=3)
-    stock.model.train()
+    monkeypatch.setattr(stock.model, "training", True)
     with pytest.raises(ValueError, match=r"model\.eval"):
-        prune(stock.model, stock.processor, inputs, budget=3)
+        stock.prune(inputs, budget=3)
 
 
-def test_a_method_that_the_tower_does_not_serve_says_why(
-    tiny_qwen_folder: Path, tiny_qwen: Model
-) -> None:
-    stock = Stock("tiny_qwen", tiny_qwen_folder, tiny_qwen)
+def test_a_method_that_the_tower_does_not_serve_says_why(qwen: Stock) -> None:
+    given: dict[str, Any] = {"budget": 3, "question": "Which word?"}
     for method, reason in (("visionzip", "no class token"), ("trim", "no CLIP text side")):
         with pytest.raises(ValueError, match=reason):
-            prune(
-                stock.model,
-                stock.processor,
-                one_picture(stock),
-                method=method,
-                budget=3,
-                question="Which word?",
-            )
+            qwen.prune(one_picture(qwen), method=method, **given)
 
 
 # --- the guide ---
