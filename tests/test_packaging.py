@@ -19,7 +19,7 @@ from packaging.version import Version
 from spare_demo.models.loading.catalogue import LLAVA_7B, OPENAI_CLIP, TINY_LLAVA
 from spare_demo.models.loading.text_tower import CONFIG_FILE, WEIGHTS_FILE
 from spare_demo.pruners import PRUNERS
-from spare_demo.settings import Settings, parse
+from spare_demo.settings import parse
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -127,7 +127,8 @@ def test_the_image_takes_pytorch_from_the_index_of_its_argument(torch: str, tmp_
     ran = subprocess.run(
         ["sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert any("install" in line and "gcc" in line for line in ran) == (torch != "cpu")
+    compiler = {"apt-get", "install", "gcc", "libc6-dev"}  # which Triton needs on a GPU
+    assert any(compiler <= set(line.split()) for line in ran) == (torch != "cpu")
     first, second = (line for line in ran if line.startswith("pip"))
     assert first.endswith(f"--index-url https://download.pytorch.org/whl/{torch}")
     assert "requirements.txt" in second and "--index-url" not in second
@@ -191,13 +192,3 @@ def test_the_harness_finds_its_adapter_by_the_entry_point() -> None:
     requirement = Requirement(extra)
     assert requirement.name == "lmms-eval" and "0.7.3" in requirement.specifier
     assert requirement.name not in requirements("requirements.txt")
-
-
-def test_the_flags_of_the_readme_are_known() -> None:
-    assert parse(["--model", "llava-1.5-7b", "--max-pixels", "9"], {}).max_pixels == 9
-    assert parse([], {"SPARE_MAX_PIXELS": "9"}) == Settings(max_pixels=9)
-
-
-def test_the_image_has_the_c_compiler_that_triton_needs_on_a_gpu() -> None:
-    installed = re.search(r"apt-get install [^&]*", DOCKERFILE)
-    assert installed and {"gcc", "libc6-dev"} <= set(shlex.split(installed[0]))
