@@ -140,9 +140,9 @@ def _name_models(folders: Sequence[Folder]) -> list[Folder]:
     conditions = [_conditions(folder.settings) for folder in folders]
     named = []
     for folder, own in zip(folders, conditions, strict=True):
-        others = [c for f, c in zip(folders, conditions, strict=True) if f.model == folder.model]
-        keys = sorted({key for other in [own, *others] for key in other})
-        apart = [k for k in keys if any(other.get(k) != own.get(k) for other in others)]
+        alike = [c for f, c in zip(folders, conditions, strict=True) if f.model == folder.model]
+        keys = sorted({key for other in alike for key in other})
+        apart = [k for k in keys if any(other.get(k) != own.get(k) for other in alike)]
         text = ", ".join(f"{key} {own.get(key) or 'none'}" for key in apart)
         named.append(replace(folder, model=f"{folder.model} ({text})" if text else folder.model))
     return named

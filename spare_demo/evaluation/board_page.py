@@ -64,7 +64,7 @@ def _section(table: Table) -> str:
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
     return (
         f"<section><h2>{title}</h2>"
-        f"<div class='wide' role='region' tabindex='0' aria-label='{escape(table.title)}'>"
+        f"<div class='wide' role='region' tabindex='0' aria-label='{title}'>"
         f"{html_table(table.head, table.rows)}</div>{note}</section>"
     )
 

@@ -43,8 +43,7 @@ class Table:
 
     def text(self) -> str:
         """Columns side by side."""
-        lines = [self.title, text_table(self.head, self.rows)]
-        return "\n".join([*lines, *([self.note] if self.note else [])])
+        return "\n".join(filter(None, (self.title, text_table(self.head, self.rows), self.note)))
 
 
 def title_of(label: str) -> str:

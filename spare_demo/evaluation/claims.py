@@ -38,11 +38,7 @@ CLAIMS = (
         "spare-reconstruction",
         "cdpruner-diversity",
     ),
-    Claim(
-        "SPARE keeps more answers right than CDPruner (abstract)",
-        "spare",
-        "cdpruner",
-    ),
+    Claim("SPARE keeps more answers right than CDPruner (abstract)", "spare", "cdpruner"),
     Claim(
         "Reconstruction leaves a smaller error than CDPruner without relevance (Table 6)",
         "spare-reconstruction",
@@ -57,11 +53,7 @@ CLAIMS = (
         ERROR,
         -1,
     ),
-    Claim(
-        "Anti-relevance helps reconstruction (Figure 5)",
-        "spare",
-        "spare-reconstruction",
-    ),
+    Claim("Anti-relevance helps reconstruction (Figure 5)", "spare", "spare-reconstruction"),
     Claim(
         "Anti-relevance is better for reconstruction than relevance (Figure 5)",
         "spare",

@@ -30,14 +30,7 @@ from spare_demo.evaluation.fit import Fitted
 from spare_demo.evaluation.results import Key
 from spare_demo.evaluation.run import PictureResults
 from spare_demo.evaluation.sheets import Sheet
-from spare_demo.evaluation.workers import (
-    Load,
-    Worker,
-    load_and_fit,
-    pack,
-    share_of_each,
-    unpack,
-)
+from spare_demo.evaluation.workers import Load, Worker, load_and_fit, pack, share_of_each, unpack
 
 _SECONDS = 5.0  # to reach a cluster; Ray itself tries for two minutes
 _RETRIES = 3  # of a picture whose worker died

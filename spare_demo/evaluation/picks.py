@@ -41,25 +41,21 @@ class PicturePicks:
 
         Methods inside the language model have a plan instead, and no error of one set.
         """
-        method, budgets, tokens = (
-            self.methods[label],
-            self.experiment.budgets_of(label),
-            view.tokens,
-        )
         if label in self.known:
             return self.known[label]
+        method, budgets = self.methods[label], self.experiment.budgets_of(label)
         if method.inside:
             return [(budget, keep(method, view, budget), float("nan")) for budget in budgets]
-        sizes = [size(budget, tokens.n) for budget in budgets]
-        picks: list[Pick]
+        sizes = [size(budget, view.tokens.n) for budget in budgets]
         if method.nested:
             most = self._most(label, view)
             chosen = [most.prefix(k) for k in sizes]
-            errors = measures.reconstruction_curve(self.x, most.order, sizes, relative=True)
-            picks = list(zip(budgets, chosen, errors.tolist(), strict=True))
+            curve = measures.reconstruction_curve(self.x, most.order, sizes, relative=True)
+            errors = curve.tolist()
         else:
-            chosen = [method.select(tokens, k) for k in sizes]
-            picks = [(b, s, self._error(s)) for b, s in zip(budgets, chosen, strict=True)]
+            chosen = [method.select(view.tokens, k) for k in sizes]
+            errors = [self._error(selection) for selection in chosen]
+        picks: list[Pick] = list(zip(budgets, chosen, errors, strict=True))
         if not method.needs_text:
             self.known[label] = picks
         return picks

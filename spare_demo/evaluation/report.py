@@ -84,8 +84,7 @@ def findings(summary: Summary, budget: Budget) -> list[str]:
         for k in summary.budgets:
             lost = 100 * (full.value - summary.accuracy["random", k].value)
             sentences.append(f"{words(k)} at random lose {lost:.1f} points against all of them.")
-    if {"spare", "cdpruner"} <= set(summary.methods):
-        sentences.append(_between(summary, "spare", "cdpruner"))
+    sentences.append(_spare_and_cdpruner(summary))
     sentences += _text_guidance(summary, budget)
     sentences += [_where(layer, values) for layer, values in summary.places.items()]
     return [sentence for sentence in sentences if sentence]
@@ -115,17 +114,17 @@ def _best(summary: Summary, k: Budget) -> str:
     )
 
 
-def _between(summary: Summary, a: str, b: str) -> str:
-    """The paired difference of two methods, where one of them is the reference."""
-    if summary.reference not in (a, b):
+def _spare_and_cdpruner(summary: Summary) -> str:
+    """Their paired difference, where one of them is the reference."""
+    reference = summary.reference or ""
+    other = {"spare": "cdpruner", "cdpruner": "spare"}.get(reference, "")
+    if other not in summary.methods:
         return ""
-    other = b if summary.reference == a else a
-    assert summary.reference is not None
     parts = [
         f"{percent(summary.difference[other, k], signed=True)} points at {k}"
         for k in summary.budgets
     ]
-    return f"{title_of(other)} against {title_of(summary.reference)}, paired: {', '.join(parts)}."
+    return f"{title_of(other)} against {title_of(reference)}, paired: {', '.join(parts)}."
 
 
 def _text_guidance(summary: Summary, budget: Budget) -> list[str]:

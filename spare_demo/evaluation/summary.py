@@ -121,10 +121,7 @@ def skills_of(category: str) -> list[str]:
 
 
 def _summary(
-    rows: Sequence[Row],
-    places: Sequence[Place],
-    reference: str | None,
-    resamples: int,
+    rows: Sequence[Row], places: Sequence[Place], reference: str | None, resamples: int
 ) -> Summary:
     whole = [row.budget for row in rows if row.method == UNPRUNED and isinstance(row.budget, int)]
     most = max(whole, default=0)

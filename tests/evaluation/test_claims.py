@@ -104,9 +104,7 @@ def test_the_width_is_held_against_the_budgets_and_the_errors_there() -> None:
 def test_the_report_says_it_of_every_set(tmp_path: Path) -> None:
     rows = answers({"spare": 0.4, "spare-reconstruction": 0.9})
     unseen = [dataclasses.replace(row, set="unseen-pairs") for row in rows]
-    settings = {
-        "model": dict.fromkeys(("name", "title", "revision", "dtype", "device"), "x"),
-    }
+    settings = {"model": dict.fromkeys(("name", "title", "revision", "dtype", "device"), "x")}
     file = tmp_path / "R.md"
     summaries = summarise(rows + unseen, resamples=50)
     for built_in, why in ((WIDE, 2), (None, 0)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from spare_demo.evaluation.gallery import (
     write_gallery,
 )
 from spare_demo.evaluation.results import Row
-from spare_demo.models import LlavaModel, load_model
+from spare_demo.models import Answer, LlavaModel, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, signature
 from spare_demo.scenes.questions import is_right
@@ -131,9 +132,12 @@ def test_a_shipped_case_still_shows_what_its_rule_says(model: LlavaModel, case: 
     """After a change of the weights the command of docs/CONTRIBUTING.md mines the cases again."""
     picture = draw.draw(signature.scene_of(case.set, case.seed))
 
+    @functools.cache
+    def answers(budget: int) -> dict[str, Answer]:
+        return compare(model, picture, case.question, case.methods, budget, 16).answers
+
     def right(label: str, budget: int) -> bool:
-        result = compare(model, picture, case.question, case.methods, budget, 16)
-        return is_right(result.answers[label].text, case.truth)
+        return is_right(answers(budget)[label].text, case.truth)
 
     assert case.question in {q.text for q in signature.sample_of(case.set, case.seed).questions}
     assert right(case.methods[0], case.budget)

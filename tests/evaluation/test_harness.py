@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from spare_demo.evaluation.harness import (
-    HarnessOptions,
-    PrunedModel,
-    check_greedy,
-    read_options,
-)
+from spare_demo.evaluation.harness import HarnessOptions, PrunedModel, check_greedy, read_options
 from spare_demo.evaluation.picks import picture_seed
 from spare_demo.models import LlavaModel
 from spare_demo.models.families.qwen import QwenModel
@@ -86,10 +81,7 @@ def test_others_are_refused_with_their_task(settings: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("options", "question"),
-    [
-        ({}, DOCUMENT["question"]),
-        ({"question_field": "hint"}, DOCUMENT["hint"]),
-    ],
+    [({}, DOCUMENT["question"]), ({"question_field": "hint"}, DOCUMENT["hint"])],
 )
 def test_relevance_is_of_the_bare_question_and_the_prompt_is_the_tasks(
     tiny_model: LlavaModel, photo: Image.Image, options: dict[str, Any], question: str

@@ -14,7 +14,7 @@ from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.experiment import Experiment
-from spare_demo.evaluation.run import expected_rows, run
+from spare_demo.evaluation.run import PictureResults, expected_rows, run
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion, draw_sheets
 from spare_demo.evaluation.variants import Variant
 from spare_demo.images.load import PictureError
@@ -27,6 +27,13 @@ from spare_demo.scenes.world import Scene, Thing
 from spare_demo.tokens import Positions
 
 METHODS = ("spare", "cdpruner-diversity", "uniform", "random", "normal-relevance")
+WHAT = SheetQuestion("What?", ("left",))
+WHICH = SheetQuestion("Which?", ("left",), ("left", "right"))
+
+
+def own_sheet(picture: Image.Image, asked: SheetQuestion = WHAT) -> Sheet:
+    """One question about a picture of one's own."""
+    return Sheet("data", "a.png", (asked,), lambda: picture)
 
 
 @pytest.fixture(scope="module")
@@ -36,47 +43,32 @@ def sheets() -> list[Sheet]:
 
 @pytest.fixture(scope="module")
 def experiment() -> Experiment:
-    return Experiment(choose(METHODS), (3, 8), max_new_tokens=4)  # type: ignore[arg-type]
+    return Experiment(choose(METHODS), (3, 8), max_new_tokens=4)
 
 
-def test_all_answers_are_at_the_experiments_positions(
-    tiny_model: LlavaModel, sheets: list[Sheet]
-) -> None:
-    chosen = Experiment(
-        choose(["uniform"]), (3,), blank=False, max_new_tokens=4, positions="original"
-    )
-    (measured,) = run(tiny_model, sheets[:1], chosen)
-    kept, divergence = PRUNERS["uniform"], 0.0
-    for row in measured.rows:
-        asked = measured.sheet.questions[row.number]
-        view = tiny_model.encode(measured.sheet.open(), asked.text)
-        full = tiny_model.answer(view, None, 4).first_logits
-        if row.method == "unpruned":
-            continue
-        original, compact = (
-            tiny_model.answer(view, kept.select(view.tokens, 3), 4, positions)
-            for positions in ("original", "compact")
-        )
-        assert row.prediction == original.text
-        kl = float(measures.kl_divergence(full, original.first_logits))
-        assert row.kl == pytest.approx(kl, abs=1e-5)
-        divergence += abs(kl - float(measures.kl_divergence(full, compact.first_logits)))
-    assert divergence > 1e-3  # the positions matter
+@pytest.fixture(scope="module")
+def whole(
+    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+) -> list[PictureResults]:
+    """What the experiment gives of all sheets."""
+    return list(run(tiny_model, sheets, experiment))
 
 
 def test_every_result_is_that_of_the_single_steps(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+    tiny_model: LlavaModel,
+    sheets: list[Sheet],
+    experiment: Experiment,
+    whole: list[PictureResults],
 ) -> None:
-    measured = list(run(tiny_model, sheets, experiment))
-    assert [m.sheet for m in measured] == sheets
+    assert [m.sheet for m in whole] == sheets
     counts = expected_rows(sheets, experiment)
-    for m in measured:
+    for m in whole:
         assert len(m.rows) == counts[m.sheet.set, m.sheet.picture]
-    for row in measured[0].rows:
+    for row in whole[0].rows:
         if row.method in ("blank", "random"):
             continue
-        asked = measured[0].sheet.questions[row.number]
-        view = tiny_model.encode(measured[0].sheet.open(), asked.text)
+        asked = sheets[0].questions[row.number]
+        view = tiny_model.encode(sheets[0].open(), asked.text)
         full = tiny_model.answer(view, None, 4)
         pruned = row.method != "unpruned"
         kept = PRUNERS[row.method].select(view.tokens, row.budget) if pruned else None
@@ -91,7 +83,10 @@ def test_every_result_is_that_of_the_single_steps(
 
 
 def test_a_method_may_read_relevance_otherwise_than_the_run(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+    tiny_model: LlavaModel,
+    sheets: list[Sheet],
+    experiment: Experiment,
+    whole: list[PictureResults],
 ) -> None:
     """Greedy and not, beside the same method as the run reads it, and after another question."""
     other = {
@@ -101,9 +96,9 @@ def test_a_method_may_read_relevance_otherwise_than_the_run(
     methods = {**experiment.methods, **{k: PRUNERS[k.partition("@")[0]] for k in other}}
     variants = {label: Variant(options) for label, options in other.items()}
     both = dataclasses.replace(experiment, methods=methods, variants=variants)
-    measured, alone = next(run(tiny_model, sheets, both)), next(run(tiny_model, sheets, experiment))
+    measured = next(run(tiny_model, sheets, both))
     rest = [row for row in measured.rows if row.method not in other]
-    for row, expected in zip(rest, alone.rows, strict=True):
+    for row, expected in zip(rest, whole[0].rows, strict=True):
         assert row.prediction == expected.prediction
         assert row.error == pytest.approx(expected.error, nan_ok=True)
     assert len(measured.sheet.questions) > 1
@@ -122,28 +117,32 @@ def test_a_method_may_read_relevance_otherwise_than_the_run(
     assert "variants" not in experiment.record()
 
 
-def test_a_method_may_be_measured_with_other_positions_than_the_run(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+def test_answers_are_at_the_positions_of_the_run_or_of_their_label(
+    tiny_model: LlavaModel, sheets: list[Sheet]
 ) -> None:
-    label = "uniform@original"
-    variant = Variant(experiment.relevance, "original")
-    methods = {**experiment.methods, label: PRUNERS["uniform"]}
-    both = dataclasses.replace(experiment, methods=methods, variants={label: variant})
-    measured, alone = next(run(tiny_model, sheets, both)), next(run(tiny_model, sheets, experiment))
-    rest = [row for row in measured.rows if row.method != label]
-    assert [row.prediction for row in rest] == [row.prediction for row in alone.rows]
-    divergences: dict[Positions, list[float]] = {"original": [], "compact": []}
-    for row in (row for row in measured.rows if row.method == label):
-        picture = tiny_model.look(measured.sheet.open())
-        view = tiny_model.ask(picture, measured.sheet.questions[row.number].text)
-        picks = PRUNERS["uniform"].select(view.tokens, row.budget)
-        assert row.prediction == tiny_model.answer(view, picks, 4, "original").text
+    positions: dict[str, Positions] = {"uniform": "original", "uniform@compact": "compact"}
+    both = Experiment(
+        dict.fromkeys(positions, PRUNERS["uniform"]),
+        (3,),
+        variants={"uniform@compact": Variant(RelevanceOptions(), "compact")},
+        blank=False,
+        max_new_tokens=4,
+        positions="original",
+    )
+    (measured,) = run(tiny_model, sheets[:1], both)
+    divergences: dict[str, list[float]] = {label: [] for label in positions}
+    for row in (row for row in measured.rows if row.method in positions):
+        asked = measured.sheet.questions[row.number]
+        view = tiny_model.encode(measured.sheet.open(), asked.text)
         full = tiny_model.answer(view, None, 4).first_logits
-        for positions, kl in divergences.items():
-            own = tiny_model.answer(view, picks, 4, positions).first_logits
-            kl.append(float(measures.kl_divergence(full, own)))
-        assert row.kl == pytest.approx(divergences["original"][-1], rel=1e-3, abs=1e-6)
-    assert divergences["original"] != pytest.approx(divergences["compact"], rel=1e-2)
+        kept = PRUNERS["uniform"].select(view.tokens, 3)
+        answer = tiny_model.answer(view, kept, 4, positions[row.method])
+        assert row.prediction == answer.text
+        kl = float(measures.kl_divergence(full, answer.first_logits))
+        assert row.kl == pytest.approx(kl, abs=1e-5)
+        divergences[row.method].append(row.kl)
+    apart = np.subtract(*divergences.values())
+    assert np.abs(apart).sum() > 1e-3  # the positions matter
 
 
 def test_the_vision_tower_sees_each_picture_once(
@@ -163,10 +162,12 @@ def test_the_vision_tower_sees_each_picture_once(
 
 
 def test_blank_is_a_picture_of_nothing(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+    tiny_model: LlavaModel,
+    sheets: list[Sheet],
+    experiment: Experiment,
+    whole: list[PictureResults],
 ) -> None:
-    rows = next(run(tiny_model, sheets, experiment)).rows
-    blank = next(row for row in rows if row.method == "blank")
+    blank = next(row for row in whole[0].rows if row.method == "blank")
     grey = tuple(round(255 * m) for m in tiny_model.processor.image_processor.image_mean)
     view = tiny_model.encode(Image.new("RGB", (336, 336), grey), blank.question)
     assert blank.prediction == tiny_model.answer(view, None, 4).text
@@ -176,9 +177,11 @@ def test_blank_is_a_picture_of_nothing(
 
 
 def test_what_is_done_is_left_out_and_random_is_the_same_again(
-    tiny_model: LlavaModel, sheets: list[Sheet], experiment: Experiment
+    tiny_model: LlavaModel,
+    sheets: list[Sheet],
+    experiment: Experiment,
+    whole: list[PictureResults],
 ) -> None:
-    whole = list(run(tiny_model, sheets, experiment))
     rest = list(run(tiny_model, sheets, experiment, done={(sheets[0].set, sheets[0].picture)}))
     assert repr([m.rows for m in rest]) == repr([m.rows for m in whole[1:]])
     errors = [
@@ -211,36 +214,28 @@ def test_text_free_methods_pick_once_a_picture(
 def test_choices_and_an_instruction_reach_the_model_but_not_the_methods(
     tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
-    asked = SheetQuestion("Which?", ("left",), ("left", "right"))
-    sheet = Sheet("data", "a.png", (asked,), lambda: photo)
     experiment = Experiment(
-        choose(["spare"]),  # type: ignore[arg-type]
-        (5,),
-        blank=False,
-        instruction="Be brief.",
-        max_new_tokens=4,
+        choose(["spare"]), (5,), blank=False, instruction="Be brief.", max_new_tokens=4
     )
-    unpruned, pruned = next(run(tiny_model, [sheet], experiment)).rows
+    unpruned, pruned = next(run(tiny_model, [own_sheet(photo, WHICH)], experiment)).rows
     told = f"Which?\nA. left\nB. right\n{LETTER_INSTRUCTION}\nBe brief."
     view = tiny_model.encode(photo, told)
     assert unpruned.prediction == tiny_model.answer(view, None, 4).text
-    kept = PRUNERS["spare"].select(tiny_model.encode(photo, asked.question).tokens, 5)
+    kept = PRUNERS["spare"].select(tiny_model.encode(photo, WHICH.question).tokens, 5)
     assert pruned.prediction == tiny_model.answer(view, kept, 4).text
-    assert pruned.question == asked.question
+    assert pruned.question == WHICH.question
 
 
 def test_trim_reads_the_instruction_unless_set_to_the_question(
     tiny_model: LlavaModel, photo: Image.Image
 ) -> None:
-    asked = SheetQuestion("Which?", ("left",), ("left", "right"))
-    sheet = Sheet("data", "a.png", (asked,), lambda: photo)
     methods = {"prompt": Trim(), "question": Trim(text="question")}
     budgets = range(2, 16)
     experiment = Experiment(methods, tuple(budgets), blank=False, max_new_tokens=1)
-    results = next(run(tiny_model, [sheet], experiment)).rows
+    results = next(run(tiny_model, [own_sheet(photo, WHICH)], experiment)).rows
     errors = {label: [row.error for row in results if row.method == label] for label in methods}
-    prompt = f"{asked.question}\n{LETTER_INSTRUCTION}"
-    texts = {"prompt": prompt, "question": asked.question}
+    prompt = f"{WHICH.question}\n{LETTER_INSTRUCTION}"
+    texts = {"prompt": prompt, "question": WHICH.question}
     for label, text in texts.items():
         tokens = tiny_model.encode(photo, text).tokens
         merged = [Trim().select(tokens, k).features for k in budgets]
@@ -269,18 +264,18 @@ def test_a_picture_that_cannot_be_opened_is_named_and_skipped_only_if_asked(
 
 def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: list) -> None:
     with pytest.raises(ValueError, match="1 to 16"):
-        next(run(tiny_model, sheets, Experiment(choose(["spare"]), (17,))))  # type: ignore[arg-type]
+        next(run(tiny_model, sheets, Experiment(choose(["spare"]), (17,))))
 
 
 @pytest.mark.parametrize("size", [(300, 80), (56, 56), (640, 480)])
 def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tuple) -> None:
     levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     photo = Image.fromarray(levels)
-    sheet = Sheet("data", "a.png", (SheetQuestion("What?", ("left",)),), lambda: photo)
+    sheet = own_sheet(photo)
     names = ["cdpruner-diversity", "uniform", "divprune", "visionzip", "fastv"]
     names = [name for name in names if tiny_qwen.reason_against(PRUNERS[name]) is None]
     assert {"uniform", "divprune", "fastv"} <= set(names)
-    experiment = Experiment(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)  # type: ignore[arg-type]
+    experiment = Experiment(choose(names), ("10%", "75%"), max_new_tokens=2).within(tiny_qwen)
     (measured,) = run(tiny_qwen, [sheet], experiment)
     assert len(measured.rows) == experiment.rows_of(sheet)
     view = tiny_qwen.encode(photo, "What?")
@@ -306,15 +301,9 @@ def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tupl
 
 
 def test_a_picture_with_fewer_tokens_than_a_budget_keeps_all(tiny_qwen: QwenModel) -> None:
-    small = Sheet(
-        "data",
-        "a.png",
-        (SheetQuestion("What?", ("left",)),),
-        lambda: Image.new("RGB", (56, 56), "navy"),
-    )
-    experiment = Experiment(
-        choose(["uniform", "cdpruner-diversity", "fastv"]), (40, 50, 60)
-    ).within(tiny_qwen)  # type: ignore[arg-type]
+    small = own_sheet(Image.new("RGB", (56, 56), "navy"))
+    methods = choose(["uniform", "cdpruner-diversity", "fastv"])
+    experiment = Experiment(methods, (40, 50, 60)).within(tiny_qwen)
     (measured,) = run(tiny_qwen, [small], experiment)
     said = {row.prediction for row in measured.rows if row.method != "blank"}
     assert len(said) == 1  # what all tokens say
@@ -328,19 +317,17 @@ def test_a_schedule_never_meets_another_number_than_asked_for(
     tiny_model: LlavaModel, tiny_qwen: QwenModel, sheets: list[Sheet]
 ) -> None:
     with pytest.raises(ValueError, match="from 6 to 16"):
-        next(run(tiny_model, sheets, Experiment(choose(["fastv"]), (3,))))  # type: ignore[arg-type]
+        next(run(tiny_model, sheets, Experiment(choose(["fastv"]), (3,))))
     # The least share of the largest picture; of one of 4 tokens a schedule needs 2, half of them.
-    small = Sheet(
-        "data", "a", (SheetQuestion("What?", ("x",)),), lambda: Image.new("RGB", (56, 56))
-    )
-    experiment = Experiment(choose(["fastv"]), ("35%",), max_new_tokens=1).within(tiny_qwen)  # type: ignore[arg-type]
+    small = own_sheet(Image.new("RGB", (56, 56)))
+    experiment = Experiment(choose(["fastv"]), ("35%",), max_new_tokens=1).within(tiny_qwen)
     assert experiment.budgets_of("fastv") == ("35%",)
     (measured,) = run(tiny_qwen, [small], experiment)
     (row,) = [row for row in measured.rows if row.method == "fastv"]
     view = tiny_qwen.encode(small.open(), "What?")
     whole, few = (
         tiny_qwen.answer(view, kept, 1).first_logits
-        for kept in (None, PRUNERS["fastv"].plan(view, 2))  # type: ignore[attr-defined]
+        for kept in (None, PRUNERS["fastv"].plan(view, 2))
     )
     assert row.kl == pytest.approx(float(measures.kl_divergence(whole, few)), abs=1e-5)
     assert row.kl > 1e-4

@@ -16,11 +16,7 @@ USUAL = Variant(RelevanceOptions(-2, "stretches"))
         ("-1", RelevanceOptions(-1, "stretches"), "layer -1"),
         ("tokens", RelevanceOptions(-2, "tokens"), "each word apart"),
         ("-1, tokens", RelevanceOptions(-1, "tokens"), "layer -1, each word apart"),
-        (
-            "words",
-            RelevanceOptions(guidance_text="words"),
-            "words of the language model, not CLIP",
-        ),
+        ("words", RelevanceOptions(guidance_text="words"), "words of the language model, not CLIP"),
         ("stretches,-3", RelevanceOptions(-3, "stretches"), "the question as a whole, layer -3"),
     ],
 )

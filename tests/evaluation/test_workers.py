@@ -17,13 +17,7 @@ from spare_demo.evaluation.fit import describe, fit
 from spare_demo.evaluation.results import Results, csv_text, load
 from spare_demo.evaluation.run import expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
-from spare_demo.evaluation.workers import (
-    Worker,
-    load_and_fit,
-    pack,
-    share_of_each,
-    unpack,
-)
+from spare_demo.evaluation.workers import Worker, load_and_fit, pack, share_of_each, unpack
 from spare_demo.images.load import PictureError, open_picture
 from spare_demo.models import LlavaModel, ModelError
 
