@@ -16,7 +16,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
+from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
 
 sys.path.insert(0, str(ROOT))
 
@@ -32,7 +32,7 @@ LABELS = ("all", "spare", "cdpruner")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default="built-in")
     parser.add_argument("--tokens", type=int, default=32)
     args, device = read_arguments(parser, runs=41)
@@ -77,8 +77,7 @@ def main() -> None:
     figures = [
         Figure(
             f"{name}, {stage}",
-            device_name(device),
-            str(model.dtype).removeprefix("torch."),
+            *where(device, model.dtype),
             shape,
             times,
             "slowest alone",

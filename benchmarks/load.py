@@ -24,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import torch
-from measuring import Figure, device_name, finish
-from serving import ROOT, held, serving_strangers
+from measuring import ROOT, Figure, finish, say, where
+from serving import held, serving_strangers
 from visitors import Page, Run, connections, read_comparison, visiting
 
 sys.path.insert(0, str(ROOT))
@@ -83,11 +82,6 @@ def find_wrong(runs: Sequence[Run], questions: Sequence[Question]) -> list[str]:
     return wrong
 
 
-def count_right(runs: Sequence[Run], questions: Sequence[Question]) -> int:
-    """How many show the answers and the picks of their own picture and question."""
-    return len(runs) - len(find_wrong(runs, questions))
-
-
 async def ask_at_once(
     url: str, questions: Sequence[Sequence[Question]]
 ) -> tuple[list[Run], float, Watch]:
@@ -116,7 +110,11 @@ async def leave_at_once(url: str, visitors: int, questions: Sequence[Question]) 
                 own = questions[number % len(questions)]
                 asked.append(asyncio.create_task(visitor.ask(own.picture, own.text)))
             # Those before it are answered while the last ones still come.
-            await until(url, http, lambda said: said["waiting"] >= visitors // 2 or all_done(asked))
+            await until(
+                url,
+                http,
+                lambda said: said["waiting"] >= visitors // 2 or all(t.done() for t in asked),
+            )
             for task in asked:
                 task.cancel()
             start = time.perf_counter()
@@ -141,11 +139,6 @@ async def leave_one(url: str, question: Question) -> float:
             await asyncio.gather(measuring, return_exceptions=True)
         await until(url, http, is_idle)
         return time.perf_counter() - start
-
-
-def all_done(tasks: Sequence[asyncio.Task[Any]]) -> bool:
-    """Whether all have ended by themselves."""
-    return all(task.done() for task in tasks)
 
 
 def is_idle(said: dict[str, Any]) -> bool:
@@ -206,7 +199,7 @@ def in_words(thing: dict[str, int]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--visitors", type=int, default=32, help="at once")
     parser.add_argument("--questions", type=int, default=10, help="of each visitor")
     parser.add_argument("--leave", type=int, default=200, help="who ask and leave; 0 for none")
@@ -275,15 +268,13 @@ def measure(args: argparse.Namespace, folder: Path) -> None:
                 "after one left in mid-measurement": f"nothing is computed {one:.2f} s later",
                 f"after {args.leave} left in mid-answer": f"nothing is computed {all_:.2f} s later",
                 f"{SWEEP_SECONDS} s after that": in_words(gone),
-                "the next question is answered right": count_right([again], questions[:1]) == 1,
+                "the next question is answered right": not find_wrong([again], questions[:1]),
             }
 
     shape = f"{args.visitors} visitors × {args.questions} questions"
-    device = device_name(torch.device("cpu" if model.device.type == "cpu" else model.device))
-    kind = str(model.dtype).removeprefix("torch.")
 
     def figure(what: str, seconds: Sequence[float]) -> Figure:
-        return Figure(what, device, kind, shape, seconds)
+        return Figure(what, *where(model.device, model.dtype), shape, seconds)
 
     figures = [figure("Ask to all three answers", latencies)]
     figures += [
@@ -303,14 +294,6 @@ _WORDS = {
     "other": "of it, reading, drawing, sending",
     "total": "its turn, all but the wait",
 }
-
-
-def say(words: str) -> None:
-    """How far the program is."""
-    print(f"[{time.perf_counter() - _BEGAN:6.1f} s] {words}", file=sys.stderr, flush=True)
-
-
-_BEGAN = time.perf_counter()
 
 
 if __name__ == "__main__":

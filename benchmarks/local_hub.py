@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,16 +27,12 @@ class Faults:
         cut_after: bytes of a file after which the connection is cut.
         cuts: how many more connections are cut.
         ignores_ranges: whether a request for a part gets the whole file.
-        bytes_per_second: of each connection; 0 for as fast as can be.
-        silent_seconds: before every answer.
     """
 
     status: int = 0
     cut_after: int = 0
     cuts: int = 0
     ignores_ranges: bool = False
-    bytes_per_second: float = 0.0
-    silent_seconds: float = 0.0
 
 
 @dataclass
@@ -113,8 +108,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, with_body: bool) -> None:
         hub, path = self.served, unquote(urlsplit(self.path).path)
         hub.requests.append(f"{self.command} {path}")
-        if hub.faults.silent_seconds:
-            time.sleep(hub.faults.silent_seconds)
         if hub.faults.status:
             self._error(hub.faults.status)
             return
@@ -201,9 +194,6 @@ class _Handler(BaseHTTPRequestHandler):
                     faults.cuts -= 1
                     self.close_connection = True
                     return
-                if faults.bytes_per_second:
-                    most = min(most, max(1, int(faults.bytes_per_second / 20)))
-                    time.sleep(most / faults.bytes_per_second)
                 try:
                     self.wfile.write(file.read(most))
                 except OSError:  # the client has gone

@@ -19,6 +19,8 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 
+_BEGAN = time.perf_counter()
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -95,6 +97,11 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def where(device: torch.device, dtype: torch.dtype) -> tuple[str, str]:
+    """A figure's device and dtype, in words."""
+    return device_name(device), str(dtype).removeprefix("torch.")
+
+
 def device_name(device: torch.device) -> str:
     """The device as a reader knows it."""
     if device.type == "cuda":
@@ -105,6 +112,11 @@ def device_name(device: torch.device) -> str:
         names = [r for r in cpus.read_text().splitlines() if r.startswith("model name")]
         model = names[0].split(":")[1].strip() if names else model
     return f"{model}, {torch.get_num_threads()} threads"
+
+
+def say(words: str) -> None:
+    """How far the program is."""
+    print(f"[{time.perf_counter() - _BEGAN:6.1f} s] {words}", file=sys.stderr, flush=True)
 
 
 def finish(title: str, figures: Sequence[Figure], to: Path | None, **about: Any) -> None:

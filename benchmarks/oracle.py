@@ -31,14 +31,10 @@ EXAMPLES = ROOT / "assets" / "examples"
 def divergences(model: Model, view: View, budgets: list[int]) -> dict[str, list[float]]:
     """KL in nats at each budget, by method; beside them "oracle" and "search"."""
     found = search(model, view)
-    able = {
-        name: method
-        for name, method in PRUNERS.items()
-        if not method.inside and not model.reason_against(method)
-    }
     selections = {"search": [found.prefix(k) for k in budgets]}
-    for name, method in able.items():
-        selections[name] = [method.select(view.tokens, k) for k in budgets]
+    for name, method in PRUNERS.items():
+        if not method.inside and not model.reason_against(method):
+            selections[name] = [method.select(view.tokens, k) for k in budgets]
     kl = {name: first_token_kl(model, view, sets) for name, sets in selections.items()}
     best = []
     for i in range(len(budgets)):
@@ -48,7 +44,7 @@ def divergences(model: Model, view: View, budgets: list[int]) -> dict[str, list[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", default="built-in")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--budgets", nargs="+", type=int, default=[16, 32, 64, 128])

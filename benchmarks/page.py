@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from frames import LAYERS, Overdue, browsing
-from serving import ROOT, peak_bytes, serving
+from measuring import ROOT, say
+from serving import peak_bytes, serving
 
 sys.path.insert(0, str(ROOT))
 
@@ -37,14 +38,6 @@ GOALS = {
 SENT_GOAL = 400_000
 
 BUDGETS = 576  # scrubbed through, one per frame
-
-
-def say(words: str) -> None:
-    """How far the program is."""
-    print(f"[{time.perf_counter() - _BEGAN:6.1f} s] {words}", file=sys.stderr, flush=True)
-
-
-_BEGAN = time.perf_counter()
 
 
 def visits(url: str, runs: int, budgets: int, patience: float) -> dict[str, list[float]]:
@@ -159,7 +152,7 @@ def line(name: str, values: list[float], goal: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
         "--runs", type=int, default=5, help="pages opened, questions asked, redraws"
     )

@@ -16,11 +16,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
-from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
+from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
 
 sys.path.insert(0, str(ROOT))
 
@@ -73,8 +73,7 @@ def free_bytes(device: torch.device) -> int:
     if device.type == "cuda":
         torch.cuda.empty_cache()  # what the shape before left
         return torch.cuda.mem_get_info(device)[0]
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    return next(int(r.split()[1]) for r in lines if r.startswith("MemAvailable")) * 1024
+    return int(psutil.virtual_memory().available)
 
 
 def measure(
@@ -112,8 +111,7 @@ def measure(
         figures.append(
             Figure(
                 f"{name}, {kind}",
-                device_name(device),
-                str(dtype).removeprefix("torch."),
+                *where(device, dtype),
                 f"{visual} visual + {TEXT} text",
                 times,
                 "weights read" if reading else "operations",
@@ -133,7 +131,7 @@ def measure(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--shapes", nargs="*", default=["7b", "13b"], choices=sorted(SHAPES))
     parser.add_argument("--layers", type=int, help="so many layers only; the row says so")
     names = ("float32", "bfloat16", "float16")
@@ -155,8 +153,7 @@ def main() -> None:
             try:
                 hf = random_model(shape, args.layers, device, dtype)
             except ValueError as refused:
-                where = device_name(device), str(dtype).removeprefix("torch.")
-                figures.append(Figure(name, *where, "", (), note=str(refused)))
+                figures.append(Figure(name, *where(device, dtype), "", (), note=str(refused)))
                 continue
             figures += measure(name, hf, device, args.runs, about)
             del hf

@@ -17,7 +17,7 @@ import time
 
 import open_clip
 import torch
-from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
+from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
 from open_clip.model import _build_text_tower
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration
@@ -102,8 +102,7 @@ def measure(model: LlavaModel, device: torch.device, runs: int) -> list[Figure]:
         figures.append(
             Figure(
                 f"processor and prune, {method}",
-                device_name(device),
-                str(model.dtype).removeprefix("torch."),
+                *where(device, model.dtype),
                 f"{model.most_tokens} visual tokens, {BUDGET} kept",
                 seconds["prune"],
                 "compare's path",
@@ -116,7 +115,7 @@ def measure(model: LlavaModel, device: torch.device, runs: int) -> list[Figure]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     args, device = read_arguments(parser, runs=9)
     figures = measure(random_model(device), device, args.runs)
     clock = "the processor's own, of all threads" if device.type == "cpu" else "the wall's"

@@ -27,19 +27,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from local_hub import LocalHub
+from measuring import ROOT, say
 from PIL import Image
+from serving import peak_bytes, serving, status
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT))
 
-from full_size import CLIP, write_clip, write_model  # noqa: E402
-from local_hub import LocalHub  # noqa: E402
+from full_size import CLIP, write_clip, write_model
 
-from spare_demo.models.families import FAMILIES  # noqa: E402
-from spare_demo.models.loading.catalogue import CATALOGUE  # noqa: E402
-from spare_demo.models.loading.number_format import bfloat16_slowness  # noqa: E402
-from spare_demo.models.loading.published import STORED, published_config  # noqa: E402
-from spare_demo.pruners import PRUNERS  # noqa: E402
+from spare_demo.models.families import FAMILIES
+from spare_demo.models.loading.catalogue import CATALOGUE
+from spare_demo.models.loading.number_format import bfloat16_slowness
+from spare_demo.models.loading.published import STORED, published_config
+from spare_demo.pruners import PRUNERS
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "REHEARSAL.md"
@@ -48,14 +49,6 @@ PAUSE = 5.0
 """Seconds for the page to draw its curve before the next question, as a person leaves them."""
 CUTS = (3, 200_000_000)
 """How many connections of the first download are cut, and after how many bytes each."""
-
-
-def say(words: str) -> None:
-    """How far the program is."""
-    print(f"[{time.perf_counter() - _BEGAN:6.1f} s] {words}", file=sys.stderr, flush=True)
-
-
-_BEGAN = time.perf_counter()
 
 
 def methods(name: str, vision_only: bool) -> list[str]:
@@ -89,12 +82,10 @@ def run(arguments: list[str]) -> dict[str, Any]:
     peak = own = 0
     while program.poll() is None:
         try:
-            status = Path(f"/proc/{program.pid}/status").read_text()
+            peak = max(peak, status(program.pid, "VmHWM"))
+            own = max(own, status(program.pid, "RssAnon"))
         except OSError:
             break
-        values = dict(line.split(":", 1) for line in status.splitlines() if "kB" in line)
-        peak = max(peak, int(values.get("VmHWM", "0 kB").split()[0]))
-        own = max(own, int(values.get("RssAnon", "0 kB").split()[0]))
         time.sleep(0.1)
     _, errors = program.communicate()
     return {
@@ -129,7 +120,6 @@ def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[
 def page(name: str, vision_only: bool, patience: float) -> dict[str, Any]:
     """The page from a warm cache: until it is served, until pictures and answers after Ask."""
     from frames import browsing
-    from page import peak_bytes, serving
 
     os.environ["SPARE_MAX_NEW_TOKENS"] = "16"
     os.environ["SPARE_WITHOUT_LANGUAGE_MODEL"] = "1" if vision_only else "0"

@@ -20,10 +20,7 @@ PAGE = ROOT / "docs" / "PERFORMANCE.md"
 WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
     "selection-cpu": ("Selection, CPU", "selection.py --device cpu"),
     "selection-cuda": ("Selection, CUDA", "selection.py --device cuda"),
-    "prune-cpu": (
-        "Pruning in one's own code at 7B's shape, CPU",
-        "prune.py --device cpu --runs 7",
-    ),
+    "prune-cpu": ("Pruning in one's own code at 7B's shape, CPU", "prune.py --device cpu --runs 7"),
     "prefill-cpu": (
         "Prefill at 7B's shape, CPU, true depth",
         "prefill.py --device cpu --dtype bfloat16 --runs 3 --shapes 7b",

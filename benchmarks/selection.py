@@ -13,7 +13,7 @@ import argparse
 import sys
 
 import torch
-from measuring import ROOT, Figure, device_name, finish, in_turns, read_arguments
+from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
 from torch import Tensor
 
 sys.path.insert(0, str(ROOT))
@@ -73,30 +73,30 @@ def measure(device: torch.device, dtype: torch.dtype, runs: int) -> list[Figure]
         exact = published(x.double(), w.double(), k)
         same = int((picks.order == exact).sum())
         shape = f"{b} view{'s' if b > 1 else ''}, n={n}, d={d}, k={k}"
-        said = {
-            "ours": f"{same} of {b * k} picks as the published loop in float64, "
-            f"{int((picks.margin < NEAR_TIE).sum())} near ties",
-            "published": "",
-        }
-        names = {"ours": "greedy loop", "published": "published-style loop"}
-        for key, name in names.items():
+        note = (
+            f"{same} of {b * k} picks as the published loop in float64, "
+            f"{int((picks.margin < NEAR_TIE).sum())} near ties"
+        )
+        for name, key, said in (
+            ("greedy loop", "ours", note),
+            ("published-style loop", "published", ""),
+        ):
             figures.append(
                 Figure(
                     name,
-                    device_name(device),
-                    str(dtype).removeprefix("torch."),
+                    *where(device, dtype),
                     shape,
                     seconds[key],
                     "float32 X·Xᵀ",
                     seconds["floor"],
-                    said[key],
+                    said,
                 )
             )
     return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     args, device = read_arguments(parser, runs=9)
     figures = []
     halves = (torch.float16, torch.bfloat16) if device.type == "cuda" else ()

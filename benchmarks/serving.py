@@ -15,8 +15,7 @@ from typing import Any
 
 import httpx
 from frames import Overdue
-
-ROOT = Path(__file__).parents[1]
+from measuring import ROOT
 
 
 @contextmanager
@@ -88,7 +87,7 @@ def served(url: str, program: subprocess.Popen, patience: float) -> None:
 
 def peak_bytes(process: int) -> int:
     """The most memory the process ever held, by Linux's own account."""
-    return 1024 * _status(process, "VmHWM")
+    return 1024 * status(process, "VmHWM")
 
 
 def held(process: int, folder: Path) -> dict[str, int]:
@@ -101,8 +100,8 @@ def held(process: int, folder: Path) -> dict[str, int]:
     """
     sizes = _file_sizes(folder)
     return {
-        "memory_bytes": 1024 * _status(process, "VmRSS"),
-        "threads": _status(process, "Threads"),
+        "memory_bytes": 1024 * status(process, "VmRSS"),
+        "threads": status(process, "Threads"),
         "descriptors": len(list(Path(f"/proc/{process}/fd").iterdir())),
         "temporary_files": len(sizes),
         "temporary_bytes": sum(sizes),
@@ -119,7 +118,10 @@ def _file_sizes(folder: Path) -> list[int]:
     return sizes
 
 
-def _status(process: int, name: str) -> int:
-    status = Path(f"/proc/{process}/status").read_text()
-    found = re.search(rf"{name}:\s+(\d+)", status)
+def status(process: int, name: str) -> int:
+    """A number that Linux says of a process, memory in KiB; 0 where it says none of that name.
+
+    Raises OSError where there is no such process.
+    """
+    found = re.search(rf"{name}:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     return int(found[1]) if found else 0

@@ -23,9 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import torch
-from measuring import Figure, device_name, finish
-from serving import ROOT, held, serving_strangers
+from measuring import ROOT, Figure, finish, where
+from serving import held, serving_strangers
 from visitors import Page, Visitor, connections, read_comparison, visiting
 
 sys.path.insert(0, str(ROOT))
@@ -146,7 +145,7 @@ def slope(samples: Sequence[tuple[int, dict[str, int]]], name: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--visitors", type=int, default=4, help="at once")
     parser.add_argument("--pictures", type=int, default=100, help="that they choose from")
@@ -176,11 +175,10 @@ def main() -> None:
         return f"{values[0]} to {values[-1]}, at most {max(values)}"
 
     shape = f"{args.visitors} visitors, {args.minutes:g} minutes"
-    device = device_name(torch.device("cpu" if model.device.type == "cpu" else model.device))
-    kind = str(model.dtype).removeprefix("torch.")
+    device_and_dtype = where(model.device, model.dtype)
     finish(
         "Mixed use",
-        [Figure("Ask to all three answers", device, kind, shape, tally.seconds)],
+        [Figure("Ask to all three answers", *device_and_dtype, shape, tally.seconds)],
         args.json,
         **{
             "done": ", ".join(f"{name} {count}" for name, count in tally.done.items()),
