@@ -19,6 +19,9 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 
+HEAD = ("what", "device", "dtype", "shape", "median", "lowest to highest", "floor", "ratio")
+"""Of the table of figures, whose rows are `cells`."""
+
 _BEGAN = time.perf_counter()
 
 
@@ -148,9 +151,8 @@ def finish(title: str, figures: Sequence[Figure], to: Path | None, **about: Any)
 
 def table(figures: Sequence[Figure]) -> list[str]:
     """The figures as lines of equal columns."""
-    head = ("what", "device", "dtype", "shape", "median", "lowest to highest", "floor", "ratio")
-    rows = [head, *(cells(asdict(f) | {"ratio": f.ratio}) for f in figures)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    rows = [HEAD, *(cells(asdict(f) | {"ratio": f.ratio}) for f in figures)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
     return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
 
 

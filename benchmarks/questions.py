@@ -31,17 +31,12 @@ def set_controls(visitor: Visitor) -> None:
     visitor.set(method_a=METHODS[0], method_b=METHODS[1], budget=BUDGET)
 
 
-def draw_questions(
-    model: Model, number: int, folder: Path, first_seed: int = 0
-) -> Iterator[Question]:
+def draw_questions(model: Model, number: int, folder: Path) -> Iterator[Question]:
     """As many, each about another scene.
 
-    Args:
-        model: of the same name as the page's.
-        folder: where the pictures are written.
-        first_seed: of the scenes; further ones follow, without those of which nothing is asked.
+    model: of the same name as the page's. folder: where the pictures are written.
     """
-    seeds = (s for s in count(first_seed) if signature.sample_of("page", s).questions)
+    seeds = (s for s in count() if signature.sample_of("page", s).questions)
     for seed in islice(seeds, number):
         text = signature.sample_of("page", seed).questions[0].text
         path = folder / f"scene-{seed}.png"

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from measuring import ROOT, cells, milliseconds
+from measuring import HEAD, ROOT, cells, milliseconds
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "PERFORMANCE.md"
@@ -76,9 +76,8 @@ def section(told: dict[str, Any]) -> Iterator[str]:
     if "command" in told:
         yield f"`{told['command']}`\n"
     if "figures" in told:
-        head = ("what", "device", "dtype", "shape", "median", "lowest to highest", "floor", "ratio")
-        yield row(head)
-        yield row(["---"] * len(head))
+        yield row(HEAD)
+        yield row(["---"] * len(HEAD))
         for figure in told["figures"]:
             yield row(cells(figure))
         yield ""
