@@ -15,7 +15,6 @@ from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
 from spare_demo.evaluation.budgets import value, words
 from spare_demo.evaluation.cells import SHARES_NOTE, Table, percent, title_of
 from spare_demo.evaluation.paired import LEVEL
-from spare_demo.evaluation.results import BLANK
 from spare_demo.render.chart import Lines, svg
 from spare_demo.table import html_table
 
@@ -93,11 +92,9 @@ def _scores(board: SetBoard, baseline: str) -> Table:
     stars = {(c.model, c.method, c.budget) for c in board.comparisons if c.adjusted < LEVEL}
     rows = []
     for model, summary in summaries.items():
-        for label in (UNPRUNED, BLANK):
-            if (label, summary.tokens) in summary.accuracy:
-                nothing = ["" for _ in budgets]
-                score = percent(summary.accuracy[label, summary.tokens])
-                rows.append((title_of(label), model, *nothing, score))
+        for column in summary.nothing_pruned:
+            nothing, score = ["" for _ in budgets], percent(summary.accuracy[column])
+            rows.append((title_of(column[0]), model, *nothing, score))
         for label in summary.methods:
             cells = [
                 percent(summary.accuracy.get((label, budget)))

@@ -9,7 +9,6 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
 from spare_demo.evaluation.cells import FEW_METHODS, skills_word, title_of
 from spare_demo.evaluation.resampling import Column, Estimate
-from spare_demo.evaluation.results import BLANK
 from spare_demo.evaluation.summary import Summary
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
 
@@ -66,7 +65,7 @@ def accuracy(
         _axis(summary),
         "right answers, %",
         tuple(_series(summary, m, summary.accuracy, 100) for m in methods or drawn(summary)),
-        _levels(summary),
+        {title_of(m): 100 * summary.accuracy[m, k].value for m, k in summary.nothing_pruned},
     )
     return Figure(name, chart, _sentence(chart) + ("" if methods else _left_out(summary)))
 
@@ -125,14 +124,6 @@ def _point(x: float, estimate: Estimate, scale: float) -> Point:
 def _axis(summary: Summary) -> str:
     shares = any(isinstance(budget, str) for budget in summary.budgets)
     return "tokens kept, % of the picture's" if shares else "tokens kept"
-
-
-def _levels(summary: Summary) -> dict[str, float]:
-    return {
-        title_of(m): 100 * summary.accuracy[m, summary.tokens].value
-        for m in (UNPRUNED, BLANK)
-        if (m, summary.tokens) in summary.accuracy
-    }
 
 
 def _sentence(chart: Chart) -> str:

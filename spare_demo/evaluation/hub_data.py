@@ -104,15 +104,10 @@ def _open(name: str, config: str | None, split: str, fields: Fields) -> Any:
 
 def _guarded(rows: Any, name: str) -> Iterator[Mapping[str, Any]]:
     """The rows; what their reader raises becomes a sentence."""
-    iterator = iter(rows)
-    while True:
-        try:
-            row = next(iterator)
-        except StopIteration:
-            return
-        except Exception as error:
-            raise ValueError(_unreadable(name, error)) from None
-        yield row
+    try:
+        yield from rows
+    except Exception as error:
+        raise ValueError(_unreadable(name, error)) from None
 
 
 def _unreadable(name: str, error: Exception) -> str:

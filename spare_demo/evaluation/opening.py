@@ -49,8 +49,8 @@ class Case:
     picture: str
     question: str
     budget: int
-    right: tuple[bool, bool, bool]
-    shares: tuple[float, float]
+    right: tuple[bool, ...]
+    shares: tuple[float, ...]
 
     @property
     def differs(self) -> bool:
@@ -95,27 +95,19 @@ def try_examples(model: Model) -> Iterator[Case]:
         for budget in BUDGETS:
             answers = finish(model, dataclasses.replace(request, budget=budget), view).answers
             token = answers[UNPRUNED].token_ids[0]
-            whole, one, other = (
-                grade(answer.text, row["answer"]) is True for answer in answers.values()
-            )
-            first, second = (
+            right = tuple(grade(a.text, row["answer"]) is True for a in answers.values())
+            shares = tuple(
                 float(answer.first_logits.double().softmax(dim=-1)[token])
                 for label, answer in answers.items()
                 if label != UNPRUNED
             )
-            right = (whole, one, other)
-            yield Case(row["picture"], row["question"], budget, right, (first, second))
+            yield Case(row["picture"], row["question"], budget, right, shares)
 
 
 def write_opening(case: Case, file: Path) -> None:
     """Write what the page opens on, with the rule that chose it."""
-    record = {
-        "picture": case.picture,
-        "question": case.question,
-        "budget": case.budget,
-        "rule": RULE,
-    }
-    file.write_text(json.dumps(record, indent=2) + "\n")
+    asked = {"picture": case.picture, "question": case.question, "budget": case.budget}
+    file.write_text(json.dumps(asked | {"rule": RULE}, indent=2) + "\n")
 
 
 def main() -> None:

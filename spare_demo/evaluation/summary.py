@@ -93,6 +93,12 @@ class Summary:
         several = f"{self.fewest} to " if self.fewest < self.tokens else ""
         return f"{several}{self.tokens} tokens"
 
+    @property
+    def nothing_pruned(self) -> list[Column]:
+        """The columns of the model with all tokens, of the picture and of a blank one."""
+        columns = [(label, self.tokens) for label in (UNPRUNED, BLANK)]
+        return [column for column in columns if column in self.accuracy]
+
 
 def summarise(
     rows: Sequence[Row],

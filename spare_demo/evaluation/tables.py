@@ -71,7 +71,7 @@ def accuracy(summary: Summary) -> Table:
     """Accuracy by method and budget."""
     rows = [
         (title_of(m), *["" for _ in summary.budgets], percent(summary.accuracy[m, k]))
-        for m, k in _nothing_pruned(summary)
+        for m, k in summary.nothing_pruned
     ]
     rows += method_rows(
         summary.methods,
@@ -95,7 +95,7 @@ def by_skill(summary: Summary, budget: Budget) -> Table | None:
 
 def nothing_pruned(summary: Summary) -> Table:
     """The unpruned model, with its picture and a blank one, by skill and combination."""
-    columns = _nothing_pruned(summary)
+    columns = summary.nothing_pruned
     parts: list[tuple[str, Mapping[Column, Estimate]]] = [("all questions", summary.accuracy)]
     parts += [(f"skill: {name}", estimates) for name, estimates in summary.skills.items()]
     parts += [(name, estimates) for name, estimates in summary.combinations.items()]
@@ -251,12 +251,6 @@ def _budget_head(summary: Summary) -> tuple[str, ...]:
     return ("", *(words(k) for k in summary.budgets))
 
 
-def _nothing_pruned(summary: Summary) -> list[Column]:
-    """The columns of the model with all tokens, of the picture and of a blank one."""
-    columns = [(m, summary.tokens) for m in (UNPRUNED, BLANK)]
-    return [column for column in columns if column in summary.accuracy]
-
-
 def _by(
     summary: Summary, parts: Mapping[str, Mapping[Column, Estimate]], budget: Budget, title: str
 ) -> Table | None:
@@ -267,7 +261,7 @@ def _by(
         of_parts = [*parts.values(), summary.accuracy]
         return tuple(percent(estimates.get(column)) for estimates in of_parts)
 
-    rows = tuple((title_of(c[0]), *cells(c)) for c in _nothing_pruned(summary))
+    rows = tuple((title_of(c[0]), *cells(c)) for c in summary.nothing_pruned)
     rows += method_rows(summary.methods, lambda m: cells((m, budget)))
     counts = {name: next(iter(estimates.values())).count for name, estimates in parts.items()}
     head = ("", *(f"{name} (n={counts[name]})" for name in parts), f"all (n={summary.questions})")
