@@ -45,7 +45,7 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
     methods, notes = {}, []
     for label, method in experiment.methods.items():
         reason = model.reason_against(method, experiment.relevance_of(label).guidance_text)
-        if not reason:
+        if method.inside and not reason:
             alone = dataclasses.replace(experiment, methods={label: method}).within(model)
             if not alone.budgets_of(label):
                 least = alone.least[label]
