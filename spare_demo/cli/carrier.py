@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from spare_demo.analysis.leave_one_out import leave_one_out
+from spare_demo.cli.options import print_wrapped
 from spare_demo.comparison.result import Result
 from spare_demo.models import Model, View
 from spare_demo.render import Canvas
@@ -32,4 +31,4 @@ def print_carriers(model: Model, view: View, result: Result) -> None:
             sentence = last.sentence(title, where)
         except ValueError as error:
             sentence = f"{title}: {error}"
-        print(textwrap.fill(sentence, 96))
+        print_wrapped(sentence)

@@ -25,6 +25,7 @@ from spare_demo.cli.options import (
     add_question_options,
     add_system_option,
     print_table,
+    print_wrapped,
     question_options,
 )
 from spare_demo.comparison.pipeline import encode, finish
@@ -166,7 +167,7 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
     budget, with_text = request.budget_of(n), bool(view.question.strip())
     _, reasons = able_methods(model, n, budget, with_text, request.relevance.guidance_text)
     for name, reason in reasons.items():
-        print(textwrap.fill(f"{PRUNERS[name].title} is left out: {reason}.", 96))
+        print_wrapped(f"{PRUNERS[name].title} is left out: {reason}.")
     methods = {label: method for label, method in request.labelled.items() if label not in reasons}
     return dataclasses.replace(request, methods=methods)
 
@@ -195,7 +196,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
     saved = read_result(text, photo)
     for note in saved.notes:
-        print(textwrap.fill(note, 96))
+        print_wrapped(note)
     first = saved.result
     _check_page(arguments.html, len(first.methods))
     if arguments.film is not None and not arguments.again:
@@ -210,7 +211,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     model = _load(arguments.model or first.model, bits, arguments)
     again = finish(model, first.request)
     _write(again, arguments)
-    print(textwrap.fill(_compare_runs(first, again), 96))
+    print_wrapped(_compare_runs(first, again))
     write_film(arguments.film, model, again, settings.marks)
 
 
@@ -253,7 +254,7 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
         system=arguments.system,
     )
     for note in (model.description, *model.notes):
-        print(textwrap.fill(note, 96))
+        print_wrapped(note)
     return model
 
 
@@ -297,7 +298,7 @@ def _report(result: Result) -> None:
                 for label, kept in result.selections.items()
             ],
         )
-        print(textwrap.fill(NO_LANGUAGE_MODEL, 96))
+        print_wrapped(NO_LANGUAGE_MODEL)
         return
     print_table(
         ("", "tokens", "prefill", "operations", "decode", "cache", "answer"),
@@ -322,4 +323,4 @@ def _report(result: Result) -> None:
         allocated_sentence(rows),
     )
     for sentence in (*result.notes, *filter(None, sentences)):
-        print(textwrap.fill(sentence, 96))
+        print_wrapped(sentence)

@@ -19,6 +19,7 @@ from spare_demo.cli.options import (
     add_question_options,
     add_system_option,
     question_options,
+    tell,
 )
 from spare_demo.cli.questions import EPILOG, USUAL_SET, add_question_source, read_questions
 from spare_demo.cli.workers import add_worker_options, check_workers
@@ -151,7 +152,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:
-            _tell(note)
+            tell(note)
         experiment = fitted.experiment
         if arguments.reference and arguments.reference not in experiment.methods:
             raise ValueError(
@@ -184,9 +185,9 @@ def _engine(
         system=arguments.system,
     )
     leave_out = ALL in arguments.methods
-    skip = _tell if arguments.skip_bad else None
+    skip = tell if arguments.skip_bad else None
     if arguments.workers == 1 and not arguments.address:
-        model = load_it(report=_tell)
+        model = load_it(report=tell)
         return fit(model, experiment, leave_out), functools.partial(run, model, skip=skip)
     from spare_demo.evaluation.on_ray import open_workers  # an extra, and slow to import
 
@@ -211,12 +212,8 @@ def _fill(
                 bar.update(len(of_picture.sheet.questions))
         except KeyboardInterrupt:
             bar.close()
-            _tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
+            tell(f"Interrupted. The same command resumes at question {bar.n} of {total}.")
             raise
-
-
-def _tell(sentence: object) -> None:
-    print(sentence, file=sys.stderr, flush=True)
 
 
 def _experiment(arguments: argparse.Namespace) -> Experiment:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from tqdm import tqdm
 
+from spare_demo.cli.options import tell
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.gallery import RULES, make_gallery, scene_sheets, write_gallery
@@ -41,4 +41,4 @@ def mine_gallery(arguments: argparse.Namespace) -> None:
     if gallery.cases:
         print(f"Written to {arguments.gallery}: gallery.json, index.html")
     else:
-        print("Try other seeds with --seeds.", file=sys.stderr)
+        tell("Try other seeds with --seeds.")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 
 from spare_demo.cli.methods_table import markdown, measure_methods
-from spare_demo.cli.options import add_model_options, print_table
+from spare_demo.cli.options import add_model_options, print_table, print_wrapped
 from spare_demo.models import load_model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
@@ -42,4 +41,4 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         print()
         for name, method in PRUNERS.items():
             if reason := model.reason_against(method):
-                print(textwrap.fill(f"{name} cannot run on {model.name}: {reason}.", 96))
+                print_wrapped(f"{name} cannot run on {model.name}: {reason}.")

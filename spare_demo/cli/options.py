@@ -1,9 +1,11 @@
-"""Options that several commands share, and how they print tables."""
+"""Options that several commands share, and how they print."""
 
 from __future__ import annotations
 
 import argparse
 import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -102,6 +104,16 @@ def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "together": arguments.together,
         "positions": arguments.positions,
     }
+
+
+def print_wrapped(sentence: str) -> None:
+    """A sentence in lines of at most 96 characters."""
+    print(textwrap.fill(sentence, 96))
+
+
+def tell(sentence: object) -> None:
+    """A sentence on standard error, beside the results."""
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

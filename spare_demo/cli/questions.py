@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
+from spare_demo.cli.options import tell
 from spare_demo.evaluation.hub_data import PREFIX, read_dataset
 from spare_demo.evaluation.sheets import BadLine, Fields, Sheet, draw_sheets, read_lines
 from spare_demo.scenes.sets import SETS
@@ -73,14 +73,14 @@ def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
 
     def skip(line: BadLine) -> None:
         bad.append(line)
-        print(line, file=sys.stderr, flush=True)
+        tell(line)
 
     try:
         sheets = _read(arguments, skip if arguments.skip_bad else None)
     except BadLine as line:
         raise ValueError(f"{line} Mend it, or leave bad ones out with --skip-bad.") from None
     if bad:
-        print(f"{len(bad)} questions are left out.", file=sys.stderr, flush=True)
+        tell(f"{len(bad)} questions are left out.")
     return sheets
 
 

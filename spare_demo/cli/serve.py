@@ -1,15 +1,22 @@
-"""`spare-demo serve`: settings -> model -> page -> launch."""
+"""`spare-demo serve`: settings -> model -> page -> launch.
+
+Its imports are of the standard library, so that a signal is obeyed while the heavy ones follow.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import errno
 import gc
 import os
+import signal
 import socket
+import sys
+import threading
+from collections.abc import Iterator
 
-from spare_demo.cli.stopping import until_stopped
 from spare_demo.cli.temporary_files import own_temporary_folder
 from spare_demo.settings import Settings, add_flags, on_zero_gpu
 
@@ -42,6 +49,26 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
             _serve(settings)
     finally:
         gc.enable()
+
+
+@contextlib.contextmanager
+def until_stopped() -> Iterator[None]:
+    """Runs the block. SIGTERM and SIGINT are a KeyboardInterrupt in it, and where that leaves the
+    block, the process ends with status 0.
+
+    Process 1 of a container ignores a SIGTERM that it does not handle.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a script's background
+    try:
+        yield
+    except KeyboardInterrupt:
+        # Python's own ending waits for every thread, takes apart every module, which is seconds of
+        # work, and aborts where a thread is still in a pass.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def check_address(host: str, port: int) -> None:

@@ -105,10 +105,11 @@ def test_compare_says_where_a_criterion_has_nothing_left(
     assert f"SPARE chose {informed} of its 5 tokens by its criterion; the rest lie in" in text
 
 
-def test_compare_writes_pictures_and_the_record(
-    run: Run, capsys: pytest.CaptureFixture[str]
+def test_compare_writes_pictures_the_record_and_a_page_beside_them(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out = run()
+    page = tmp_path / "page.html"
+    status, out = run("--html", str(page))
     assert status == 0
     assert {path.name for path in out.iterdir()} == {
         "comparison.png",
@@ -129,6 +130,9 @@ def test_compare_writes_pictures_and_the_record(
     printed = capsys.readouterr().out
     assert QUESTION in printed
     assert data["answers"]["spare"]["text"].split()[0][:10] in printed
+    curve = (out / "reconstruction.html").read_text()
+    assert "SVD bound" in curve and "<script src=" not in curve  # it needs no network
+    assert QUESTION in page.read_text("utf-8") and f"The page is {page}" in printed
 
 
 def test_methods_that_merge_are_drawn_and_recorded_as_merged(
@@ -168,22 +172,6 @@ def test_settings_reach_the_methods(run: Run, capsys: pytest.CaptureFixture[str]
     assert "DivPrune (metric=euclidean)" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("option", "sentence"),
-    [
-        ("divprune.metric=manhattan", "Choose one of: cosine, euclidean"),
-        ("divprune.metric", "Write METHOD.SETTING=VALUE"),
-        ("zoo-prune.step=1", "'zoo-prune' has settings but is not compared"),
-    ],
-)
-def test_a_bad_setting_is_refused_in_a_sentence(
-    run: Run, option: str, sentence: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("--methods", "divprune", "--set", option)[0] == 1
-    error = capsys.readouterr().err
-    assert sentence in error and "Traceback" not in error
-
-
 def test_the_table_of_methods_says_what_cannot_run(
     monkeypatch: pytest.MonkeyPatch, tiny_model: LlavaModel, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,22 +183,6 @@ def test_the_table_of_methods_says_what_cannot_run(
     assert "prumerge cannot run" not in told
     assert main(["methods", "--table"]) == 0
     assert capsys.readouterr().out == markdown()
-
-
-def test_the_curve_page_needs_no_network(run: Run) -> None:
-    _, out = run()
-    page = (out / "reconstruction.html").read_text()
-    assert "<script src=" not in page
-    assert "SVD bound" in page
-
-
-def test_the_page_is_written_beside_the_folder(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "page.html"
-    status, _ = run("--html", str(page))
-    assert status == 0 and QUESTION in page.read_text("utf-8")
-    assert f"The page is {page}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -236,14 +208,29 @@ def test_a_page_that_cannot_be_is_refused_before_the_model_is_loaded(
     assert sentence in capsys.readouterr().err
 
 
-def test_an_earlier_result_makes_a_page_only_when_asked_again(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("name", "kind"), [("picks.webp", "WEBP"), ("picks.gif", "GIF")])
+def test_a_film_of_the_budgets_up_to_that_of_the_comparison(
+    run: Run, tmp_path: Path, name: str, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / name
+    assert run("--film", str(path))[0] == 0
+    assert f"The film is {path}" in capsys.readouterr().out
+    with Image.open(path) as film:
+        assert (film.format, film.n_frames) == (kind, 4)  # 1, 2, 4 and 5 tokens
+
+
+def test_an_earlier_result_makes_a_page_or_a_film_only_when_asked_again(
+    run: Run, tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out = run()
-    page, again = tmp_path / "page.html", tmp_path / "again"
-    argv = ["compare", "--from", str(out / "result.json"), "--out", str(again)]
+    page, film = tmp_path / "page.html", tmp_path / "picks.webp"
+    argv = ["compare", "--from", str(out / "result.json"), "--out", str(tmp_path / "again")]
     assert main([*argv, "--html", str(page)]) == 1
     assert "--from FILE --again" in capsys.readouterr().err and not page.exists()
+    assert main([*argv, "--film", str(film)]) == 1
+    assert "Add --again" in capsys.readouterr().err and not film.exists()
+    assert main([*argv, "--film", str(film), "--again", "--model", str(tiny_folder)]) == 0
+    assert film.exists()
 
 
 def test_the_flags_arrive_in_the_record(run: Run) -> None:
@@ -336,6 +323,15 @@ def test_without_a_question_the_note_is_printed(
         (["--model", "llava-9"], "There is no model 'llava-9'. Choose one of: auto, built-in"),
         (["--picks", "nowhere.json"], "No such file or directory: nowhere.json."),
         (["--max-new-tokens", "0"], "max_new_tokens must be at least 1."),
+        (["--set", "cdpruner.metric"], "Write METHOD.SETTING=VALUE"),
+        (["--set", "zoo-prune.step=1"], "'zoo-prune' has settings but is not compared"),
+        (
+            ["--methods", "divprune", "--set", "divprune.metric=manhattan"],
+            "Choose one of: cosine, euclidean",
+        ),
+        (["--film", "picks.mp4"], "such as film.webp"),
+        (["--film", "nowhere/picks.webp"], "There is no folder nowhere."),
+        (["--film", "picks.webp", "--methods", "fastv"], "There is no pick order to show"),
     ],
 )
 def test_a_refusal_is_one_sentence(
@@ -343,7 +339,7 @@ def test_a_refusal_is_one_sentence(
 ) -> None:
     status, out = run(*flags)
     assert status == 1
-    error = capsys.readouterr().err
+    error = " ".join(capsys.readouterr().err.split())
     assert sentence in error
     assert "Traceback" not in error
     assert not (out / "result.json").exists()
@@ -459,18 +455,13 @@ def test_again_compares_what_each_layer_kept(
     assert "Not as in the file: FastV keeps other tokens in some layers." in said
 
 
-@pytest.mark.parametrize(
-    ("revision", "more", "bits"),
-    [("ab-8bit", (), 8), ("ab", (), 16), ("ab-8bit", ("--bits", "4"), 4), ("-4bit", (), 4)],
-)
 def test_again_holds_the_weights_as_the_file_says(
-    run: Run, tmp_path: Path, monkeypatch: Any, revision: str, more: tuple[str, ...], bits: int
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, out = run()
     data = json.loads((out / "result.json").read_text())
-    data["revision"] = revision
     file = tmp_path / "quantised.json"
-    file.write_text(json.dumps(data))
+    argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
     asked: list[int] = []
 
     def load(*_: Any, bits: int, **__: Any) -> Any:
@@ -478,10 +469,16 @@ def test_again_holds_the_weights_as_the_file_says(
         raise ModelError("enough")
 
     monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
-    monkeypatch.setenv("SPARE_BITS", "4" if bits == 16 else "16")  # the file's settings win
-    argv = ["compare", "--from", str(file), "--again", "--out", str(tmp_path / "again")]
-    assert main([*argv, *more]) == 1
-    assert asked == [bits]
+    for revision, more, bits in (
+        ("ab-8bit", (), 8),
+        ("ab", (), 16),
+        ("ab-8bit", ("--bits", "4"), 4),
+        ("-4bit", (), 4),
+    ):
+        file.write_text(json.dumps(data | {"revision": revision}))
+        monkeypatch.setenv("SPARE_BITS", "4" if bits == 16 else "16")  # the file's settings win
+        assert main([*argv, *more]) == 1
+        assert asked.pop() == bits
 
 
 @pytest.mark.parametrize(
@@ -536,6 +533,7 @@ def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
         ["compare", "a.png", "?", "--out", "x", "--again"],
         ["compare", "a.png", "?", "--from", "b.json", "--out", "x"],
         ["compare", "--from", "b.json", "--out", "x", "--panels", "nonsense"],
+        ["serve", "--budget", "0"],
     ],
 )
 def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -597,14 +595,6 @@ def test_positions_that_a_model_has_not_are_refused_with_the_reason(
     told = " ".join(capsys.readouterr().err.split())
     assert status == 1 and "positions say the row and the column of a token" in told
     assert "Traceback" not in told and not (out / "result.json").exists()
-
-
-def test_a_setting_of_the_page_out_of_range_is_wrong_use(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        main(["serve", "--budget", "0"])
-    assert stopped.value.code == 2 and "budget" in capsys.readouterr().err
 
 
 def test_all_methods_are_those_that_can_run(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
