@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from ports import free_port
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ("pyproject.toml", "requirements.txt", "LICENSE", "README.md", "assets", "spare_demo")
@@ -80,9 +80,7 @@ def test_the_installed_program_compares(installed: Path, tmp_path: Path) -> None
 
 
 def test_the_installed_program_serves(installed: Path, tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     words, environment = command(installed, "serve", "--model", "built-in", "--port", str(port))
     with subprocess.Popen(words, env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL) as app:
         try:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 from evaluate_program import FILES, PATIENCE, Run
+from ports import free_port
 
 from spare_demo.cli import workers as options
 from spare_demo.cli.main import main
@@ -142,9 +143,7 @@ def test_a_run_goes_on_with_another_number_of_workers(
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a Ray cluster of two machines with one core each, both this one."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # a token would be written into the home folder
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--block", "--num-cpus", "1"]
