@@ -44,7 +44,10 @@ def run(
     picture: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
-    """compare on the tiny checkpoint, with more flags; returns status and output folder."""
+    """compare on the tiny checkpoint, with more flags; returns status and output folder.
+
+    panels: drawn unless the flags say others; none for the command's usual ones.
+    """
 
     def load(name: str, device: str, **more: Any) -> Any:  # the tiny one once for all tests
         whole = name == str(tiny_folder) and more.get("language_model", True)
@@ -52,10 +55,14 @@ def run(
 
     monkeypatch.setattr("spare_demo.cli.compare.load_model", load)
 
-    def call(*flags: str, question: str = QUESTION) -> tuple[int, Path]:
+    def call(
+        *flags: str, question: str = QUESTION, panels: tuple[str, ...] = ("kept",)
+    ) -> tuple[int, Path]:
         out = tmp_path / "out"
         argv = ["compare", str(picture), question, "--out", str(out), "--max-new-tokens", "3"]
-        return main([*argv, "--model", str(tiny_folder), "--budget", "5", *flags]), out
+        argv += ["--model", str(tiny_folder), "--budget", "5"]
+        argv += ["--panels", *panels] if panels else []
+        return main([*argv, *flags]), out
 
     return call
 
@@ -109,7 +116,7 @@ def test_compare_writes_pictures_the_record_and_a_page_beside_them(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "page.html"
-    status, out = run("--html", str(page))
+    status, out = run("--html", str(page), panels=())
     assert status == 0
     assert {path.name for path in out.iterdir()} == {
         "comparison.png",
@@ -142,7 +149,7 @@ def test_methods_that_merge_are_drawn_and_recorded_as_merged(
     monkeypatch.setattr(
         "spare_demo.results.drawings.card", lambda question, panels, footer: _card(headings, panels)
     )
-    status, out = run("--methods", "visionzip", "spare")
+    status, out = run("--methods", "visionzip", "spare", panels=("comparison",))
     assert status == 0
     assert headings == [
         "All 16 tokens",
@@ -304,7 +311,7 @@ def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path
 def test_without_a_question_the_note_is_printed(
     run: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out = run(question="")
+    status, out = run(question="", panels=())
     assert status == 0
     assert not (out / "relevance.png").exists()
     assert "the text part of SPARE is off" in " ".join(capsys.readouterr().out.split())
