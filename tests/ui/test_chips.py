@@ -44,7 +44,7 @@ def test_a_scene_is_drawn_again_from_its_seed_with_the_same_questions(tmp_path) 
 
 
 def test_a_scene_without_questions_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signature, "ask", lambda *_: [])
+    monkeypatch.setattr(signature, "ask_of", lambda *_: [])
     with pytest.raises(ValueError, match="Scene 7 of page has no question"):
         draw_scene("page", 7, tmp_path)
 
