@@ -137,7 +137,7 @@ SPARE.layers = (() => {
     };
   }
 
-  // One layer of the language model, as render/layers.py draws it: those merged into other rows
+  // One layer of the language model, as render/overlay.py draws it: those merged into other rows
   // with a hatch.
   function inLayer(data, k, slot) {
     const at = depthOf(data), held = data.tokensIn(slot, k, at), {label} = data.slots[slot];
@@ -163,7 +163,7 @@ SPARE.layers = (() => {
     };
   }
 
-  // What a method made of the tokens it merged, as render/merged.py draws it.
+  // What a method made of the tokens it merged, as render/overlay.py draws it.
   function merged(data, slot, {kinds, rows}) {
     const {label} = data.slots[slot], colour = colours.mark[slot];
     const [unused, mixed, alone, grown] = [0, 1, 2, 3].map(
