@@ -239,13 +239,14 @@ def test_a_phone_shows_the_answers_after_ask(phone) -> None:
 
 
 @pytest.mark.long
-def test_older_links_open_the_picture_that_they_name(newcomer, served) -> None:
+def test_older_links_open_the_picture_that_they_name(open_window, served) -> None:
     for query, words in (
         ("show=B", "B CDPruner kept 30"),
         ("show=order&of=B", "B CDPruner picked 30"),
         ("show=all", "of them B"),
         ("show=difference&of=A", "of them B"),
     ):
-        newcomer.open(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
-        expect(newcomer.find("#stage .board:visible")).to_have_count(3 if "all" in query else 1)
-        expect(newcomer.caption).to_contain_text(words)
+        visitor = open_window(f"{served.url}/?scene=scene-1001.png&k=30&{query}")
+        expect(visitor.find("#stage .board:visible")).to_have_count(3 if "all" in query else 1)
+        expect(visitor.caption).to_contain_text(words)
+        visitor.check()
