@@ -12,16 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import IndexArray, ShareRows
-
-if TYPE_CHECKING:
-    from spare_demo.pruners.inside.base import LayerPruner
 
 
 class PlanInput(Protocol):
@@ -132,6 +129,23 @@ class LayerSet:
         return parts.nonzero().flatten()
 
 
+class PlanMethod(Protocol):
+    """What a plan needs of the method that made it."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def repacks(self) -> bool:
+        """Whether the rows that go on get new positions without gaps, else they keep theirs."""
+
+    def counted(self, plan: LayerPlan) -> float:
+        """The number of visual tokens a plan stands for in the paper's tables."""
+
+    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
+        """Which rows go on, when the language model is at a stop."""
+
+
 @dataclass(frozen=True, eq=False)
 class LayerPlan:
     """A method's schedule for one picture, one language model and one budget.
@@ -144,7 +158,7 @@ class LayerPlan:
     token, a bias, merged rows that did not each grow from a pick, or a stop that merges them again.
     """
 
-    method: LayerPruner
+    method: PlanMethod
     n: int
     depth: int
     budget: int

@@ -148,7 +148,8 @@ def _extreme(scene: Scene, rng: Rng) -> Question | None:
     a, b = (getattr(scene.things[i], axis) for i in these[:2])
     if abs(a - b) < CLEAR:
         return None
-    if number := numbers_only and scene.things[these[0]].number:
+    if numbers_only:
+        number = str(scene.things[these[0]].number)
         return Question(f"What is the {word} number?", number, (OCR, SPATIAL), (these[0],))
     reference = Reference(f"the {word} object", these[0], frozenset(), frozenset({SPATIAL}))
     return _ask_about(reference, scene, rng)

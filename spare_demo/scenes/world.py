@@ -44,8 +44,9 @@ FAR = 90.0
 
 Pairs = Literal["seen", "unseen"]
 
-# Seeds of different sets can never meet: each set draws from a stream of its own.
 Rng = np.random.Generator
+
+# Seeds of different sets can never meet: each set draws from a stream of its own.
 SETS = {"train": 1, "held-out": 2, "unseen-pairs": 3, "page": 4, "held-out-wordings": 5}
 
 

@@ -12,7 +12,7 @@ from spare_demo.analysis.leave_one_out import LeaveOneOut
 from spare_demo.models import Answer
 from spare_demo.ui.per_layer import identity
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, to_new_json
+from spare_demo.ui.wire import array, to_numbered_json
 
 
 def time_html(visit: Visit, slot: str, answer: Answer, rows: int) -> str:
@@ -79,4 +79,4 @@ def carrier_reply(
             "answer": result.answer,
         }
     of = identity(visit)
-    return to_new_json("carrier", of=of, budget=budget, slots=slots, refused=refused)
+    return to_numbered_json("carrier", of=of, budget=budget, slots=slots, refused=refused)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from spare_demo.pruners.plan import LayerSet
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import Array, array, source_arrays, to_new_json
+from spare_demo.ui.wire import Array, array, source_arrays, to_numbered_json
 
 
 def identity(visit: Visit) -> str:
@@ -50,7 +50,7 @@ def per_layer_reply(visit: Visit) -> str | None:
     slots = {slot: data for slot in SLOTS if (data := per_layer(visit, slot))}
     if not slots:
         return None
-    return to_new_json("per-layer", of=identity(visit), slots=slots)
+    return to_numbered_json("per-layer", of=identity(visit), slots=slots)
 
 
 def sentence(visit: Visit, slot: str) -> str:

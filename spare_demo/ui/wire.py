@@ -198,20 +198,20 @@ def to_json(kind: str, **data: Any) -> str:
     return json.dumps({"kind": kind, **data}, default=_array_in_text)
 
 
-def to_new_json(kind: str, **data: Any) -> str:
-    """A message that arrives again where it says the same as the one before it."""
+def to_numbered_json(kind: str, **data: Any) -> str:
+    """A message with a number of its own: it arrives even where it repeats the one before it."""
     return to_json(kind, number=next(_numbers), **data)
 
 
 def file_reply(name: str, media_type: str, content: bytes) -> str:
     """A file for the browser to hand over."""
     data = base64.b64encode(content).decode()
-    return to_new_json("file", name=name, type=media_type, data=data)
+    return to_numbered_json("file", name=name, type=media_type, data=data)
 
 
 def refusal_reply(sentence: str) -> str:
     """Why there is no file."""
-    return to_new_json("refused", sentence=sentence)
+    return to_numbered_json("refused", sentence=sentence)
 
 
 def _array_in_text(value: Array) -> dict[str, str]:
