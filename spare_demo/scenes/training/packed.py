@@ -71,7 +71,8 @@ def _attended(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor
     far, near = torch.cat([far, near], -1).softmax(-1).split([before, 2 * BLOCK], -1)
     asked = far.reshape(count, heads, -1, before) @ first_v
     asked = asked + (near @ torch.cat([_one_before(v, 0.0, 2), v], 3)).view_as(asked)
-    first = F.scaled_dot_product_attention(first_q, first_k, first_v, is_causal=True, scale=1.0)
+    ahead = torch.ones(before, before, dtype=torch.bool, device=query.device).triu(1)
+    first = (first_q @ first_k.mT).masked_fill(ahead, -torch.inf).softmax(-1) @ first_v
     return torch.cat([first, asked], 2)
 
 

@@ -57,11 +57,11 @@ _SCENES = World(tint_share=0.25, blob_share=0.15)
 _CROWDED = replace(_SCENES, things=(6, 12), sizes=(24.0, 72.0))
 _ASKED = replace(_SCENES, sizes=(24.0, 64.0))
 
-TOWER_RATES = Rates(muon=4e-3, adam=1e-3, decay=0.37)
+TOWER_RATES = Rates(muon=4e-3, adam=1e-3, decay=0.35)
 TOWER = (
-    Phase("windows", 1500, 64, WINDOW, _CROWDED, 1.0),
-    Phase("pictures", 150, 16, GRID, replace(_SCENES, things=(6, 14)), 1.0),
-    Phase("captions alone", 950, 24, GRID, _SCENES, 0.0),
+    Phase("windows", 2400, 64, WINDOW, _CROWDED, 1.0),
+    Phase("pictures", 200, 16, GRID, replace(_SCENES, things=(6, 14)), 1.0),
+    Phase("captions alone", 1400, 24, GRID, _SCENES, 0.0),
 )
 
 DECODER_RATES = Rates(muon=3e-3, adam=1e-3, decay=0.3)
