@@ -29,6 +29,7 @@ from spare_demo.pruners.inside import sparsevlm
 from spare_demo.pruners.inside.sparsevlm import cluster
 from spare_demo.scenes.questions import is_right
 from spare_demo.scenes.training.card import card, measured_text
+from spare_demo.scenes.training.files import read_history
 
 EXAMPLES = json.loads((ASSETS / "examples" / "examples.json").read_text())
 ROOT = Path(__file__).parent.parent
@@ -158,7 +159,7 @@ def accuracy() -> dict[str, Any]:
 
 
 def test_the_model_card_is_made_of_the_measured_figures() -> None:
-    history = json.loads((ASSETS / "built-in" / "training.json").read_text())
+    history = read_history(ASSETS / "built-in")
     measured = measured_text(accuracy())
     assert (ASSETS / "built-in" / "README.md").read_text().endswith(measured)
     assert card(accuracy(), history).endswith(measured)

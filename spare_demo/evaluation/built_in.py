@@ -25,13 +25,13 @@ class BuiltIn:
 
 def describe_built_in(folder: Path, parameters: int) -> BuiltIn:
     """Raises OSError or ValueError if the model's files cannot be read."""
-    from spare_demo.scenes.training import card
+    from spare_demo.scenes.training import card, files
 
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     vision, text = config["vision_config"], config["text_config"]
     tokens = (vision["image_size"] // vision["patch_size"]) ** 2
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
-    history = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    history = files.read_history(folder)
     tower = history.get("tower_phases")
     phases = len(tower) if tower else card.EARLIER_PHASES
     patch_phases = (

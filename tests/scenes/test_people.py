@@ -11,9 +11,10 @@ from spare_demo.images.load import open_picture
 from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.questions import is_right
+from spare_demo.scenes.training.files import read_history
 
 QUESTIONS = json.loads(Path(__file__).with_name("people.json").read_text(encoding="utf-8"))
-EARLIER = "tower_phases" not in json.loads((ASSETS / "built-in" / "training.json").read_text())
+EARLIER = "tower_phases" not in read_history(ASSETS / "built-in")
 
 
 def test_there_are_forty_about_every_example() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.training.architecture import LANGUAGE, PATCH, SIDE, VISION
+from spare_demo.scenes.training.files import read_history
 from spare_demo.table import markdown_table
 
 _SETS = {
@@ -61,18 +62,18 @@ Licence: Apache-2.0.
 
 
 _TRAINED = """\
-Trained by `python -m spare_demo.scenes.train`, seed {seed}, on scenes drawn by `spare_demo/scenes`
-alone; there are no outside data or weights. {tower_steps} steps for the CLIP, contrastive on
-captions, helped by a loss on every patch until its last phase:
+Trained by `python -m spare_demo.scenes.train`, seed {tower_seed}, on scenes drawn by
+`spare_demo/scenes` alone; there are no outside data or weights. {tower_steps} steps for the CLIP,
+contrastive on captions, helped by a loss on every patch until its last phase:
 
 {tower}
 
-{language_steps} steps for projector and decoder, the tower frozen:
+{language_steps} steps for projector and decoder, the tower frozen as it lies in `clip/`:
 
 {language}
 
 Colours, numbers and shapes that the second held-out set pairs are never shown together.
-`training.log` holds what was printed on the way."""
+`clip/training.log` and `training.log` hold what was printed on the way."""
 _TRAINED_EARLIER = """\
 Trained on scenes drawn by `spare_demo/scenes` alone, {tower_steps} steps for the CLIP and
 {language_steps} for projector and decoder, by the recipe of an earlier version (commit 7ffe89f):
@@ -91,7 +92,7 @@ def card(summary: dict[str, Any], history: dict[str, Any]) -> str:
 
     Args:
         summary: ``summary.json`` of an evaluation with nothing pruned.
-        history: ``training.json``.
+        history: of `files.read_history`.
     """
     head = _CARD.format(
         side=SIDE, patch=PATCH, tokens=(SIDE // PATCH) ** 2,
@@ -103,7 +104,7 @@ def card(summary: dict[str, Any], history: dict[str, Any]) -> str:
 
 
 def training_text(history: dict[str, Any]) -> str:
-    """How weights were trained, from their ``training.json``."""
+    """How weights were trained, from their history."""
     if "tower_phases" not in history:
         return _TRAINED_EARLIER.format(**history)
     tables = {name: _phase_table(history[f"{name}_phases"]) for name in ("tower", "language")}
@@ -155,7 +156,7 @@ def main() -> None:
     parser.add_argument("results", type=Path, help="a folder of python -m spare_demo evaluate")
     folder = ASSETS / "built-in"
     text = (parser.parse_args().results / "summary.json").read_text(encoding="utf-8")
-    history = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    history = read_history(folder)
     (folder / "accuracy.json").write_text(text, encoding="utf-8")
     (folder / "README.md").write_text(card(json.loads(text), history), encoding="utf-8")
 

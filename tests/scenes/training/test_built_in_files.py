@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import open_clip
@@ -12,8 +11,8 @@ from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 from spare_demo.models import load_model
 from spare_demo.models.generate.prompt import build_prompt
 from spare_demo.scenes.draw import draw
-from spare_demo.scenes.train import write_files
 from spare_demo.scenes.training import architecture
+from spare_demo.scenes.training.files import read_clip, read_history, write_clip, write_llava
 from spare_demo.scenes.world import World, rng_of, sample_scene
 
 
@@ -24,8 +23,9 @@ def write(
     text_tokenizer: PreTrainedTokenizerFast,
     language_tokenizer: PreTrainedTokenizerFast,
 ) -> None:
-    history = {"tower_steps": 12, "language_steps": 34}
-    write_files(folder, clip, text_tokenizer, llava, language_tokenizer, history, ["one", "two"])
+    write_clip(folder / "clip", clip, text_tokenizer, {"tower_steps": 12}, ["one"])
+    history = {"language_steps": 34}
+    write_llava(folder, llava, language_tokenizer, folder / "clip", history, ["two"])
 
 
 def test_exported_files_load_see_and_answer(
@@ -78,8 +78,11 @@ def test_the_true_sizes_keep_to_the_limits(
     sizes = [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()]
     assert max(sizes) < 9.5e6
     assert sum(sizes) < 17e6
-    assert json.loads((tmp_path / "training.json").read_text())["language_steps"] == 34
-    assert (tmp_path / "training.log").read_text() == "one\ntwo\n"
+    assert read_history(tmp_path) == {"tower_steps": 12, "language_steps": 34}
+    assert (tmp_path / "clip" / "training.log").read_text() == "one\n"
+    assert (tmp_path / "training.log").read_text() == "two\n"
+    for name, weight in read_clip(tmp_path / "clip").state_dict().items():
+        assert torch.equal(weight, clip.state_dict()[name].half().float()), name
 
 
 def test_the_tokenizers_speak_of_the_world_in_few_tokens_and_of_all_else_in_bytes(

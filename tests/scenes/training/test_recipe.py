@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from spare_demo.models import load_model
 from spare_demo.scenes import train
 from spare_demo.scenes.draw import draw
 from spare_demo.scenes.training import architecture, loop, relevance_report
+from spare_demo.scenes.training.files import read_history
 from spare_demo.scenes.training.loop import Training
 from spare_demo.scenes.training.phases import DECODER, TOWER, replace
 from spare_demo.scenes.world import World, rng_of, sample_scene
@@ -41,7 +41,7 @@ def toy(
     monkeypatch.setattr(loop, "_SHOW_EVERY", 17)
 
 
-def run(folder: Path, seed: int = 0) -> dict[str, torch.Tensor]:
+def run(folder: Path, seed: int = 0, clip: Path | None = None) -> dict[str, torch.Tensor]:
     """Trains; returns all weights written."""
     phases = tuple(
         tuple(
@@ -50,7 +50,8 @@ def run(folder: Path, seed: int = 0) -> dict[str, torch.Tensor]:
         )
         for part in (TOWER, DECODER)
     )
-    train.train_built_in(folder / "run", folder / "out", phases, torch.device("cpu"), 0, seed)
+    device = torch.device("cpu")
+    train.train_built_in(folder / "run", folder / "out", phases, device, 0, seed, clip)
     files = sorted((folder / "out").rglob("*.safetensors"))
     return {f"{file.name} {key}": value for file in files for key, value in load_file(file).items()}
 
@@ -78,12 +79,19 @@ def test_a_run_cut_off_twice_leaves_the_weights_of_an_uncut_one(
     for name, value in whole.items():
         assert torch.equal(value, resumed[name]), name
 
-    log = (tmp_path / "cut" / "out" / "training.log").read_text()
-    assert log.count("relevance, AUC: layer -2") == 3
+    # Projector and decoder alone, as on a machine that has no more than the CLIP's files.
+    second = run(tmp_path / "second", clip=tmp_path / "whole" / "out" / "clip")
+    for name, value in whole.items():
+        assert torch.equal(value, second[name]), name
+
+    out = tmp_path / "cut" / "out"
+    of_clip = (out / "clip" / "training.log").read_text()
+    assert of_clip.count("relevance, AUC: layer -2") == 3
+    log = of_clip + (out / "training.log").read_text()
     assert f"decoder {3 * STEPS}/{3 * STEPS}" in log
-    history = json.loads((tmp_path / "cut" / "out" / "training.json").read_text())
+    history = read_history(out)
     assert history["tower_steps"] == history["language_steps"] == 3 * STEPS
-    model = load_model(str(tmp_path / "cut" / "out"), device="cpu")
+    model = load_model(str(out), device="cpu")
     picture = draw(sample_scene(World(), rng_of("page", 0)))
     assert model.answer(model.encode(picture, "Where is the star?"), max_new_tokens=2).token_ids
     losses = [
@@ -91,3 +99,8 @@ def test_a_run_cut_off_twice_leaves_the_weights_of_an_uncut_one(
     ]
     assert np.mean(losses[:2]) > np.mean(losses[4:6])  # the CLIP's falls, and the decoder's
     assert np.mean(losses[6:8]) > np.mean(losses[-2:])
+
+
+def test_a_folder_without_a_trained_clip_is_refused(tmp_path: Path, toy: None) -> None:
+    with pytest.raises(SystemExit, match="no CLIP that this command trained"):
+        run(tmp_path, clip=tmp_path / "clip")
