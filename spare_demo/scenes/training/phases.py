@@ -66,11 +66,11 @@ TOWER = (
 
 DECODER_RATES = Rates(muon=3e-3, adam=1e-3, decay=0.3)
 DECODER = (
-    Phase("windows", 2300, 32, WINDOW, _ASKED, 0.5, 16),
+    Phase("windows", 1900, 32, WINDOW, _ASKED, 0.5, 16),
     # What counts all there is in a window does not count in a picture, where four times as much is
     # looked through.
-    Phase("pictures", 1350, 16, GRID, replace(_SCENES, twin_share=0.2), 0.5, 24),
-    Phase("pictures, few nameless", 1100, 16, GRID, World(twin_share=0.1, tint_share=0.1), 0.5, 24),
+    Phase("pictures", 750, 16, GRID, replace(_SCENES, twin_share=0.2), 0.5, 24),
+    Phase("pictures, few nameless", 850, 16, GRID, World(twin_share=0.1, tint_share=0.1), 0.5, 24),
 )
 
 
