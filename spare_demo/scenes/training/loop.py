@@ -1,7 +1,8 @@
 """The training loop that both parts of the recipe share: seeded, resumable, one line of progress.
 
 Batches depend on the seed and the step alone, and the log is part of the checkpoint. So a run that
-was cut off and started again sees, does and says what an unbroken one would have.
+was cut off and started again sees, does and says what an unbroken one would have; its log names the
+stop.
 """
 
 from __future__ import annotations
@@ -100,6 +101,8 @@ class Training:
         for (optimiser, _), saved in zip(self.optimisers, state["optimisers"], strict=True):
             optimiser.load_state_dict(saved)
         self.step, self.log = state["step"], state["log"]
+        if self.step < self.steps:
+            self._write(f"{self.part.name} {self.step}/{self.steps}  resumed")
 
     def save(self) -> None:
         """Saves everything; says what to do where that fails, and goes on."""
