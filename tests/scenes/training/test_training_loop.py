@@ -26,7 +26,7 @@ from spare_demo.scenes.world import World
 
 STEPS = 7
 PHASES = (Phase("early", 4, 8, 1, World(), 1.0), Phase("late", 3, 8, 1, World(), 0.0))
-RATES = Rates(muon=0.02, adam=0.01, decay=0.35, warm_up=4)  # some breaks come during the warm-up
+RATES = Rates(muon=0.02, adam=0.01, fall=0.35, warm_up=4)  # some breaks come during the warm-up
 CPU = torch.device("cpu")
 
 
@@ -202,12 +202,16 @@ def test_a_full_disk_loses_no_checkpoint_and_says_what_to_do(
 
 
 def test_rates_rise_stay_and_fall() -> None:
-    rates = Rates(muon=1, adam=1, warm_up=10, decay=0.5)
+    rates = Rates(muon=1, adam=1, warm_up=10, fall=0.5)
     factors = [rates.at(step, 100) for step in range(100)]
     assert factors[0] == pytest.approx(0.1)
     assert factors[9:51] == [1.0] * 42
     assert factors[51:] == sorted(factors[51:], reverse=True)
     assert 0 < factors[-1] <= 0.02
+    early = Rates(muon=1, adam=1, warm_up=10, fall=0.5, fallen=0.7)
+    assert {early.at(step, 100) for step in range(10, 20)} == {1.0}
+    assert early.at(45, 100) == pytest.approx(0.5)
+    assert {early.at(step, 100) for step in range(70, 100)} == {0.02}
 
 
 @pytest.mark.parametrize(("instructions", "halved"), [("AVX2", False), ("AVX512", True)])
