@@ -139,7 +139,8 @@ class TowerTraining(nn.Module):
             "contrast": contrast,
             "matched": (logits.argmax(1) == right).float().mean(),
         }
-        if not phase.patch_loss:
-            return contrast, metrics
-        loss, shares = self.asked(before[:, 1:], data["targets"], data["windows"])
-        return contrast + phase.patch_loss * loss, metrics | shares
+        # Without a loss on patches the heads go on learning to read them, so that the log says what
+        # these still tell; the tower does not learn from it.
+        states = before[:, 1:] if phase.patch_loss else before[:, 1:].detach()
+        loss, shares = self.asked(states, data["targets"], data["windows"])
+        return contrast + (phase.patch_loss or 1.0) * loss, metrics | shares
