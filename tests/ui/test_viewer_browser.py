@@ -143,8 +143,8 @@ def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     counts = (sources != 0).sum(dim=1)
     row = int(counts.argmax())  # the row with the most in it
     own = next(t for t in order if sources[row, t] == 1)
-    # The curve comes after the answers, by a call of its own.
-    visitor.unfold("lost")
+    # The curve comes after the answers, by a call of its own, and Plotly's script after it.
+    visitor.curve()
     expect(visitor.find("#lost .words").first).to_contain_text("B VisionZip")
     calls = []  # but the stream of replies to calls before, which may open late
     visitor.page.on("request", lambda r: None if "/queue/data" in r.url else calls.append(r.url))
