@@ -82,9 +82,16 @@ def write_llava(
 
 
 def read_history(folder: Path) -> dict[str, Any]:
-    """How a model was trained: its CLIP, and its projector and decoder."""
-    parts = (file for file in (folder / "clip" / HISTORY, folder / HISTORY) if file.exists())
-    return {key: value for part in parts for key, value in json.loads(part.read_text()).items()}
+    """How a model was trained: its CLIP, where that was kept apart, and the rest.
+
+    Raises OSError or ValueError if that cannot be read.
+    """
+    of_clip = folder / "clip" / HISTORY
+    parts = [of_clip, folder / HISTORY] if of_clip.exists() else [folder / HISTORY]
+    history: dict[str, Any] = {}
+    for part in parts:
+        history |= json.loads(part.read_text(encoding="utf-8"))
+    return history
 
 
 def _write_history(folder: Path, history: dict[str, Any], log: list[str]) -> None:

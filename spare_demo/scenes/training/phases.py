@@ -22,7 +22,8 @@ WINDOW = 12
 class Phase:
     """``steps`` steps on ``batch`` canvases of ``cells`` × ``cells`` patches.
 
-    ``patch_loss`` is the weight of the loss on every patch; ``questions`` how many a canvas gets.
+    ``patch_loss`` is the weight of the loss on every patch, 0 where the tower learns nothing of it;
+    ``questions`` how many a canvas gets.
     """
 
     name: str

@@ -86,15 +86,15 @@ def vision_states(visual: Any, pixels: Tensor, windows: Tensor) -> tuple[Tensor,
 
 
 def _after(block: Any, states: Tensor) -> Tensor:
-    """(B, n, w) ``block(states)``, of one of the tower's blocks, in half the time on a CPU."""
+    """(B, n, w) ``block(states)``, of one of the tower's blocks, in less time on a CPU."""
     attention = block.attn
     together = F.linear(block.ln_1(states), attention.in_proj_weight, attention.in_proj_bias)
     heads = together.unflatten(-1, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
-    states = states + attention.out_proj(attend(*heads).transpose(1, 2).flatten(2))
+    states = states + attention.out_proj(_attend(*heads).transpose(1, 2).flatten(2))
     return states + block.mlp(block.ln_2(states))
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """(B, H, n, D) softmax attention of queries, keys and values of that shape.
 
     torch's own takes a CPU up to three times as long in bfloat16.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import open_clip
+import pytest
 import torch
 from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
@@ -81,6 +82,8 @@ def test_the_true_sizes_keep_to_the_limits(
     assert read_history(tmp_path) == {"tower_steps": 12, "language_steps": 34}
     assert (tmp_path / "clip" / "training.log").read_text() == "one\n"
     assert (tmp_path / "training.log").read_text() == "two\n"
+    with pytest.raises(OSError):
+        read_history(tmp_path / "elsewhere")
     for name, weight in read_clip(tmp_path / "clip").state_dict().items():
         assert torch.equal(weight, clip.state_dict()[name].half().float()), name
 
