@@ -25,8 +25,8 @@ PERCENTS = (5, 10, 20, 50)
 _TWO_QUESTIONS = "Examples: choose one again for its other question"
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
 _GUESS = """<div class="guess-toggle">
-<label><input type="checkbox" autocomplete="off"> Guess first</label>
-<span class="note">does each answer stay the same?</span>
+<label><input type="checkbox" autocomplete="off">
+<span>Guess first: will each answer stay?</span></label>
 <b id="guess-score" role="status"></b></div>"""
 _GUIDANCE = [
     ("CLIP, as in the papers", "clip"),
