@@ -21,7 +21,7 @@ from spare_demo.scenes.training import architecture, packed, patches
 from spare_demo.scenes.training.architecture import GRID, PATCH
 from spare_demo.scenes.training.packed import BLOCK
 from spare_demo.scenes.training.phases import Phase
-from spare_demo.scenes.training.tower import draw_canvases, normalise, vision_states
+from spare_demo.scenes.training.tower import draw_canvases, normalise, projector_states
 
 IGNORED = -100
 """The label of a token after which nothing is to be learnt."""
@@ -128,7 +128,7 @@ class LanguageTraining(nn.Module):
         them are normed."""
         model, device = self.llava.model, data["ids"].device
         with torch.no_grad():
-            states, _ = vision_states(
+            states = projector_states(
                 self._visual[0].to(device), normalise(data["pixels"]), data["windows"]
             )
         seen = model.multi_modal_projector(states[:, 1:])

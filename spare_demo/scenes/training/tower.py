@@ -70,8 +70,9 @@ def normalise(pixels: Tensor) -> Tensor:
     return ((pixels.float() / 255 - mean) / std).permute(0, 3, 1, 2)
 
 
-def vision_states(visual: Any, pixels: Tensor, windows: Tensor) -> tuple[Tensor, Tensor]:
-    """States after the last but one and the last block, (B, 1 + n, w), of windows of the grid.
+def projector_states(visual: Any, pixels: Tensor, windows: Tensor) -> Tensor:
+    """(B, 1 + n, w) states after the last but one block, which the projector reads, of windows of
+    the grid.
 
     The same arithmetic as ``visual`` itself; with the whole grid as its window, the same numbers.
     """
@@ -79,10 +80,15 @@ def vision_states(visual: Any, pixels: Tensor, windows: Tensor) -> tuple[Tensor,
     places = visual.positional_embedding[1 + windows]
     first = (visual.class_embedding + visual.positional_embedding[0]).expand(len(patches), 1, -1)
     states = visual.ln_pre(torch.cat([first, patches + places], 1))
-    *blocks, last = visual.transformer.resblocks
-    for block in blocks:
+    for block in visual.transformer.resblocks[:-1]:
         states = _after(block, states)
-    return states, _after(last, states)
+    return states
+
+
+def vision_states(visual: Any, pixels: Tensor, windows: Tensor) -> tuple[Tensor, Tensor]:
+    """`projector_states`, and the same after the last block."""
+    before = projector_states(visual, pixels, windows)
+    return before, _after(visual.transformer.resblocks[-1], before)
 
 
 def _after(block: Any, states: Tensor) -> Tensor:
