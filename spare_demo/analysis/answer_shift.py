@@ -146,16 +146,18 @@ def kl_curves(
     model: Model,
     exploration: Exploration,
     whole: Answer,
+    budget: int,
     positions: Positions | None = None,
 ) -> Iterator[KlCurves]:
     """Measure the KL of every label and of random picks, a prefill each, budget after budget.
 
     whole: the answer with all tokens of this view, with its first token.
+    budget: one that is measured besides those of every curve.
     positions: as of `model.answer`.
     Yields what there is after every budget, ascending, so that a page can draw it.
     """
     view, n = exploration.view, exploration.n
-    ks = [*sorted({k for k in KL_BUDGETS if k < n}), n]
+    ks = [*sorted({k for k in (*KL_BUDGETS, budget) if k < n}), n]
     randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in KL_SEEDS}
     methods = {label: m for label, m in exploration.methods.items() if not m.by_hand}
     series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}

@@ -108,7 +108,7 @@ class Studies:
         """KL of the first token to the unpruned model against k, for A, B and random picks."""
         k = read_budget(budget, visit.exploration.n)
         positions = visit.request.positions
-        for curves in kl_curves(self.model, visit.exploration, _whole(visit), positions):
+        for curves in kl_curves(self.model, visit.exploration, _whole(visit), k, positions):
             if curves.done < 1 and len(curves.budgets) < 2:
                 continue  # one point is no curve
             visit = dataclasses.replace(visit, result=dataclasses.replace(visit.result, kl=curves))

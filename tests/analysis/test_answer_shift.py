@@ -131,12 +131,12 @@ def test_an_answer_without_a_token_has_no_change(
 
 def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: Answer) -> None:
     view, steps = exploration.view, []
-    for curves in kl_curves(tiny_model, exploration, whole):
+    for curves in kl_curves(tiny_model, exploration, whole, 6):
         steps.append(curves)
-    last, budgets = steps[-1], (1, 2, 4, 8)
+    last, budgets = steps[-1], (1, 2, 4, 6, 8)
     assert last.budgets == (*budgets, 16)
-    assert [step.budgets for step in steps] == [last.budgets[:m] for m in range(1, 6)]
-    assert [step.done for step in steps] == [0.2, 0.4, 0.6, 0.8, 1]
+    assert [step.budgets for step in steps] == [last.budgets[:m] for m in range(1, 7)]
+    assert [step.done for step in steps] == [m / 6 for m in range(1, 7)]
     assert set(last.series) == {"spare", "uniform"}
     for label, curve in last.series.items():
         assert curve[-1] == 0
@@ -157,10 +157,10 @@ def test_kl_against_k(tiny_model: LlavaModel, exploration: Exploration, whole: A
         ]
     )
     mean, low, high = (np.array(part) for part in last.random)
-    np.testing.assert_allclose(mean[:4], draws.mean(axis=0))
-    np.testing.assert_array_equal(low[:4], draws.min(axis=0))
-    np.testing.assert_array_equal(high[:4], draws.max(axis=0))
-    assert (mean[4], low[4], high[4]) == (0, 0, 0)
+    np.testing.assert_allclose(mean[:5], draws.mean(axis=0))
+    np.testing.assert_array_equal(low[:5], draws.min(axis=0))
+    np.testing.assert_array_equal(high[:5], draws.max(axis=0))
+    assert (mean[5], low[5], high[5]) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def change(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> No
 
 
 def curves(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> None:
-    list(kl_curves(model, explore(view, choose(["spare"])), whole, positions))
+    list(kl_curves(model, explore(view, choose(["spare"])), whole, 4, positions))
 
 
 def enough(model: LlavaModel, view: Any, whole: Any, positions: Positions) -> None:

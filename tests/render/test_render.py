@@ -294,6 +294,7 @@ def test_numbers():
     written = [number(value) for value in (0, 0.1234, -12.345, 123456.0, 1e-9, 0.99999)]
     assert written == ["0", "0.123", "-12.3", "123456", "1.00e-09", "1.000"]
     assert number(0.0123, signed=True, scale=0.4) == "+0.012"
+    assert [number(v, signed=True, scale=3.0) for v in (-0.001, 0.001)] == ["0.00", "0.00"]
 
 
 def test_drawn_text_has_only_letters_of_the_font():

@@ -46,7 +46,7 @@ def test_it_holds_every_panel_chosen_as_png_and_svg(
 ) -> None:
     assert result.view is not None
     exploration = explore(result.view, result.request.labelled)
-    *_, kl = kl_curves(tiny_model, exploration, result.answers["unpruned"])
+    *_, kl = kl_curves(tiny_model, exploration, result.answers["unpruned"], 4)
     measured = dataclasses.replace(result, kl=kl)
     files = opened(cite(measured, PANELS, "https://example.org/?k=5"))
     saved = read_result(files["result.json"].decode()).result

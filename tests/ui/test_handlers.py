@@ -68,6 +68,14 @@ def test_at_the_end_every_part_is_there(handlers, shown) -> None:
     assert shown["cost"].count("<th scope='col'") == 3
 
 
+def test_titles_name_the_budget_that_their_figures_are_of(handlers, shown) -> None:
+    curve = merged(handlers.draw_curve(5, shown["visit"]))
+    assert curve["lost_fold"]["label"].startswith("What is lost with 4 tokens: error A ")
+    measured = merged(handlers.studies.measure(5, shown["visit"]))  # at that very budget
+    assert measured["kl_fold"]["label"].startswith("What changes with 5 tokens: KL A ")
+    assert "with 5 tokens" in measured["kl_words"]
+
+
 def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, finished) -> None:
     whole = finished.result.answers["unpruned"]
     logits = torch.zeros_like(whole.first_logits)

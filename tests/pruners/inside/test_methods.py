@@ -237,7 +237,7 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
     deep_model: LlavaModel,
 ) -> None:
     whole, view = result.answers["unpruned"], exploration.view
-    *_, last = kl_curves(deep_model, exploration, whole)
+    *_, last = kl_curves(deep_model, exploration, whole, 8)
     assert last.budgets == (1, 2, 4, 8, 16) and list(last.series) == ["spare", *INSIDE]
     for label in result.plans:
         low, plan = PRUNERS[label].lowest(16, 6), PRUNERS[label].plan(view, 8)
@@ -257,7 +257,7 @@ def test_kl_is_measured_where_a_schedule_meets_the_budget(
     ):
         assert sentence in drawn.display.sentence
     by_hand = explore(view, choose({"mine": PRUNERS["dart"].plan(view, 8)}))
-    *_, points = kl_curves(deep_model, by_hand, whole)
+    *_, points = kl_curves(deep_model, by_hand, whole, 8)
     assert points.points == {"mine": (8, last.series["dart"][3])} and not points.series
 
 
