@@ -42,7 +42,8 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 value=settings.model,
                 label="Model",
                 info="Those of the table, and those the server was started with by --models.",
-                scale=3,
+                scale=5,
+                min_width=300,
                 elem_id="model-name",
             )
             typed = gr.Textbox(
@@ -56,13 +57,13 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 value=settings.bits,
                 label="Weights",
                 info="8 and 4 need a GPU and bitsandbytes.",
-                scale=2,
+                scale=4,
+                min_width=300,
             )
             vision = gr.Checkbox(
                 settings.without_language_model,
                 label="Vision side alone",
                 info="Picks and maps without answers.",
-                scale=2,
                 elem_id="model-vision",
             )
             load = gr.Button("Load it", scale=1, min_width=100, elem_id="load-model")
@@ -171,7 +172,7 @@ def offers_html(offers: list[Offer]) -> str:
     free = f"{size_words(room.free + room.given_back)} are free {room.where}"
     return (
         "<div class='scroll' tabindex='0' role='region' aria-label='Models on this machine'>"
-        f"{html_table(_HEAD, rows)}</div><p class='words'>{free.removesuffix(' of memory')} "
+        f"{html_table(_HEAD, rows, 'cost')}</div><p class='words'>{free.removesuffix(' of memory')} "
         "without the present model. Needs and seconds are arithmetic: from the published sizes, "
         "and from how fast this machine multiplies matrices and reads memory. A question is three "
         "answers of 16 tokens about the largest picture; a real one takes somewhat longer.</p>"
