@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))  # for the printout, which runs without pytest
 from spare_demo import _HOME  # noqa: E402
 
 FLOORS = (
-    ("tokens", "table", "settings", "images", "relevance", "cuda_graphs", "__init__"),
+    ("tokens", "table", "settings", "images", "relevance", "cuda_graphs", "threads", "__init__"),
     ("measures", "pruners"),
     ("models",),
     ("comparison", "scenes"),

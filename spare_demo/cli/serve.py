@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from spare_demo.cli.temporary_files import own_temporary_folder
 from spare_demo.settings import Settings, add_flags, on_zero_gpu
+from spare_demo.threads import on_own_thread
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -101,7 +102,7 @@ def _serve(settings: Settings) -> None:
         import spaces
 
         print("A ZeroGPU Space: what needs the model borrows a GPU for as long as it runs.")
-    from spare_demo.models import load_model
+    from spare_demo.models import Model, load_model
     from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
     from spare_demo.models.loading.choice import this_machine, to_follow
     from spare_demo.ui import serve
@@ -116,16 +117,20 @@ def _serve(settings: Settings) -> None:
         later = to_follow(this_machine(settings.device), settings.bits)
     if later is not None:
         print(f"{later.title} takes minutes to load: {BUILT_IN.title} answers until it stands.")
-    model = load_model(
-        settings.model if later is None else BUILT_IN.name,
-        settings.device,
-        bits=settings.bits,
-        report=print,
-        language_model=not settings.without_language_model,
-        system=settings.system,
-        capture_prefill=settings.capture_prefill,
-        warm_up=not borrowed,
-    )
+
+    def load() -> Model:
+        return load_model(
+            settings.model if later is None else BUILT_IN.name,
+            settings.device,
+            bits=settings.bits,
+            report=print,
+            language_model=not settings.without_language_model,
+            system=settings.system,
+            capture_prefill=settings.capture_prefill,
+            warm_up=not borrowed,
+        )
+
+    model = load() if borrowed else on_own_thread(load)
     if settings.log_times:
         show_times()
     gpu = BorrowedGpu(model, settings, spaces.GPU) if borrowed else None

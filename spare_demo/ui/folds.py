@@ -28,14 +28,18 @@ def lost_title(visit: Visit, budget: int) -> str:
     curves = visit.exploration.curves
     place = nearest_place(curves.budgets, budget)
     errors = {visit.titles[slot]: curve[place] for slot, curve in curves.errors.items()}
-    return _title("What is lost", curves.budgets[place], "error", errors, float(curves.random.mean[place]))
+    return _title(
+        "What is lost", curves.budgets[place], "error", errors, float(curves.random.mean[place])
+    )
 
 
 def kl_title(visit: Visit, curves: KlCurves, budget: int) -> str:
     """The same of the KL of the first word, in nats."""
     place = nearest_place(curves.budgets, budget)
     values = {visit.titles[slot]: curves.series[slot][place] for slot in SLOTS}
-    return _title("What changes", curves.budgets[place], "KL", values, float(curves.random[0][place]))
+    return _title(
+        "What changes", curves.budgets[place], "KL", values, float(curves.random[0][place])
+    )
 
 
 def cost_title(visit: Visit) -> str:
@@ -50,9 +54,7 @@ def cost_title(visit: Visit) -> str:
     return f"What it costs: prefill {', '.join(times)}" if times else COSTS
 
 
-def _title(
-    fold: str, k: int, what: str, values: Mapping[str, float | None], random: float
-) -> str:
+def _title(fold: str, k: int, what: str, values: Mapping[str, float | None], random: float) -> str:
     known = {label: value for label, value in values.items() if value is not None}
     words = [f"{label} {number(float(value))}" for label, value in known.items()]
     figures = ", ".join([*words, f"random picks {number(random)}"])

@@ -28,7 +28,7 @@ from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.pictures import cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
-from spare_demo.ui.gradio_compat.queue import keep_one_record
+from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
 from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
@@ -121,6 +121,7 @@ def build(
     # Closed to direct calls: they would run beside the queue, all of them at once.
     demo.queue(max_size=settings.queue_size, api_open=False)
     keep_one_record(demo)
+    look_less_often(demo)
     return demo
 
 

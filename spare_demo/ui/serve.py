@@ -16,6 +16,7 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.models.loading.catalogue import Entry
 from spare_demo.settings import Settings
+from spare_demo.threads import on_own_thread
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gradio_compat.operations import send_json_over_mcp
@@ -53,7 +54,7 @@ def _serve_model(
     changes = settings.private or later is not None
     model_switch = ModelSwitch(model, settings, later) if changes else None
     serving = threading.Event()
-    demo = build(model, settings, serving, model_switch, gpu)
+    demo = on_own_thread(lambda: build(model, settings, serving, model_switch, gpu))
     try:
         _launch(demo, settings, changes)
         for line in (

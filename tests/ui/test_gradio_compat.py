@@ -16,6 +16,7 @@ import spare_demo.ui
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
 from spare_demo.ui.gradio_compat.pictures import photo_input
 from spare_demo.ui.gradio_compat.processing import send_changes_only
+from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, look_less_often
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 
 
@@ -143,3 +144,12 @@ def test_a_session_works_without_the_settings_that_only_deep_links_read() -> Non
     rendered = demo.renderables[0]
     config = ours.blocks_config.config_for_block(9, [9], gr.Textbox(render=False), rendered)
     assert config["renderable"] == rendered._id  # which the browser reads
+
+
+def test_an_idle_queue_is_looked_at_less_often_than_gradio_does() -> None:
+    with gr.Blocks() as demo:
+        gr.Textbox()
+    names = ("sleep_when_free", "progress_update_sleep_when_free")
+    assert all(getattr(demo._queue, name) < LOOK_EVERY for name in names)  # of Gradio's own
+    look_less_often(demo)
+    assert all(getattr(demo._queue, name) == LOOK_EVERY for name in names)

@@ -1,0 +1,29 @@
+"""Work on a thread that ends with it.
+
+Each thread that computes gets helpers from OpenMP that live as long as it does. Once there are more
+of them than processors, they sleep where they would have spun, and on a CPU everything takes up to
+half as long again. So the main thread of a server, which lives to the end, computes nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def on_own_thread(work: Callable[[], T]) -> T:
+    """What ``work`` returns or raises. An interrupt of the caller does not wait for its end."""
+    outcome: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:  # whatever it is, it is the caller's
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome.result()

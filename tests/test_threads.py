@@ -1,0 +1,60 @@
+"""Work on a thread of its own, and that a server's main thread does none of it."""
+
+from __future__ import annotations
+
+import _thread
+import sys
+import threading
+from typing import NoReturn
+
+import pytest
+from ports import free_port
+
+from spare_demo.cli.main import main
+from spare_demo.settings import Settings
+from spare_demo.threads import on_own_thread
+from spare_demo.ui import serve
+
+
+def test_the_thread_ends_with_its_work() -> None:
+    thread = on_own_thread(threading.current_thread)
+    assert thread is not threading.current_thread()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def test_what_the_work_raises_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        on_own_thread(lambda: 1 / 0)
+
+
+def test_an_interrupt_waits_for_nothing() -> None:
+    released = threading.Event()
+
+    def work() -> None:
+        _thread.interrupt_main()
+        released.wait(60)
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            on_own_thread(work)
+    finally:
+        released.set()
+
+
+def say_where(*_: object, **__: object) -> NoReturn:
+    raise ValueError("main" if threading.current_thread() is threading.main_thread() else "own")
+
+
+def test_the_main_thread_of_a_server_loads_no_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr("spare_demo.models.load_model", say_where)
+    assert main(["serve", "--model", "built-in", "--port", str(free_port())]) == 1
+    assert capsys.readouterr().err == "own\n"
+
+
+def test_the_main_thread_of_a_server_makes_no_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["spare_demo.ui.serve"], "build", say_where)
+    with pytest.raises(ValueError, match="own"):
+        serve(None, Settings(public=True))
