@@ -403,4 +403,6 @@ def test_a_photo_shown_to_the_built_in_model_leads_to_one_that_knows_photos(
         # No hub can be reached from a test.
         expect(status).to_contain_text("tiny-llava-v1-hf is not on")
         assert not model.closed
+        # The menu opened, and no thread goes on counting what it says when the test has ended.
+        expect(visitor.find("#model-offers tbody tr")).to_have_count(len(CATALOGUE) - 1)
         page.close()
