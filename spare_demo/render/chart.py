@@ -19,6 +19,7 @@ from spare_demo.render.base import PALETTE, hex_of
 
 _COLOURS = (*map(hex_of, PALETTE), "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
+_APART = 0.006  # of the axis, between neighbours that share a place on it
 _SVG_DASHES = {"solid": "", "dash": "7 4", "dot": "2 3", "dashdot": "7 3 2 3"}
 
 
@@ -75,10 +76,23 @@ def _strength(dash: str) -> float:
     return (1.0, 0.6, 0.35, 0.2)[DASHES.index(dash)]
 
 
+def _drawn_at(chart: Lines) -> list[list[float]]:
+    """Where the points of each series are drawn: a little apart, or their intervals would lie on
+    each other."""
+    xs = [point.x for series in chart.series for point in series.points]
+    ends = max(xs) / min(xs) if xs else 1.0
+    middle = (len(chart.series) - 1) / 2
+    return [
+        [point.x * max(ends, 2.0) ** (_APART * (index - middle)) for point in series.points]
+        for index, series in enumerate(chart.series)
+    ]
+
+
 def plotly_figure(chart: Chart) -> go.Figure:
     """The chart for a browser, readable on a light and on a dark page."""
     figure = go.Figure()
-    for series in chart.series:
+    drawn_at = _drawn_at(chart) if isinstance(chart, Lines) else []
+    for index, series in enumerate(chart.series):
         colour, dash = look_of(series.place)
         y = [point.y for point in series.points]
         spread = {
@@ -91,9 +105,10 @@ def plotly_figure(chart: Chart) -> go.Figure:
         }
         common = {"name": series.name, "y": y, "error_y": spread, "hovertemplate": "%{y:.3~f}"}
         if isinstance(chart, Lines):
-            x = [point.x for point in series.points]
             line = {"color": colour, "dash": dash, "width": 2}
-            figure.add_trace(go.Scatter(x=x, mode="lines+markers", line=line, **common))
+            figure.add_trace(
+                go.Scatter(x=drawn_at[index], mode="lines+markers", line=line, **common)
+            )
         else:
             groups = [chart.groups[int(point.x)] for point in series.points]
             figure.add_trace(
@@ -178,13 +193,14 @@ def _svg_lines(
     room = right - _LEFT - 40
 
     def x_at(x: float) -> float:
-        return _LEFT + 20 + room * ((math.log(x) - low) / (high - low) if high > low else 0.5)
+        way = math.log(x) - low
+        return _LEFT + 20 + room * (way / (high - low) if high > low else 0.5 + way)
 
     parts = [_text(x_at(x), bottom + 18, f"{x:g}", "middle") for x in xs]
     parts.append(_text((_LEFT + right) / 2, bottom + 40, chart.x_title, "middle"))
-    for series in chart.series:
+    for series, places in zip(chart.series, _drawn_at(chart), strict=True):
         colour, dash = look_of(series.place)
-        at = [(x_at(p.x), y_at(p.y)) for p in series.points]
+        at = [(x_at(x), y_at(p.y)) for x, p in zip(places, series.points, strict=True)]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in at)
         parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '

@@ -35,10 +35,18 @@ def shapes(chart: Chart, tag: str) -> list[dict[str, str]]:
     return [node.attrib for node in root.iter() if node.tag.endswith("}" + tag)]
 
 
+def texts(chart: Chart) -> list[ElementTree.Element]:
+    return [node for node in ElementTree.fromstring(svg(chart)).iter() if node.tag.endswith("text")]
+
+
 def test_svg_curves_stand_where_the_numbers_are() -> None:
     circles = [(float(c["cx"]), float(c["cy"])) for c in shapes(LINES, "circle")]
-    (x16, y20), (x64, y50), (_, y80), (_, y100) = circles
-    assert x16 < x64
+    (x16, y20), (x64, y50), (also_x16, y80), (also_x64, y100) = circles
+    # Beside each other, each pair around its tick, or one interval would hide the other.
+    ticks = {t.text: float(t.attrib["x"]) for t in texts(LINES) if t.text in ("16", "64")}
+    assert 1 < also_x16 - x16 < 8 and x64 - x16 > 100
+    assert (x16 + also_x16) / 2 == pytest.approx(ticks["16"], abs=0.2)
+    assert (x64 + also_x64) / 2 == pytest.approx(ticks["64"], abs=0.2)
     assert y20 > y50 > y80 > y100
     assert (y20 - y50) / (y80 - y100) == pytest.approx(30 / 20, abs=0.02)
     lines = shapes(LINES, "line")
@@ -64,7 +72,10 @@ def test_svg_is_well_formed_and_names_everything(chart: Chart) -> None:
 
 def test_the_browser_gets_the_same_numbers() -> None:
     one, two = plotly_figure(LINES).data
-    assert (list(one.x), list(one.y)) == ([16, 64], [20, 50])
+    assert list(one.y) == [20, 50]
+    for x, other_x, tick in zip(one.x, two.x, (16, 64), strict=True):
+        assert x < tick < other_x and x * other_x == pytest.approx(tick**2)
+    assert list(plotly_figure(LINES).layout.xaxis.tickvals) == [16, 64]
     assert (list(one.error_y.array), list(one.error_y.arrayminus)) == ([10, 10], [10, 5])
     assert two.name == "two & more"
     assert plotly_figure(LINES).layout.shapes[0].y0 == 100
