@@ -128,11 +128,10 @@ def measure_change(
     whole: the finished answer with all tokens of this view. positions: as of `model.answer`.
     Returns None if it has no token.
     """
-    ends, ids = whole.ended == "end", whole.token_ids
+    ids, count = whole.token_ids, whole.word_count
     if not ids:
         return None
     forced = model.score(view, selection, ids, positions)
-    count = len(ids) - 1 if ends and len(ids) > 1 else len(ids)
     log_whole, log_pruned = whole.log_probabilities[:count], forced.log_probabilities[:count]
     return Change(
         first_token_kl(whole, forced),

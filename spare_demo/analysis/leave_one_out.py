@@ -129,7 +129,7 @@ def leave_one_out(
         raise ValueError("The answer has no words to lose. Ask another question.")
     kept_rows(view.picture, selection)  # refuses merged rows that a file has left without features
     sets, ids = _without_each(selection), answer.token_ids
-    words = len(ids) - 1 if answer.ended == "end" and len(ids) > 1 else len(ids)
+    words = answer.word_count
     result = LeaveOneOut(answer.text, math.nan, len(sets), selection.merged)
     for start in range(0, len(sets), _AT_ONCE):
         part = sets[start : start + _AT_ONCE]

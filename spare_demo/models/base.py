@@ -254,6 +254,13 @@ class Answer:
     first_logits: Annotated[Tensor, NOT_STORED] = field(default_factory=lambda: torch.empty(0))
 
     @property
+    def word_count(self) -> int:
+        """How many of the new tokens are words: without the one that ends them, unless it is the
+        only one."""
+        count = len(self.token_ids)
+        return count - 1 if self.ended == "end" and count > 1 else count
+
+    @property
     def average_visual_tokens(self) -> float:
         """Mean over layers of the visual tokens that were really processed."""
         return sum(self.kept_per_layer) / len(self.kept_per_layer)
