@@ -1,44 +1,21 @@
 """What to cite, as BibTeX: this software, and the papers of the methods in a result.
 
-An entry holds what this project knows of a paper: its short name and its arXiv number from the
-method, its title and authors where CITATION.cff has them.
+An entry holds the arXiv number that the method names, and title and authors of `papers.py`; of a
+paper that is not there the short name alone.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from spare_demo import __version__
 from spare_demo.comparison.result import Result
 from spare_demo.pruners import PRUNERS, Method
+from spare_demo.results.papers import PAPERS, Paper
 
 SOFTWARE_TITLE = "SPARE demo: look inside visual token pruning"
 SOFTWARE_AUTHORS = "The authors of the SPARE demo"
-
-
-class Paper(NamedTuple):
-    """authors: as BibTeX joins them."""
-
-    title: str
-    authors: str
-
-
-PAPERS = {
-    "2606.18681": Paper(
-        "Moving Beyond Diversity: Visual Token Pruning as Subspace Reconstruction for Efficient "
-        "VLMs",
-        "Lee, Jaeyeon and Wen, Shunjie and Choi, Dong-Wan",
-    ),
-    "2506.10967": Paper(
-        "Beyond Attention or Similarity: Maximizing Conditional Diversity for Token Pruning in "
-        "MLLMs",
-        "Zhang, Qizhe and Liu, Mengzhen and Li, Lichen and Lu, Ming and Zhang, Yuan and Pan, "
-        "Junwen and She, Qi and Zhang, Shanghang",
-    ),
-}
-"""By arXiv number; the same as in CITATION.cff."""
 
 _ARXIV = re.compile(r"https://arxiv\.org/abs/((\d\d)\d\d\.\d{4,5})")
 _VENUE = re.compile(r", ([A-Za-z]+ 20\d\d)$")

@@ -1,4 +1,4 @@
-"""The BibTeX of a result: nothing in it but what the methods and CITATION.cff say."""
+"""The BibTeX of a result: this software, and the papers of the methods in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.results.references import PAPERS, SOFTWARE_AUTHORS, SOFTWARE_TITLE, references
+from spare_demo.results.papers import PAPERS
+from spare_demo.results.references import SOFTWARE_AUTHORS, SOFTWARE_TITLE, references
 
 CITATION = yaml.safe_load((Path(__file__).parents[2] / "CITATION.cff").read_text("utf-8"))
 
@@ -41,7 +42,7 @@ def entries(text: str) -> dict[str, dict[str, str]]:
     return found
 
 
-def test_the_known_papers_and_the_software_are_those_of_the_citation_file() -> None:
+def test_software_and_papers_of_the_citation_file_are_cited_alike() -> None:
     assert (CITATION["title"], CITATION["authors"]) == (
         SOFTWARE_TITLE,
         [{"name": SOFTWARE_AUTHORS}],
@@ -54,13 +55,31 @@ def test_the_known_papers_and_the_software_are_those_of_the_citation_file() -> N
         )
         for paper in CITATION["references"]
     }
-    assert listed == PAPERS
+    assert listed == {number: PAPERS[number] for number in listed}
+
+
+def test_title_and_authors_of_every_paper_are_known() -> None:
+    numbers = {m.link.rpartition("/")[2] for m in PRUNERS.values() if "arxiv.org" in m.link}
+    assert numbers == set(PAPERS)  # a line of papers.py for each
+    for paper in PAPERS.values():
+        assert all(re.fullmatch(r"[^,]+, [^,]+", name) for name in paper.authors.split(" and "))
 
 
 def test_software_and_papers_of_what_was_compared(result: Result) -> None:
     found = entries(references(with_methods(result, "fastv", "spare", "random", "cdpruner", None)))
     assert list(found) == ["spare-demo", "fastv", "spare", "cdpruner"]
     assert found["spare-demo"]["version"] == spare_demo.__version__
+    assert found["fastv"]["title"].startswith("{An Image is Worth 1/2 Tokens")
+    assert found["fastv"]["author"].startswith("Chen, Liang and ")
+    assert found["spare"]["author"].startswith("Lee, Jaeyeon and ")
+    assert "note" not in found["spare"]
+
+
+def test_of_an_unknown_paper_the_entry_has_the_short_name(
+    result: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(PAPERS, "2403.06764")
+    found = entries(references(with_methods(result, "fastv")))
     assert found["fastv"] == {
         "title": "{FastV}",
         "year": "2024",
@@ -69,8 +88,6 @@ def test_software_and_papers_of_what_was_compared(result: Result) -> None:
         "url": "https://arxiv.org/abs/2403.06764",
         "note": "ECCV 2024",
     }
-    assert found["spare"]["author"].startswith("Lee, Jaeyeon and ")
-    assert "note" not in found["spare"]
 
 
 def test_a_paper_stands_there_once_however_many_of_its_methods_were_compared(
