@@ -29,7 +29,6 @@ _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 # What a run shows once more at its end, should the page have lost it (steps.py).
 _AGAIN = ("curve", "cases", "download", "a", "b", "at")
 _NO_FILE: Any = gr.update(value=None, interactive=False)
-_NO_CURVE: Any = gr.update(value=None, visible=False)
 
 _INTRO = (
     "<p>Measure methods on drawn scenes whose answers are known. Every question is answered with "
@@ -87,7 +86,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
             gr.HTML(f'<p class="note">{_CLI}</p>')
         with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
             gr.HTML("<h2>Right answers against tokens kept</h2>")
-            parts.curve = gr.Plot(show_label=False, visible=False, elem_id="lab-curve")
+            parts.curve = gr.Plot(show_label=False, elem_id="lab-curve")
             parts.curve_words = gr.HTML(_TO_COME, elem_id="lab-curve-words")
             parts.skills = gr.HTML(elem_id="lab-skills")
     gr.HTML("<h2>Where A is right and B is wrong</h2>")
@@ -155,10 +154,9 @@ def wire_lab(
                 ended(shown)
             elif "compared" in shown:  # the run begins
                 a, b, at = offer(shown)
-                shown |= {"curve": _NO_CURVE, "curve_words": _TO_COME, "download": _NO_FILE}
+                shown |= {"curve": None, "curve_words": _TO_COME, "download": _NO_FILE}
                 shown |= looked_into(None, a, b, at)
             elif "curve" in shown:
-                shown["curve"] = gr.update(value=shown["curve"], visible=True)
                 shown["curve_words"] = panels.words_html(shown["curve_words"])
                 shown["skills"] = lab.skills(shown["bench"], at)
             yield shown
