@@ -73,7 +73,7 @@ def number(value: float, signed: bool = False, scale: float | None = None) -> st
     digits = 2 - int(np.floor(np.log10(size)))
     plain = -4 <= digits <= 6
     text = f"{value:.{max(digits, 0)}f}" if plain else f"{value:.2e}"
-    if float(text) == 0:  # less than is written has no sign
+    if float(text) == 0:  # what is rounded to 0 has no sign
         return text.lstrip("-")
     return f"+{text}" if signed and value > 0 else text
 

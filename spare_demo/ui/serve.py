@@ -54,7 +54,12 @@ def _serve_model(
     changes = settings.private or later is not None
     model_switch = ModelSwitch(model, settings, later) if changes else None
     serving = threading.Event()
-    demo = on_own_thread(lambda: build(model, settings, serving, model_switch, gpu))
+
+    def make_page() -> gr.Blocks:
+        return build(model, settings, serving, model_switch, gpu)
+
+    # Where the GPU is borrowed, CUDA is out of reach on this thread alone.
+    demo = on_own_thread(make_page) if gpu is None else make_page()
     try:
         _launch(demo, settings, changes)
         for line in (

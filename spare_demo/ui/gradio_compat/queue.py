@@ -76,13 +76,16 @@ def keep_one_record(demo: gr.Blocks) -> None:
 
 
 def look_less_often(demo: gr.Blocks) -> None:
-    """Let the queue look for new events, and for progress to report, every `LOOK_EVERY` seconds.
+    """Let the queue look for new events and for progress no more often than every `LOOK_EVERY`
+    seconds.
 
     Gradio lets it look a thousand and a hundred times a second, for as long as the page stands.
     Nobody notices the difference but the processor, of which that takes a part from every pass.
     """
-    demo._queue.sleep_when_free = LOOK_EVERY
-    demo._queue.progress_update_sleep_when_free = LOOK_EVERY
+    queue = demo._queue
+    queue.sleep_when_free = max(queue.sleep_when_free, LOOK_EVERY)
+    progress = queue.progress_update_sleep_when_free  # on Windows both are longer
+    queue.progress_update_sleep_when_free = max(progress, LOOK_EVERY)
 
 
 class UnreadRuns:

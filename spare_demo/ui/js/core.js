@@ -67,7 +67,7 @@ window.SPARE = (() => {
     const digits = 2 - Math.floor(Math.log10(size));
     const plain = digits >= -4 && digits <= 6;
     const text = plain ? value.toFixed(Math.max(digits, 0)) : value.toExponential(2);
-    if (!Number(text)) return text.replace('-', ''); // less than is written has no sign
+    if (!Number(text)) return text.replace('-', ''); // what is rounded to 0 has no sign
     return signed && value > 0 ? '+' + text : text;
   }
 
