@@ -13,6 +13,8 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
@@ -64,7 +66,7 @@ def measure(device: torch.device, dtype: torch.dtype, runs: int) -> list[Figure]
         g = torch.Generator().manual_seed(1)
         w = (torch.rand(b, n, generator=g) + 0.1).to(device)
         single = x.float()
-        loops = {
+        loops: dict[str, Callable[[], Any]] = {
             "greedy loop": lambda x=x, w=w, k=k: greedy(x, w.double().square(), k).order,
             "published-style loop": lambda x=single, w=w, k=k: published(x, w, k),
         }
