@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from spare_demo.cuda_graphs import capture_graph
 from spare_demo.models.generate.passes import is_out_of_memory
@@ -126,9 +127,11 @@ class CapturedPrefill:
         with self._lock:  # the buffers are everyone's
             step = self._pass_for(length, embeds)
             logits, layers = step(embeds)
-            cache = DynamicCache(config=self._hf.config)
-            for i, (keys, values) in enumerate(layers):
-                cache.update(keys[:, :, :length].clone(), values[:, :, :length].clone(), i)
+            cache: Any = DynamicCache(config=self._hf.config)
+            for layer, states in zip(cache.layers, layers, strict=True):
+                keys, values = (part[:, :, :length].clone() for part in states)
+                layer.lazy_initialization(keys, values)
+                layer.keys, layer.values = keys, values
             return Prefill(logits.clone(), cache, step.bytes)
 
     def _pass_for(self, length: int, like: Tensor) -> _Pass:
@@ -162,6 +165,17 @@ class CapturedPrefill:
             self.captures = False
             return _Pass(self._hf, padded, like)
         return new_pass
+
+
+class _EmptyLayer(DynamicLayer):
+    """A cache's layer that takes a prompt as it is; transformers' own copies it once more."""
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+    ) -> tuple[Tensor, Tensor]:
+        self.lazy_initialization(key_states, value_states)
+        self.keys, self.values = key_states, value_states
+        return key_states, value_states
 
 
 class _Pass:
@@ -203,6 +217,7 @@ class _Pass:
 
     def _run(self) -> None:
         cache: Any = DynamicCache(config=self._hf.config)
+        cache.layers = [_EmptyLayer() for _ in cache.layers]
         out = self._hf(
             inputs_embeds=self._embeds,
             past_key_values=cache,
