@@ -8,14 +8,15 @@ from spare_demo.scenes.training.muon import Muon, near_orthogonal
 
 @pytest.mark.parametrize("shape", [(24, 96), (96, 24), (48, 48)])
 def test_an_update_is_near_orthogonal(shape):
-    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-    left, _, right = torch.linalg.svd(matrix.double(), full_matrices=False)
-    update = near_orthogonal(matrix).double()
+    matrices = torch.randn(2, *shape, generator=torch.Generator().manual_seed(0))
+    matrices[1] *= 30
+    left, _, right = torch.linalg.svd(matrices.double(), full_matrices=False)
+    updates = near_orthogonal(matrices).double()
     # The same singular vectors, and singular values around 1.
-    inner = left.T @ update @ right.T
-    stretch = inner.diagonal()
-    assert stretch.min() > 0.3 and stretch.max() < 1.5
-    assert (inner - stretch.diag()).abs().max() < 1e-4
+    for inner in left.mT @ updates @ right.mT:
+        stretch = inner.diagonal()
+        assert stretch.min() > 0.3 and stretch.max() < 1.5
+        assert (inner - stretch.diag()).abs().max() < 1e-4
 
 
 def test_no_gradient_gives_no_update_and_a_zero_one_no_nan():
@@ -24,6 +25,22 @@ def test_no_gradient_gives_no_update_and_a_zero_one_no_nan():
     Muon([still, zero], lr=0.5).step()
     assert torch.equal(still, torch.ones(3, 4))
     assert torch.allclose(zero, torch.full((3, 4), 1 - 0.5 * 0.01))
+
+
+def test_matrices_of_one_shape_are_updated_each_by_itself():
+    generator = torch.Generator().manual_seed(2)
+    starts = [torch.randn(6, 4, generator=generator) for _ in range(3)]
+    gradients = [torch.randn(6, 4, generator=generator) for _ in range(3)]
+    together = [torch.nn.Parameter(start.clone()) for start in starts]
+    alone = [torch.nn.Parameter(start.clone()) for start in starts]
+    optimisers = [Muon(together, lr=0.1), *(Muon([matrix], lr=0.1) for matrix in alone)]
+    for _ in range(3):
+        for matrix, gradient in zip((*together, *alone), 2 * gradients, strict=True):
+            matrix.grad = gradient.clone()
+        for optimiser in optimisers:
+            optimiser.step()
+    for ours, expected in zip(together, alone, strict=True):
+        assert torch.allclose(ours, expected, atol=1e-6)
 
 
 def test_steps_equal_those_of_torch_but_for_its_bfloat16():
