@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -258,12 +260,15 @@ def test_two_at_once_answer_as_if_alone(tiny_model: LlavaModel, picture: Picture
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA GPU on this machine")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_on_a_gpu_in_half_precision(
-    tiny_folder: Any, photo: Image.Image, dtype: torch.dtype
+    tiny_folder: Any, tmp_path: Path, photo: Image.Image, dtype: torch.dtype
 ) -> None:
     from spare_demo.models import load_model
 
-    model = load_model(str(tiny_folder), device="cuda")
-    model.hf.to(dtype)
+    folder = tmp_path / "half"
+    shutil.copytree(tiny_folder, folder)
+    load_model(str(tiny_folder), device="cpu").hf.to(dtype).save_pretrained(folder)
+    model = load_model(str(folder), device="cuda")
+    assert model.dtype == dtype
     view = model.encode(photo, QUESTIONS[0])
     assert view.tokens.features.dtype == dtype and view.tokens.features.is_cuda
     assert view.tokens.clip_image is not None and view.tokens.clip_image.dtype == torch.float32
