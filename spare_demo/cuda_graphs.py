@@ -8,14 +8,22 @@ calls holds `CAPTURE_LOCK`.
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 CAPTURE_LOCK = threading.RLock()
 """Held during a capture, and during each pass of a model on CUDA (models/generate/passes.py)."""
+
+_KEPT_BYTES = 2**28  # what the graphs of a `Replay` may hold when they are not used
+_REMEMBERED = 64  # shapes that came once
+
+_log = logging.getLogger(__name__)
 
 
 def capture_graph(
@@ -37,3 +45,95 @@ def capture_graph(
     ):
         run()
     return graph
+
+
+class Replay:
+    """A function of tensors on one CUDA device, as one launch when the same shapes come again.
+
+    Launching many small kernels takes the host longer than they run. Shapes that come once are not
+    worth a capture; of those that came again, the latest used stay.
+    """
+
+    def __init__(self, function: Callable[..., tuple[Tensor, ...]]) -> None:
+        """function: of tensors, and of options by name; it never waits for the device."""
+        self._function, self._lock = function, threading.Lock()
+        self._graphs: OrderedDict[tuple, _Graph | None] = OrderedDict()  # None: came once
+        self._captures = True
+
+    def __call__(self, *tensors: Tensor, **options: Any) -> tuple[Tensor, ...]:
+        """function(*tensors, **options), of which every tensor is the caller's own."""
+        key = (*((t.device, t.dtype, t.shape) for t in tensors), *options.items())
+        with self._lock:
+            came_before, graph = key in self._graphs, self._graphs.get(key)
+            self._keep(key, graph)
+            if graph:
+                return graph.run(tensors)
+        if came_before and self._captures:
+            try:
+                # In this order: who runs a pass holds the first one and may want the second.
+                with CAPTURE_LOCK, self._lock:
+                    graph = self._graphs.get(key) or _Graph(self._function, tensors, options)
+                    self._keep(key, graph)
+                    return graph.run(tensors)
+            except torch.OutOfMemoryError:  # now; it says nothing about the next time
+                self._graphs.clear()
+            except Exception:
+                _log.warning("What was to be captured here runs as usual.", exc_info=True)
+                self._captures = False
+        return self._function(*tensors, **options)
+
+    def _keep(self, key: tuple, graph: _Graph | None) -> None:
+        """The latest used, of which one stays whatever it takes."""
+        graphs = self._graphs
+        graphs[key] = graph
+        graphs.move_to_end(key)
+        while len(graphs) > 1 and (len(graphs) > _REMEMBERED or self._bytes() > _KEPT_BYTES):
+            graphs.popitem(last=False)
+
+    def _bytes(self) -> int:
+        return sum(graph.bytes for graph in self._graphs.values() if graph)
+
+
+class _Graph:
+    """The launches of a function for one shape, and the tensors that they read and write.
+
+    Attributes:
+        bytes: of the device's memory that it holds.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., tuple[Tensor, ...]],
+        tensors: tuple[Tensor, ...],
+        options: dict[str, Any],
+    ) -> None:
+        device = tensors[0].device
+        with torch.inference_mode(False):  # they are written to in whichever mode comes next
+            self._inputs = [
+                torch.empty_like(t, memory_format=torch.contiguous_format) for t in tensors
+            ]
+        self._outputs: tuple[Tensor, ...] = ()
+
+        def run() -> None:
+            self._outputs = function(*self._inputs, **options)
+
+        self._fill(tensors)
+        stream = torch.cuda.Stream(device)
+        stream.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
+            run()
+        torch.cuda.current_stream(device).wait_stream(stream)
+        before = torch.cuda.memory_reserved(device)
+        self._graph = capture_graph(run, device, stream=stream)
+        pool = torch.cuda.memory_reserved(device) - before
+        self.bytes = pool + sum(t.numel() * t.element_size() for t in self._inputs)
+
+    def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The function's results for tensors of this shape."""
+        self._fill(tensors)
+        self._graph.replay()
+        return tuple(output.clone() for output in self._outputs)
+
+    def _fill(self, tensors: tuple[Tensor, ...]) -> None:
+        for mine, theirs in zip(self._inputs, tensors, strict=True):
+            mine.copy_(theirs)

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from spare_demo.cuda_graphs import Replay
 from spare_demo.pruners import fused, plain
 from spare_demo.pruners.base import Pruner, check_budget
 from spare_demo.pruners.views import in_turn, view_shares
@@ -117,26 +118,48 @@ def greedy(features: Tensor, merit: Tensor, k: int) -> Picks:
     When no token is independent of the picked ones any more (sine <= `DEPENDENT`; zero vectors
     and tokens of no merit never are), the rest follow by highest merit, with gain 0.
     """
-    rows = features.detach().to(torch.float64, copy=True)
+    shape = (*merit.shape[:-1], k)
+    features, merit = features.detach(), merit.reshape(-1, *features.shape[:2])
+    picks = None
+    if features.is_cuda and fused.available(features.device):
+        *parts, complete = _replay(features, merit, k=k)
+        picks = Picks(*parts) if bool(complete) else None
+    if picks is None:
+        picks = _all_rounds(features, merit, k)
+    return Picks(*(part.reshape(shape) for part in picks))
+
+
+def _one_round(features: Tensor, merit: Tensor, k: int) -> tuple[Tensor, ...]:
+    """Picks (m, b, k) of the first round alone, and whether there is nothing left to do."""
+    _, _, scale, run = _first_round(features, merit, k)
+    return *_picks(run, scale), (run.num_valid_steps == k).all()
+
+
+_replay = Replay(_one_round)
+
+
+def _all_rounds(features: Tensor, merit: Tensor, k: int) -> Picks:
+    rows, merit, scale, run = _first_round(features, merit, k)
+    for i, v in (run.num_valid_steps < k).nonzero().tolist():
+        _finish(rows[v], merit[i, v], run, i, v)
+    return _picks(run, scale)
+
+
+def _first_round(features: Tensor, merit: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor, Run]:
+    """Unit rows (b, n, d), merit (m, b, n) from 0 to 1, its scale (m, b, 1), and the round."""
+    rows = features.to(torch.float64, copy=True)
     norm = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     rows /= norm.masked_fill(norm == 0, 1.0)
     start = (norm.squeeze(-1) > 0).double()  # u, exactly 1, however unit rows round
-
-    shape = (*merit.shape[:-1], k)
-    merit = merit.double().reshape(-1, *start.shape)
+    merit = merit.double()
     scale = merit.amax(dim=-1, keepdim=True)
     merit = merit / scale.masked_fill(scale == 0, 1.0)
+    return rows, merit, scale, _round(rows, start, merit, k)
 
-    run = _round(rows, start, merit, k)
-    if bool((run.num_valid_steps < k).any()):
-        for i, v in (run.num_valid_steps < k).nonzero().tolist():
-            _finish(rows[v], merit[i, v], run, i, v)
+
+def _picks(run: Run, scale: Tensor) -> Picks:
     margin = (1 - run.second / run.value.masked_fill(run.value == 0, 1.0)).clamp(0, 1)
-    return Picks(
-        run.order.reshape(shape),
-        (run.value * scale).reshape(shape),
-        margin.reshape(shape),
-    )
+    return Picks(run.order, run.value * scale, margin)
 
 
 class Run(NamedTuple):
@@ -154,12 +177,11 @@ class Run(NamedTuple):
 
 def _round(rows: Tensor, start: Tensor, merit: Tensor, k: int) -> Run:
     """Up to k steps from rows (b, n, d) whose squared lengths are start (b, n); merit (m, b, n)."""
-    picks_of_method = None
-    if rows.is_cuda:
-        picks_of_method = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
-    if picks_of_method is None:
-        picks_of_method = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
-    return Run(*picks_of_method, _num_valid_steps(*picks_of_method[:2], merit * start))
+    if rows.is_cuda and fused.available(rows.device):
+        steps = fused.steps(rows, start, merit, k, TIE, DEPENDENT**2)
+    else:
+        steps = plain.steps(rows, start, merit, k, TIE, DEPENDENT**2, TRUST)
+    return Run(*steps, _num_valid_steps(*steps[:2], merit * start))
 
 
 def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:

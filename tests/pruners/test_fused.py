@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
-from collections import OrderedDict
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -64,13 +61,9 @@ def interpreted(seeds: range, n: int, d: int, k: int) -> int:
     rows, start, merit = (
         torch.cat([each[part] for each in cases], dim=dim) for part, dim in enumerate((0, 0, 1))
     )
-    on = fused.Buffers.like(merit, k)
-    on.fill(rows, start, merit, DEPENDENT)
-    fused.launch(on, greedy.TIE, DEPENDENT)
-    shape = (*merit.shape[:2], k)
-    found = [part.view(shape) for part in (on.order, on.value, on.second)]
-    assert_same(tuple(found), rows, start, merit)
-    return len(on.order)
+    found = fused.steps(rows, start, merit, k, greedy.TIE, DEPENDENT)
+    assert_same(found, rows, start, merit)
+    return merit.shape[0] * merit.shape[1]
 
 
 @pytest.mark.parametrize("cases", [30, pytest.param(167, marks=pytest.mark.long)])
@@ -81,63 +74,14 @@ def test_runs_of_the_interpreted_kernel_are_the_plain_loops(cases: int) -> None:
     assert (done.returncode, done.stdout) == (0, f"{6 * cases + 12} runs agree\n"), done.stderr
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What `steps` tells a GPU to do, where there is none."""
-    told: list[str] = []
+def test_a_kernel_that_does_not_run_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no C compiler")
 
-    def captured(run: object, device: object) -> SimpleNamespace:
-        told.append("capture")
-        return SimpleNamespace(replay=lambda: told.append("replay"))
-
-    monkeypatch.setattr(fused, "_cache", OrderedDict())
-    monkeypatch.setattr(fused, "_failed", False)
-    monkeypatch.setattr(fused, "launch", lambda *_: told.append("launch"))
-    monkeypatch.setattr(fused, "capture_graph", captured)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
-    return told
-
-
-def steps(n: int = 12, k: int = 4) -> object:
-    return fused.steps(*case(0, n, 5), k, greedy.TIE, DEPENDENT)
-
-
-def test_a_shape_is_captured_when_it_comes_again(told: list[str]) -> None:
-    for _ in range(3):
-        steps()
-    assert told == ["launch", "capture", "replay", "replay"]
-    steps(k=3)
-    assert told[4:] == ["launch"]
-
-
-def test_buffers_serve_in_and_out_of_inference_mode(told: list[str]) -> None:
-    with torch.inference_mode():
-        assert steps() is not None
-    assert steps() is not None and len(told) == 3
-
-
-def test_what_is_kept_is_bounded(told: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for n in (10, 11, 12):
-        steps(n)
-    assert len(fused._cache) == 3
-    monkeypatch.setattr(fused, "_KEPT_BYTES", 1)
-    steps(13)
-    assert [key[1][-1] for key in fused._cache] == [13]
-
-
-def test_a_full_gpu_is_no_reason_to_give_up_for_good(
-    told: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(error: Exception) -> None:
-        raise error
-
-    with monkeypatch.context() as patched:
-        patched.setattr(fused, "launch", lambda *_: fail(torch.OutOfMemoryError("full")))
-        assert steps() is None and not fused._cache
-    assert steps() is not None
-    monkeypatch.setattr(fused, "launch", lambda *_: fail(RuntimeError("no C compiler")))
-    assert steps(k=3) is None and fused._failed
-    assert steps() is None and told == ["launch"]
+    fused._runs.cache_clear()
+    monkeypatch.setattr(fused, "steps", fail)
+    assert not fused.available(torch.device("cpu"))
+    fused._runs.cache_clear()
 
 
 @pytest.mark.gpu
@@ -149,7 +93,6 @@ def test_a_thousand_cases_on_a_gpu() -> None:
         gpu = [part.cuda() for part in (rows, start, merit)]
         # Few shapes, or every case would be compiled and captured anew.
         found = fused.steps(gpu[0], gpu[1], gpu[2], min(n, 12), greedy.TIE, DEPENDENT)
-        assert found is not None
         assert_same(tuple(part.cpu() for part in found), rows, start, merit)
 
 
