@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import (
     CLIPImageProcessor,
+    LlavaNextImageProcessor,
+    LlavaNextProcessor,
     LlavaProcessor,
     PreTrainedTokenizerFast,
     Qwen2_5_VLProcessor,
@@ -40,6 +44,12 @@ _LLAVA_TEMPLATE = (
     "{% else %}{{ part['text'] + ' ' }}{% endif %}{% endfor %}{% endfor %}"
     "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
+_LLAVA_OPTIONS: dict[str, Any] = {
+    "patch_size": 14,
+    "vision_feature_select_strategy": "default",
+    "num_additional_image_tokens": 1,
+    "chat_template": _LLAVA_TEMPLATE,
+}
 _QWEN_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}"
@@ -60,8 +70,7 @@ def write_model(name: str, folder: Path) -> None:
     config, dtype = published_config(name), STORED[name]
     family = FAMILIES[config.model_type]
     config.architectures = [family.hf_class]
-    processor = _qwen_processor() if name.startswith("qwen") else llava_processor()
-    processor.save_pretrained(folder)
+    _processor(name, config).save_pretrained(folder)
     with torch.device("meta"):
         model = getattr(transformers, family.hf_class)(config)
     shapes = {_published(key, name): tuple(t.shape) for key, t in model.state_dict().items()}
@@ -104,8 +113,8 @@ def _write_shards(shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype, fol
         parts[-1][key] = shapes[key]
         size += count
     names = [f"model-{i + 1:05}-of-{len(parts):05}.safetensors" for i in range(len(parts))]
-    for name, part in zip(names, parts, strict=True):
-        _write_file(part, dtype, folder / name)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda name, part: _write_file(part, dtype, folder / name), names, parts))
     weight_map = {key: n for n, part in zip(names, parts, strict=True) for key in part}
     total = sum(torch.Size(shape).numel() for shape in shapes.values()) * dtype.itemsize
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
@@ -126,28 +135,55 @@ def _write_file(shapes: Mapping[str, tuple[int, ...]], dtype: torch.dtype, path:
     with path.open("wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
         for key, shape in shapes.items():
-            for values in _values(key, torch.Size(shape).numel(), dtype):
-                file.write(memoryview(values.view(torch.uint8).numpy()))
+            size = torch.Size(shape).numel() * dtype.itemsize
+            block = _block(*_scale_and_shift(key), dtype)
+            while size:
+                size -= file.write(block[:size])
 
 
 _NOISE = (torch.randn(1 << 24, generator=torch.Generator().manual_seed(0)) * 0.02).half().float()
 
 
-def _values(key: str, count: int, dtype: torch.dtype) -> Iterator[torch.Tensor]:
-    """Norms of 1, biases of 0, and for all else small random numbers, the same over and over."""
-    scale, shift = 1.0, 0.0
+def _scale_and_shift(key: str) -> tuple[float, float]:
+    """Norms of 1, biases of 0, and for all else small random numbers."""
     if key.endswith(".bias"):
-        scale = 0.0
-    elif re.search(r"(norm\d?|ln_\w+|layrnorm)\.weight$", key):
-        scale, shift = 0.0, 1.0
-    while count:
-        part = min(count, len(_NOISE))
-        yield (_NOISE[:part] * scale + shift).to(dtype)
-        count -= part
+        return 0.0, 0.0
+    if re.search(r"(norm\d?|ln_\w+|layrnorm)\.weight$", key):
+        return 0.0, 1.0
+    return 1.0, 0.0
+
+
+@cache
+def _block(scale: float, shift: float, dtype: torch.dtype) -> memoryview:
+    """The bytes that a weight repeats from its begin on."""
+    return memoryview((_NOISE * scale + shift).to(dtype).view(torch.uint8).numpy())
+
+
+def _processor(name: str, config: Any) -> Any:
+    """The processor of a model of the table."""
+    if name.startswith("qwen"):
+        return _qwen_processor()
+    return _llava_next_processor(config) if "next" in name else llava_processor()
 
 
 def llava_processor() -> LlavaProcessor:
-    tokenizer = PreTrainedTokenizerFast(
+    images = CLIPImageProcessor(
+        size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336}
+    )
+    return LlavaProcessor(images, _llama_tokenizer(), **_LLAVA_OPTIONS)
+
+
+def _llava_next_processor(config: Any) -> LlavaNextProcessor:
+    images = LlavaNextImageProcessor(
+        size={"shortest_edge": 336},
+        crop_size={"height": 336, "width": 336},
+        image_grid_pinpoints=config.image_grid_pinpoints,
+    )
+    return LlavaNextProcessor(images, _llama_tokenizer(), **_LLAVA_OPTIONS)
+
+
+def _llama_tokenizer() -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
         tokenizer_object=_words(["<unk>", "<s>", "</s>"], _LLAMA_WORDS, ["<image>", "<pad>"]),
         unk_token="<unk>",
         bos_token="<s>",
@@ -155,17 +191,6 @@ def llava_processor() -> LlavaProcessor:
         additional_special_tokens=["<image>"],
         pad_token="<pad>",
         padding_side="left",
-    )
-    images = CLIPImageProcessor(
-        size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336}
-    )
-    return LlavaProcessor(
-        images,
-        tokenizer,
-        patch_size=14,
-        vision_feature_select_strategy="default",
-        num_additional_image_tokens=1,
-        chat_template=_LLAVA_TEMPLATE,
     )
 
 

@@ -2,12 +2,14 @@
 
     python benchmarks/rehearse.py tiny-llava
     python benchmarks/rehearse.py llava-1.5-7b --without-language-model
+    python benchmarks/rehearse.py llava-1.5-7b qwen2.5-vl-7b --device cuda
     python benchmarks/rehearse.py --report
 
 Speed, memory, bytes moved and failures are true; answers are noise, and none is printed. A first
 run writes the checkpoints into --folder (7 GB of disk for TinyLLaVA, 16 GB for LLaVA-1.5-7B, and as
-much again for the cache while it runs). The figures go to benchmarks/results/, and `--report` makes
-docs/REHEARSAL.md of them.
+much again for the cache while it runs). On a GPU there is no download and no browser, and all files
+are deleted at the end (gpu_rehearsal.py). The figures go to benchmarks/results/, and `--report`
+makes docs/REHEARSAL.md of them.
 """
 
 from __future__ import annotations
@@ -17,27 +19,30 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import comparing
+import torch
 from local_hub import LocalHub
 from measuring import ROOT, say
-from PIL import Image
 from serving import peak_bytes, serving, status
 
 sys.path.insert(0, str(ROOT))
 
+import gpu_rehearsal
 from full_size import CLIP, write_clip, write_model
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import CATALOGUE
+from spare_demo.models.loading.memory import BITS
 from spare_demo.models.loading.number_format import bfloat16_slowness
 from spare_demo.models.loading.published import STORED, published_config
 from spare_demo.pruners import PRUNERS
@@ -100,21 +105,8 @@ def run(arguments: list[str]) -> dict[str, Any]:
 def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
     """`compare`; the seconds of its stages."""
     flags = ["--without-language-model"] if vision_only else []
-    figures = run(
-        [
-            *("compare", str(picture), "What animal is this?", "--model", name, "--device", "cpu"),
-            *("--budget", str(BUDGET), "--max-new-tokens", "16", "--out", str(out)),
-            *("--methods", *which, *flags),
-        ]
-    )
-    if figures["status"] == 0:
-        record = json.loads((out / "result.json").read_text())
-        figures["encode_seconds"] = record["encode_seconds"]
-        figures["answers"] = {
-            label: {key: answer[key] for key in ("prefill_seconds", "decode_seconds")}
-            for label, answer in record["answers"].items()
-        }
-    return figures
+    figures = run([*comparing.arguments(name, "cpu", picture, out, BUDGET, which), *flags])
+    return figures if figures["status"] else figures | comparing.stages(out)
 
 
 def page(name: str, vision_only: bool, patience: float) -> dict[str, Any]:
@@ -151,9 +143,7 @@ def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True)
         say("writing CLIP")
         write_clip(clip)
     home = Path(tempfile.mkdtemp(dir=folder))
-    picture = home / "picture.png"
-    noise = np.random.default_rng(0).integers(0, 255, (12, 16, 3), dtype=np.uint8)
-    Image.fromarray(noise).resize((640, 480), Image.Resampling.BICUBIC).save(picture)
+    picture = comparing.draw_picture(0, home / "picture.png")
     figures: dict[str, Any] = {
         "command": "python benchmarks/rehearse.py "
         + " ".join([name, *(["--without-language-model"] if vision_only else [])]),
@@ -186,6 +176,20 @@ def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     return figures
+
+
+def rehearse_on_gpu(name: str, folder: Path, bits: Sequence[int]) -> Path:
+    """All parts of gpu_rehearsal.py: the file of the figures."""
+    file = RESULTS / f"rehearsal-{name}-cuda.json"
+    figures = {
+        "command": f"python benchmarks/rehearse.py {name} --device cuda",
+        "model": CATALOGUE[name].title,
+        "device": "cuda",
+        "machine": f"{torch.cuda.get_device_name()}, {machine()}",
+    }
+    record = gpu_rehearsal.Record(file, figures)
+    gpu_rehearsal.rehearse(name, "cuda", methods(name, False), BUDGET, bits, folder, record)
+    return file
 
 
 def machine() -> str:
@@ -226,6 +230,9 @@ def report() -> str:
 def section(file: Path) -> Iterator[str]:
     """One rehearsal as Markdown."""
     figures = json.loads(file.read_text())
+    if figures.get("device") == "cuda":
+        yield from gpu_rehearsal.section(figures)
+        return
     part = ", without its language model" if figures["without_language_model"] else ""
     yield f"## {figures['model']}{part}\n"
     yield f"`{figures['command']}`, on {figures['machine']}.\n"
@@ -275,20 +282,28 @@ def _range(seconds: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("model", nargs="?", choices=tuple(STORED))
-    parser.add_argument("--without-language-model", action="store_true")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(STORED))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--without-language-model", action="store_true", help="on the CPU")
+    parser.add_argument("--bits", nargs="+", type=int, choices=BITS, default=BITS, help="on a GPU")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rehearsal")
-    parser.add_argument("--report", action="store_true", help="only write docs/REHEARSAL.md")
+    parser.add_argument("--report", action="store_true", help="also write docs/REHEARSAL.md")
     arguments = parser.parse_args()
-    if arguments.model:
-        vision_only = arguments.without_language_model
-        figures = rehearse(arguments.model, arguments.folder, vision_only)
-        text = json.dumps(figures, indent=1)
-        print(text)
-        name = f"rehearsal-{arguments.model}{'-vision' if vision_only else ''}.json"
-        (RESULTS / name).write_text(text + "\n")
-    elif not arguments.report:
+    if unknown := set(arguments.models) - set(STORED):
+        parser.error(f"choose models of {', '.join(STORED)}, not {', '.join(unknown)}")
+    if not arguments.models and not arguments.report:
         parser.error("name a model, or --report")
+    # Ended by `timeout`, it ends its programs and deletes its files.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    vision_only = arguments.without_language_model
+    for name in arguments.models:
+        if arguments.device == "cuda":
+            print(rehearse_on_gpu(name, arguments.folder, arguments.bits).read_text())
+            continue
+        text = json.dumps(rehearse(name, arguments.folder, vision_only), indent=1)
+        print(text)
+        file = f"rehearsal-{name}{'-vision' if vision_only else ''}.json"
+        (RESULTS / file).write_text(text + "\n")
     if arguments.report:
         PAGE.write_text(report())
 

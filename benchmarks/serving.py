@@ -27,9 +27,7 @@ def serving(
     flags: of the app, beside model and port. options: of `subprocess.Popen`. Raises Overdue where
     the page does not come within `patience` seconds.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, str(ROOT / "app.py"), "--model", model, "--port", str(port), *flags]
     start = time.perf_counter()
@@ -65,6 +63,13 @@ def serving_strangers(
         serving(model, patience, flags, env=environment, stderr=stream) as (url, program, _),
     ):
         yield url, program.pid, temporary, log
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def served(url: str, program: subprocess.Popen, patience: float) -> None:

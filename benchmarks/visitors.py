@@ -20,7 +20,7 @@ import httpx
 import numpy as np
 from gradio_client.utils import apply_diff
 
-READ = ("answers", "message", "stage", "enough", "carrier", "kl")
+READ = ("answers", "message", "stage", "enough", "carrier", "kl", "model-status")
 """The parts of the page of which a visitor reads what comes."""
 
 
@@ -47,12 +47,14 @@ class Run:
         seconds: from the request until the last message.
         places: in the queue, as the page would have shown them; 0 is next.
         shown: the last value of each part of `READ` that it brought, by name.
+        first_seconds: from the request until the first value of each of these parts.
         refused: why it was turned away or failed; "" where it did not.
     """
 
     seconds: float = 0.0
     places: list[int] = field(default_factory=list)
     shown: dict[str, Any] = field(default_factory=dict)
+    first_seconds: dict[str, float] = field(default_factory=dict)
     refused: str = ""
 
 
@@ -78,11 +80,19 @@ class Page:
         for one in chain:
             following = (e for e in self._events if e.get("trigger_after") == one["id"])
             chain += [e for e in following if not e["trigger_only_on_failure"]][:1]
-        return [
-            Event(one["id"], tuple(one["inputs"]), tuple(one["outputs"]))
-            for one in chain
-            if one["backend_fn"]
-        ]
+        return [_event(one) for one in chain if one["backend_fn"]]
+
+    def event_that_reads(self, *parts: str) -> Event:
+        """The first thing the server does with all these parts; KeyError where it does none."""
+        wanted = {self.ids[part] for part in parts}
+        for one in self._events:
+            if one["backend_fn"] and wanted <= set(one["inputs"]):
+                return _event(one)
+        raise KeyError(f"Nothing on the page reads {' and '.join(parts)}.")
+
+
+def _event(dependency: Mapping[str, Any]) -> Event:
+    return Event(dependency["id"], tuple(dependency["inputs"]), tuple(dependency["outputs"]))
 
 
 class Visitor:
@@ -140,19 +150,19 @@ class Visitor:
             return run
         data: list[Any] = []
         async for message in self._messages():
-            kind = message["msg"]
+            kind, elapsed = message["msg"], time.perf_counter() - start
             if kind == "estimation":
                 run.places.append(message["rank"])
             elif kind == "process_generating":
                 data = _step(data, message["output"]["data"])
-                self._read(event, data, run)
+                self._read(event, data, run, elapsed)
             elif kind == "process_completed":
                 if not message["success"]:
                     run.refused = str(
                         message["output"].get("error") or "It failed, without a word."
                     )
                 elif not data:  # it came in one step
-                    self._read(event, message["output"]["data"], run)
+                    self._read(event, message["output"]["data"], run, elapsed)
         run.seconds = time.perf_counter() - start
         return run
 
@@ -167,7 +177,7 @@ class Visitor:
                         return
                     yield message
 
-    def _read(self, event: Event, data: Sequence[Any], run: Run) -> None:
+    def _read(self, event: Event, data: Sequence[Any], run: Run, elapsed: float) -> None:
         for part, value in zip(event.outputs, data, strict=False):
             if (name := self.page.names.get(part)) in READ:
                 if isinstance(value, dict) and value.get("__type__") == "update":
@@ -175,6 +185,8 @@ class Visitor:
                         continue  # it stays as it is
                     value = value["value"]
                 run.shown[name] = value
+                if value:
+                    run.first_seconds.setdefault(name, elapsed)
 
 
 def _step(before: Sequence[Any], sent: Sequence[Any]) -> list[Any]:

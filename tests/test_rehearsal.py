@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import full_size
+import gpu_rehearsal
 import pytest
 import rehearse
 
@@ -46,6 +47,45 @@ def test_download_load_ask_and_start_again_without_a_byte_moved(
     assert figures["gb_moved_again"] == 0
     assert figures["methods"] == len(again["answers"]) - 1 >= 11
     assert all(seconds["prefill_seconds"] > 0 for seconds in again["answers"].values())
+
+
+def test_the_parts_on_a_gpu_run_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (full_size, rehearse, gpu_rehearsal):
+        monkeypatch.setattr(module, "published_config", small)
+    monkeypatch.setattr(rehearse, "BUDGET", 300)
+    monkeypatch.setattr(gpu_rehearsal, "PICTURES", 2)
+    monkeypatch.setattr(gpu_rehearsal, "VISITORS", 2)
+    monkeypatch.setattr(gpu_rehearsal, "_MEMORY_FOLDER", tmp_path / "none")
+    name, file, folder = "qwen2.5-vl-3b", tmp_path / "figures.json", tmp_path / "folder"
+    head = {"command": "a command", "model": "A model", "machine": "a machine", "device": "cuda"}
+    record = gpu_rehearsal.Record(file, head)
+    which = rehearse.methods(name, False)[:2]
+    gpu_rehearsal.rehearse(name, "cpu", which, 300, (16,), folder, record)
+    figures = json.loads(file.read_text())
+    compared, page = figures["compare"], figures["page"]
+    assert compared["16 bits"]["status"] == 0, compared
+    assert len(compared["16 bits"]["answers"]) == 3
+    one, many, change = (page[part] for part in ("one visitor", "many visitors", "another model"))
+    assert (one["answered"], many["answered"], change["answered"]) == (2, 2, 1), page
+    assert len(one["prefill_seconds"]) == 2 and len(one["prefill_seconds"][0]) == 3
+    first, last = one["pictures_seconds"][0], one["answers_seconds"][0]
+    assert 0 < first < last
+    assert not list(folder.iterdir())  # nothing is left on the disk
+    text = "\n".join(rehearse.section(file))
+    assert "| page: 2 visitors at once | 2 answered" in text
+
+
+def test_a_part_that_fails_leaves_its_reason_and_the_next_one_runs(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    record = gpu_rehearsal.Record(file, {})
+    with record.part("first"):
+        raise SystemExit("The app did not start.")
+    with record.part("second") as figures:
+        figures["answered"] = 1
+    first, second = json.loads(file.read_text()).values()
+    assert first["error"] == "SystemExit: The app did not start." and second["answered"] == 1
 
 
 def test_a_rehearsal_is_written_as_it_was(tmp_path: Path) -> None:
