@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +39,7 @@ class Program:
     def messages(self) -> list[str]:
         """The lines of its log, but for bars of progress and the times of questions."""
         lines = self.log.read_text(errors="replace").splitlines()
-        return [line for line in lines if "it/s]" not in line and not line.startswith('{"event"')]
+        return [line for line in lines if line and not re.search(r'it/s\]|^{"event"', line)]
 
     @property
     def last_words(self) -> str:

@@ -181,8 +181,9 @@ def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True)
 def rehearse_on_gpu(name: str, folder: Path, bits: Sequence[int]) -> Path:
     """All parts of gpu_rehearsal.py: the file of the figures."""
     file = RESULTS / f"rehearsal-{name}-cuda.json"
+    fewer = "" if tuple(bits) == BITS else f" --bits {' '.join(map(str, bits))}"
     figures = {
-        "command": f"python benchmarks/rehearse.py {name} --device cuda",
+        "command": f"python benchmarks/rehearse.py {name} --device cuda{fewer}",
         "model": CATALOGUE[name].title,
         "device": "cuda",
         "machine": f"{torch.cuda.get_device_name()}, {machine()}",
