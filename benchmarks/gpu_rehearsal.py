@@ -49,6 +49,9 @@ VISITORS = 32
 TOGETHER = 7
 """Methods at fewer bits than the first: with the unpruned one as many answers as are ever made
 together, so memory is that of all methods."""
+MANY_TOKENS = ("llava-next-7b", "llava-next-13b")
+"""Models with so many tokens that the curves of all methods take minutes of the processor; they
+are compared with as many methods at all bits."""
 IN_FLOAT32 = ("llava-1.5-7b",)
 """The models whose captured prefill is compared with the eager one."""
 
@@ -119,7 +122,8 @@ def rehearse(
 ) -> None:
     """All parts: the checkpoint, `compare`, the page, float32, `compare` at fewer bits.
 
-    methods: of `compare` at the first of the bits; at the others the first `TOGETHER` of them.
+    methods: of `compare` at the first of the bits; at the others, and of `MANY_TOKENS`, the first
+        `TOGETHER` of them.
     folder: for a folder of files that is deleted at the end, where memory has no room for it.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -140,7 +144,8 @@ def rehearse(
         record.figures["compare"] = {}
         for number, each in enumerate(bits):
             with record.part(f"{each} bits", record.figures["compare"]) as figures:
-                run_compare(parts, each, methods[:TOGETHER] if number else methods, figures)
+                few = number > 0 or name in MANY_TOKENS
+                run_compare(parts, each, methods[:TOGETHER] if few else methods, figures)
             if number == 0:
                 rehearse_page(parts)
             if number == 0 and name in IN_FLOAT32:
@@ -317,7 +322,7 @@ async def ask_in_turn(
         page = await Page.open(url, http)
         async with visiting(page, http) as visitor:
             for picture in pictures:
-                runs.append(await visitor.ask(picture, QUESTION))
+                runs.append(await visitor.ask(picture, QUESTION, following=False))
                 _add(runs, figures)
                 stages = [line["seconds"] for line in read_log(log)[before:]]
                 figures["prefill_seconds"] = [s["prefill"] for s in stages if "prefill" in s]
@@ -331,7 +336,7 @@ async def ask_at_once(url: str, pictures: Sequence[Path], figures: dict[str, Any
 
         async def visit(picture: Path) -> None:
             async with visiting(page, http) as visitor:
-                runs.append(await visitor.ask(picture, QUESTION))
+                runs.append(await visitor.ask(picture, QUESTION, following=False))
                 _add(runs, figures)
                 figures["seconds_until_the_last"] = max(run.seconds for run in runs)
 
@@ -360,7 +365,7 @@ async def change_model(url: str, picture: Path, figures: dict[str, Any]) -> None
         figures["served_seconds"] = time.perf_counter() - start
         page = await Page.open(url, http)
         async with visiting(page, http) as visitor:
-            _add([await visitor.ask(picture, QUESTION)], figures)
+            _add([await visitor.ask(picture, QUESTION, following=False)], figures)
 
 
 async def _model_of(url: str, http: httpx.AsyncClient) -> str:
@@ -395,8 +400,8 @@ def section(figures: dict[str, Any]) -> Iterator[str]:
     yield f"`{figures['command']}`, on {figures['machine']}.\n"
     yield (
         "The files were written into the hub's cache, without a download. Visitors spoke to the "
-        "page as its script does, without a browser. A program's seconds begin when its libraries "
-        "are imported.\n"
+        "page as its script does, without a browser, and left the curve out. A program's seconds "
+        "begin when its libraries are imported.\n"
     )
     yield "| what | figure |\n| --- | --- |"
     yield from (f"| {what} | {figure} |" for what, figure in _rows(figures))

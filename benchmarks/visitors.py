@@ -115,15 +115,19 @@ class Visitor:
         for name, value in values.items():
             self._values[self.page.ids[name.replace("_", "-")]] = value
 
-    async def ask(self, picture: Path, question: str) -> Run:
-        """Upload a picture and ask about it; the run is that of the answers."""
+    async def ask(self, picture: Path, question: str, following: bool = True) -> Run:
+        """Upload a picture and ask about it; the run is that of the answers.
+
+        following: as of `do`.
+        """
         await self.upload(picture)
         self.set(question=question)
-        return await self.do("ask", "click")
+        return await self.do("ask", "click", following)
 
-    async def do(self, part: str, kind: str) -> Run:
+    async def do(self, part: str, kind: str, following: bool = True) -> Run:
         """What the page does after an event of one of its parts; the first of its runs.
 
+        following: whether also what comes after that, such as the curve after the answers.
         The file of a comparison is fetched: `shown` has its bytes as `stage`.
         """
         first, *others = self.page.events(part, kind)
@@ -132,7 +136,7 @@ class Visitor:
             path = stage if isinstance(stage, str) else stage["path"]
             file = await self._client.get(f"{self.page.url}/gradio_api/file={path}")
             run.shown["stage"] = file.raise_for_status().content
-        for event in others if not run.refused else ():
+        for event in others if following and not run.refused else ():
             await self.run(event)
         return run
 
