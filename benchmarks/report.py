@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
+import goals
 from measuring import HEAD, ROOT, cells, milliseconds
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -36,6 +37,7 @@ WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
     "prefill-cuda": ("Prefill at 7B's and 13B's shapes, CUDA", "prefill.py --device cuda"),
     "decode-cpu": ("Three answers together, CPU", "decode.py --device cpu"),
     "decode-cuda": ("Three answers together, CUDA", "decode.py --device cuda"),
+    "kernels-cuda": ("Where a GPU's time goes", "kernels.py"),
     "page-cpu": ("The page, CPU", "page.py"),
     "load-cpu": ("Visitors at once, CPU", "load.py --device cpu"),
     "soak-cpu": ("Mixed use for an hour, CPU", "soak.py --device cpu"),
@@ -68,7 +70,11 @@ def page() -> str:
                 f"Not measured. `python benchmarks/{command} "
                 f"--json {path.relative_to(ROOT)}` measures it.\n"
             )
-    return "\n".join(parts)
+    parts.append("## What was aimed at on a GPU\n")
+    parts.append(row(("what", "goal", "measured", "")))
+    parts.append(row(["---"] * 4))
+    parts.extend(row(goal) for goal in goals.rows(RESULTS))
+    return "\n".join(parts) + "\n"
 
 
 def section(told: dict[str, Any]) -> Iterator[str]:

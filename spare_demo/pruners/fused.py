@@ -20,10 +20,10 @@ try:
 except ImportError:  # torch brings it where it can be used
     triton = None
 
-_COLUMNS = 64
+_COLUMNS = 32
 """Columns that one program keeps up to date."""
 
-_DEPTH = 16
+_DEPTH = 64
 """Earlier rows of the factor that it takes off at once."""
 
 _WARPS = 4

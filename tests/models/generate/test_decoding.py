@@ -265,7 +265,7 @@ def test_on_a_gpu_in_half_precision(
     from spare_demo.models import load_model
 
     folder = tmp_path / "half"
-    shutil.copytree(tiny_folder, folder)
+    shutil.copytree(tiny_folder, folder, ignore=shutil.ignore_patterns("model*"))
     load_model(str(tiny_folder), device="cpu").hf.to(dtype).save_pretrained(folder)
     model = load_model(str(folder), device="cuda")
     assert model.dtype == dtype
