@@ -24,6 +24,7 @@ from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.loading.narrow_weights import NarrowLinear, narrow_layers
 from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.pruners.greedy import greedy
 from spare_demo.tokens import Selection
 
 _log = logging.getLogger(__name__)
@@ -112,9 +113,11 @@ class Resident(Answering):
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
         view = self.encode(_grey(), "What is this?")
+        features, n = view.tokens.features, view.tokens.n
+        if features.is_cuda:  # where choosing compiles its kernel first
+            greedy(features[None], features.new_ones(1, n), 1)
         if not self.has_language_model:
             return
-        n = view.tokens.n
         # A CPU gets nothing ready that depends on the length, and may take many seconds for all.
         few = Selection(torch.arange(0, n, 9)) if self.device.type == "cpu" else None
         answer = self.answer(view, few, max_new_tokens=2)

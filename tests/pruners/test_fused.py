@@ -106,6 +106,16 @@ def test_without_triton_the_plain_loop_runs(monkeypatch: pytest.MonkeyPatch) -> 
     assert torch.equal(greedy.greedy(x, merit, 20).order, with_it)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_model_is_loaded_with_the_kernel_compiled(tiny_folder: Path) -> None:
+    from spare_demo.models import load_model
+
+    fused._runs.cache_clear()
+    load_model(str(tiny_folder), device="cuda")
+    assert fused._runs.cache_info().currsize == 1
+
+
 if __name__ == "__main__":
     runs = interpreted(range(int(sys.argv[1])), n=12, d=5, k=4)
     runs += interpreted(range(1), n=70, d=30, k=18)  # more columns than a program, more steps
