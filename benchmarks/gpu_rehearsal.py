@@ -40,7 +40,7 @@ from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import uniform
 from spare_demo.models.loading.published import published_config
 
-PATIENCE = 90.0
+PATIENCE = 240.0
 """Seconds for each part; what takes longer is ended."""
 PICTURES = 10
 """How many one visitor asks about, one after the other."""

@@ -32,11 +32,7 @@ def describe_built_in(folder: Path, parameters: int) -> BuiltIn:
     tokens = (vision["image_size"] // vision["patch_size"]) ** 2
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     history = files.read_history(folder)
-    tower = history.get("tower_phases")
-    phases = len(tower) if tower else card.EARLIER_PHASES
-    patch_phases = (
-        sum(phase["patch_loss"] > 0 for phase in tower) if tower else card.EARLIER_PATCH_PHASES
-    )
+    tower = history["tower_phases"]
     about = "\n\n".join(
         [
             "## The model and its training",
@@ -50,4 +46,5 @@ def describe_built_in(folder: Path, parameters: int) -> BuiltIn:
             card.training_text(history),
         ]
     )
-    return BuiltIn(about, text["hidden_size"], phases, patch_phases)
+    patch_phases = sum(phase["patch_loss"] > 0 for phase in tower)
+    return BuiltIn(about, text["hidden_size"], len(tower), patch_phases)

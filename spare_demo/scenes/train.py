@@ -36,7 +36,8 @@ from spare_demo.scenes.training.phases import (
 )
 from spare_demo.scenes.training.relevance_report import relevance_report
 
-_LENGTH_ON_CUDA = 3  # a GPU takes so many times the steps in less time
+LENGTH_ON_CUDA = 3
+"""A GPU takes so many times the steps in less time."""
 
 
 def train_built_in(
@@ -153,7 +154,7 @@ def main() -> None:
     parser.add_argument("--length", type=float, help="times the steps of every phase")
     args = parser.parse_args()
     device = torch.device(args.device)
-    length = args.length or (_LENGTH_ON_CUDA if device.type == "cuda" else 1)
+    length = args.length or (LENGTH_ON_CUDA if device.type == "cuda" else 1)
     phases = lengthened(TOWER, length), lengthened(DECODER, length)
     train_built_in(args.run, args.out, phases, device, args.workers, args.seed, args.clip)
 

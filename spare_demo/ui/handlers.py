@@ -19,8 +19,7 @@ from spare_demo.models import Model
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.results.io import read_pick_list
 from spare_demo.scenes.asked import asked_in
-from spare_demo.scenes.signature import questions_of, read_signature
-from spare_demo.scenes.taught import Wording, close_questions, wording
+from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
@@ -187,14 +186,9 @@ class Handlers:
         if truth is None and asked is not None:
             truth = asked.answer
         few_kinds = examples.knows_only_scenes(self.model.name)
-        words: Wording = wording(request.question) if few_kinds else "taught"
-        questions = examples.questions_about(listed, visit.key[0], scene)
-        if scene and words != "taught":
-            drawn = [q.text for q in questions_of(*scene) if wording(q.text) == "taught"]
-            questions = close_questions(request.question, drawn)
         return dataclasses.replace(
-            visit, unknown=few_kinds and not known and scene is None, wording=words, truth=truth,
-            asked=asked, example=number, questions=questions,
+            visit, unknown=few_kinds and not known and scene is None, truth=truth, asked=asked,
+            example=number, questions=examples.questions_about(listed, visit.key[0], scene),
         )  # fmt: skip
 
     def change_methods(

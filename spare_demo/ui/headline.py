@@ -15,7 +15,7 @@ def headline_html(visit: Visit, budget: int) -> str:
     budget: where the slider stands.
     """
     result, truth = visit.result, visit.truth
-    if visit.is_noise or result.budget != budget:
+    if visit.unknown or result.budget != budget:
         selections = visit.exploration.selections(budget)
         text = kept_sentence(result.methods, selections, visit.exploration.n)
     else:

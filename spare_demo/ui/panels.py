@@ -17,7 +17,6 @@ from spare_demo.render import Canvas, Display
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
 from spare_demo.render.png import data_address
-from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
 from spare_demo.ui.story_card import stories_menu_html
 from spare_demo.ui.terms import mark_terms
@@ -69,11 +68,6 @@ def notes_html(visit: Visit, *more: str) -> str:
             f"The question fills {stretches} stretches of 77 CLIP tokens. Each gives one text "
             "embedding and relevance is their mean, as CDPruner released it."
         )
-    if visit.wording == "other" and not visit.unknown:
-        notes.append(
-            "This small model was taught a few kinds of questions in fixed words. These are not "
-            f"among them, so its answers are guesses. {_instead_ask(visit)}".rstrip()
-        )
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
 
@@ -82,26 +76,11 @@ def no_answers_html() -> str:
     return f'<p class="note instead">{escape(NO_LANGUAGE_MODEL)}</p>'
 
 
-def instead_html(visit: Visit, private: bool) -> str:
-    """In the place of the built-in model's answers to what it was not made for.
+def unknown_picture_html(private: bool) -> str:
+    """In the place of the built-in model's answers about a picture that is none of its scenes.
 
     private: whether visitors can load another model here.
     """
-    if visit.unknown:
-        return _unknown_picture_html(private)
-    return (
-        f'<section class="instead" role="note"><h3>{escape(MADE_FOR)}</h3>'
-        "<p>This question names none of them, so whatever it said would be a guess. "
-        f"{_instead_ask(visit)}</p></section>"
-    )
-
-
-def _instead_ask(visit: Visit) -> str:
-    return "Questions that it was taught are under the question." if visit.questions else ""
-
-
-def _unknown_picture_html(private: bool) -> str:
-    """Of a picture that is none of its scenes."""
     tiny, seven = CATALOGUE["tiny-llava"], CATALOGUE["llava-1.5-7b"]
     here = (
         f'<p><button type="button" class="load-tiny">Load {escape(tiny.title)} here</button></p>'

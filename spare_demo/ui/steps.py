@@ -82,7 +82,7 @@ class Steps:
             answers = panels.no_answers_html()
             return answers if saved else asked_html(visit, budget, answers)
         private = self._private and not saved
-        instead = panels.instead_html(visit, private) if visit.is_noise else ""
+        instead = panels.unknown_picture_html(private) if visit.unknown else ""
         tokenizer = self._model.tokenizer
 
         def word(tokens: Sequence[int]) -> str:

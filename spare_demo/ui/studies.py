@@ -238,7 +238,7 @@ def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[s
 
 def _answers_here(visit: Visit) -> bool:
     """Whether the model can answer the question about the picture."""
-    return visit.result.language_model and not visit.is_noise
+    return visit.result.language_model and not visit.unknown
 
 
 def _is_nested(visit: Visit, slot: str) -> bool:

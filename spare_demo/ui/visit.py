@@ -18,7 +18,6 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.models import Answer
 from spare_demo.render import Canvas
 from spare_demo.scenes.asked import Asked
-from spare_demo.scenes.taught import Wording
 from spare_demo.tokens import Selection
 
 SLOTS = ("A", "B")
@@ -38,7 +37,6 @@ class Visit:
         result: what came of it so far, at the budget last asked for.
         example: its number among the shipped examples, None for any other picture.
         unknown: whether the model was not made for such a picture: the built-in one for photos.
-        wording: how the question is put to a model that was taught certain words.
         truth: the true answer, where an example or a drawn scene is asked its own question.
         asked: what the question is about and which tokens show it, where that is known.
         questions: what this picture can be asked with a true answer known; none of an upload.
@@ -56,7 +54,6 @@ class Visit:
     request: Request
     result: Result
     unknown: bool = False
-    wording: Wording = "taught"
     example: int | None = None
     truth: str | None = None
     asked: Asked | None = None
@@ -76,11 +73,6 @@ class Visit:
     def titles(self) -> dict[str, str]:
         """The name of the method in each slot, beside its letter."""
         return {slot: f"{slot} {self.result.methods[slot].title}" for slot in SLOTS}
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether the model was not made for the picture or the question, whatever it answers."""
-        return self.unknown or self.wording == "off topic"
 
     @property
     def answer_seconds(self) -> float:

@@ -73,18 +73,8 @@ contrastive on captions, helped by a loss on every patch until its last phase:
 {language}
 
 Colours, numbers and shapes that the second held-out set pairs are never shown together.
-`clip/training.log` and `training.log` hold what was printed on the way."""
-_TRAINED_EARLIER = """\
-Trained on scenes drawn by `spare_demo/scenes` alone, {tower_steps} steps for the CLIP and
-{language_steps} for projector and decoder, by the recipe of an earlier version (commit 7ffe89f):
-seven phases for the CLIP, four of them with a loss on every patch, and twelve for the decoder,
-which were still being changed meanwhile. Twice the mean of the weights before and after a phase was
-taken, and the last 370 steps trained queries and keys of the decoder's attention alone;
-`assets/built-in/README.md` of that commit tells all of it. Today's recipe,
-`python -m spare_demo.scenes.train`, has not been run to its end: these weights are not its
-result."""
-EARLIER_PHASES, EARLIER_PATCH_PHASES = 7, 4
-"""Of the CLIP, by the recipe of commit 7ffe89f, whose weights do not say."""
+`clip/training.log` and `training.log` hold what was printed on the way, and where training was
+stopped and gone on with."""
 
 
 def card(summary: dict[str, Any], history: dict[str, Any]) -> str:
@@ -105,8 +95,6 @@ def card(summary: dict[str, Any], history: dict[str, Any]) -> str:
 
 def training_text(history: dict[str, Any]) -> str:
     """How weights were trained, from their history."""
-    if "tower_phases" not in history:
-        return _TRAINED_EARLIER.format(**history)
     tables = {name: _phase_table(history[f"{name}_phases"]) for name in ("tower", "language")}
     return _TRAINED.format(**history, **tables)
 
