@@ -37,7 +37,7 @@ WANTED = {  # a file of `RESULTS`: what it shows, and the command that makes it
     "prefill-cuda": ("Prefill at 7B's and 13B's shapes, CUDA", "prefill.py --device cuda"),
     "decode-cpu": ("Three answers together, CPU", "decode.py --device cpu"),
     "decode-cuda": ("Three answers together, CUDA", "decode.py --device cuda"),
-    "kernels-cuda": ("Where a GPU's time goes", "kernels.py"),
+    "gpu-kernels-cuda": ("Where a GPU's time goes", "gpu_kernels.py"),
     "page-cpu": ("The page, CPU", "page.py"),
     "load-cpu": ("Visitors at once, CPU", "load.py --device cpu"),
     "soak-cpu": ("Mixed use for an hour, CPU", "soak.py --device cpu"),

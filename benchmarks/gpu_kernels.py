@@ -1,6 +1,6 @@
 """Where a GPU's time goes in choosing tokens and in the captured prefill, by kind of kernel.
 
-    python benchmarks/kernels.py [--runs 5] [--json FILE]
+    python benchmarks/gpu_kernels.py [--runs 5] [--json FILE]
 
 The same tasks as in `selection.py` and, at LLaVA-1.5-7B's shape, `prefill.py`. The ratio is a
 kind's share of all kernels; what is missing to the task's own time is the host's.
