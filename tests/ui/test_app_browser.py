@@ -88,11 +88,11 @@ def test_slider_box_and_mark_move_picture_sentence_and_answers(visitor) -> None:
     expect(visitor.caption).to_contain_text("kept 20 of 576")
 
     note = visitor.find("#rank p")
-    expect(note).to_contain_text("This picture's features have rank 186")
+    expect(note).to_contain_text("This picture's features have rank 190")
     expect(note).not_to_be_visible()
     number.fill("192")
     expect(note).to_be_visible()
-    number.fill("186")
+    number.fill("190")
     expect(note).not_to_be_visible()
 
 
@@ -209,8 +209,12 @@ def test_answers_are_held_against_the_true_one(visitor) -> None:
     visitor.find("#budget input[type=number]").fill("1")
     visitor.find("#budget input[type=number]").press("Tab")
     visitor.expect_answers(576, 1, 1)
+    # "I cannot tell" is neither right nor wrong.
+    grades = ["✓ right", "true answer: green", "true answer: green"]
+    expect(visitor.find("#answers .grade")).to_have_text(grades)
+    visitor.ask("Is the purple object left or right of the object with the number 9?")
     expect(visitor.find("#answers .grade.wrong").first).to_contain_text(
-        "✗ wrong: true answer is green"
+        "✗ wrong: true answer is left"
     )
     visitor.ask("What else is there?")
     expect(visitor.find("#answers .verdict").last).to_be_visible()
