@@ -40,40 +40,38 @@ class Goal:
 
 
 class Files:
-    """Medians of figures by file, name, shape and number format."""
+    """The figures of the other programs."""
 
     def __init__(self, told: Mapping[str, Mapping[str, Any]]) -> None:
-        self._figures = {
-            (file, f["what"], f["shape"].split(",")[0] if file == "decode" else f["shape"])
-            + ((f["dtype"],) if file == "selection" else ()): f
-            for file, content in told.items()
-            for f in content["figures"]
-        }
+        """told: the content of each file, by its name."""
+        self._told = told
 
-    def seconds(self, *key: str) -> float:
-        """The median of a figure."""
-        return statistics.median(self._figures[key]["seconds"])
+    def _figure(self, file: str, what: str, shape: str = "", dtype: str = "") -> Mapping[str, Any]:
+        """The only one, or the first, of that name, shape and number format."""
+        return next(
+            f
+            for f in self._told[file]["figures"]
+            if f["what"] == what and shape in ("", f["shape"]) and dtype in ("", f["dtype"])
+        )
 
     def choosing(self, shape: str, loop: str = "greedy loop") -> float:
         """Seconds of choosing tokens, from features in half precision."""
-        return self.seconds("selection", loop, shape, "float16")
+        return statistics.median(self._figure("selection", loop, shape, "float16")["seconds"])
 
     def prefill(self, shape: str) -> float:
         """Seconds of the captured prefill at 7B's shape."""
-        return self.seconds("prefill", "7b shape, captured", shape)
+        return statistics.median(self._figure("prefill", CAPTURED, shape)["seconds"])
 
     def to_floor(self, shape: str) -> float:
         """The same as a multiple of its floor."""
-        return float(self._figures["prefill", "7b shape, captured", shape]["ratio"])
+        return float(self._figure("prefill", CAPTURED, shape)["ratio"])
 
     def together(self) -> float:
         """Three whole answers together as a multiple of the slowest of them alone."""
-        (figure,) = (
-            f for k, f in self._figures.items() if k[:2] == ("decode", "together, whole answers")
-        )
-        return float(figure["ratio"])
+        return float(self._figure("decode", "together, whole answers")["ratio"])
 
 
+CAPTURED = "7b shape, captured"
 PUBLISHED = "published-style loop, in half precision"
 GOALS = (
     Goal("choosing 64 of 576 tokens", 0.4e-3, lambda f: f.choosing(ONE), in_seconds=True),
