@@ -11,10 +11,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from comparing import QUESTION
+
 from spare_demo import compare
 from spare_demo.models import Answer, Model, load_model
-
-QUESTION = "What animal is this?"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -18,6 +18,8 @@ ONE, MORE, FIVE, LONG = (
     "1 view, n=2880, d=4096, k=640",
 )
 ALL, FEW = "576 visual + 120 text", "64 visual + 120 text"
+CAPTURED = "7b shape, captured"
+PUBLISHED = "published-style loop, in half precision"
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,6 @@ class Files:
         return float(self._figure("decode", "together, whole answers")["ratio"])
 
 
-CAPTURED = "7b shape, captured"
-PUBLISHED = "published-style loop, in half precision"
 GOALS = (
     Goal("choosing 64 of 576 tokens", 0.4e-3, lambda f: f.choosing(ONE), in_seconds=True),
     Goal("choosing 192 of 576 tokens", 0.8e-3, lambda f: f.choosing(MORE), in_seconds=True),

@@ -76,7 +76,8 @@ class Replay:
                     self._keep(key, graph)
                     return graph.run(tensors)
             except torch.OutOfMemoryError:  # now; it says nothing about the next time
-                self._graphs.clear()
+                with self._lock:
+                    self._graphs.clear()
             except Exception:
                 _log.warning("What was to be captured here runs as usual.", exc_info=True)
                 self._captures = False

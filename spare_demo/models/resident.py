@@ -114,7 +114,7 @@ class Resident(Answering):
         """One whole round on a grey square, so that later timings are of a warmed model."""
         view = self.encode(_grey(), "What is this?")
         features, n = view.tokens.features, view.tokens.n
-        if features.is_cuda:  # where choosing compiles its kernel first
+        if features.is_cuda:  # choosing compiles its kernel when it first runs there
             greedy(features[None], features.new_ones(1, n), 1)
         if not self.has_language_model:
             return

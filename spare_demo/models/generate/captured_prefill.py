@@ -167,8 +167,8 @@ class CapturedPrefill:
         return new_pass
 
 
-class _EmptyLayer(DynamicLayer):
-    """A cache's layer that takes a prompt as it is; transformers' own copies it once more."""
+class _PromptLayer(DynamicLayer):
+    """A layer of a cache that keeps a whole prompt as it is; transformers' own copies it."""
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
@@ -217,7 +217,7 @@ class _Pass:
 
     def _run(self) -> None:
         cache: Any = DynamicCache(config=self._hf.config)
-        cache.layers = [_EmptyLayer() for _ in cache.layers]
+        cache.layers = [_PromptLayer() for _ in cache.layers]
         out = self._hf(
             inputs_embeds=self._embeds,
             past_key_values=cache,

@@ -52,11 +52,11 @@ class Muon(torch.optim.Optimizer):
                 self._update(alike, group["lr"])
 
     def _update(self, matrices: list[Tensor], rate: float) -> None:
-        """Of matrices of one shape together: a GPU takes longer to be told than to do it."""
+        """Updates matrices of one shape together: a GPU runs them faster than they are launched."""
         for matrix in matrices:
             if not self.state[matrix]:
                 self.state[matrix]["momentum"] = torch.zeros_like(matrix)
-        gradients = [matrix.grad for matrix in matrices if matrix.grad is not None]
+        gradients: list[Any] = [matrix.grad for matrix in matrices]
         momenta = [self.state[matrix]["momentum"] for matrix in matrices]
         torch._foreach_lerp_(momenta, gradients, 1 - _MOMENTUM)
         updates = near_orthogonal(torch.stack(gradients).lerp(torch.stack(momenta), _MOMENTUM))
