@@ -17,6 +17,7 @@ from spare_demo.render import Canvas, Display
 from spare_demo.render.base import number
 from spare_demo.render.colours import cividis
 from spare_demo.render.png import data_address
+from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
 from spare_demo.ui.story_card import stories_menu_html
 from spare_demo.ui.terms import mark_terms
@@ -95,6 +96,16 @@ def unknown_picture_html(private: bool) -> str:
         f"<p>Or start the app with it: <code>python app.py --model {tiny.name}</code>. For the "
         f"tokens of {escape(seven.title)} without answers, on any computer: <code>python app.py "
         f"--model {seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
+    )
+
+
+def off_topic_html() -> str:
+    """In the place of the answers to a question that the built-in model was not made for."""
+    return (
+        f'<section class="instead" role="note"><h3>{MADE_FOR}</h3>'
+        "<p>It took this question for one about something else, so that its answers from fewer "
+        "tokens say nothing about pruning. Ask about what is drawn, for instance “What colour is "
+        "the star?”, or say it in other words.</p></section>"
     )
 
 

@@ -81,8 +81,11 @@ class Steps:
         if not self._model.has_language_model:
             answers = panels.no_answers_html()
             return answers if saved else asked_html(visit, budget, answers)
-        private = self._private and not saved
-        instead = panels.unknown_picture_html(private) if visit.unknown else ""
+        instead = ""
+        if visit.unknown:
+            instead = panels.unknown_picture_html(self._private and not saved)
+        elif visit.off_topic:
+            instead = panels.off_topic_html()
         tokenizer = self._model.tokenizer
 
         def word(tokens: Sequence[int]) -> str:

@@ -237,8 +237,8 @@ def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[s
 
 
 def _answers_here(visit: Visit) -> bool:
-    """Whether the model can answer the question about the picture."""
-    return visit.result.language_model and not visit.unknown
+    """Whether the model can answer the question about the picture, and was made for it."""
+    return visit.result.language_model and not (visit.unknown or visit.off_topic)
 
 
 def _is_nested(visit: Visit, slot: str) -> bool:

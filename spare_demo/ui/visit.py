@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from PIL import Image
 
 from spare_demo.comparison.pipeline import add_measures, start_result
-from spare_demo.comparison.request import Request, name_of
+from spare_demo.comparison.request import UNPRUNED, Request, name_of
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Answer
 from spare_demo.render import Canvas
 from spare_demo.scenes.asked import Asked
+from spare_demo.scenes.off_topic import is_off_topic
 from spare_demo.tokens import Selection
 
 SLOTS = ("A", "B")
@@ -73,6 +74,12 @@ class Visit:
     def titles(self) -> dict[str, str]:
         """The name of the method in each slot, beside its letter."""
         return {slot: f"{slot} {self.result.methods[slot].title}" for slot in SLOTS}
+
+    @property
+    def off_topic(self) -> bool:
+        """Whether the built-in model took the question for none that it was made for."""
+        whole = self.result.answers.get(UNPRUNED)
+        return self.truth is None and whole is not None and is_off_topic(whole.text)
 
     @property
     def answer_seconds(self) -> float:

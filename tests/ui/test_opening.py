@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from html import unescape
 from pathlib import Path
 
 import pytest
 from gradio_client import Client
 from pages import serving
-from visits import controls, finished_answers, merged, page_request, with_result
+from visits import controls, finished_answers, headline_text, merged, page_request, with_result
 
 from spare_demo.models import load_model
 from spare_demo.settings import Settings
@@ -21,12 +20,6 @@ from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.visit import Visit
 
 PHOTOS, SCENES = load_examples("llava-1.5-7b"), load_examples("built-in")
-
-
-def text_of(html: str) -> str:
-    """The headline's words, out of its element."""
-    (words,) = re.findall(r'<p class="headline" aria-live="polite">(.*?)</p>', html)
-    return unescape(words)
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +49,7 @@ def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_po
     assert parts["picture"]["value"]["orig_name"] == Path(opening.example.path).name
     assert parts["question"]["value"] == opening.question
     assert parts["budget"]["value"] == opening.budget
-    words = text_of(parts["headline"]["value"])
+    words = headline_text(parts["headline"]["value"])
     assert words.startswith(f"At {opening.budget} of 576 tokens no kept patch shows a letter of ")
     assert "CDPruner answers as all tokens do; SPARE differs from word 1 on" in words
     assert finished_answers(parts["answers"]["value"]) == 3
@@ -69,27 +62,27 @@ def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) 
     asked = controls(opening.example.path, opening.question, budget=opening.budget)
     first, *rest = handlers.ask(**asked)
     pattern = r"SPARE and CDPruner keep \d+ of their 24 tokens in common\."
-    assert re.fullmatch(pattern, text_of(first["headline"]))
+    assert re.fullmatch(pattern, headline_text(first["headline"]))
     shown = merged(rest)
-    assert "no kept patch shows" in text_of(shown["headline"])
+    assert "no kept patch shows" in headline_text(shown["headline"])
     visit = shown["visit"]
     # The slider elsewhere: the answers are not of what the picture shows there.
     moved = merged(handlers.redraw(100, visit))
-    assert "of their 100 tokens in common" in text_of(moved["headline"])
+    assert "of their 100 tokens in common" in headline_text(moved["headline"])
     changed = merged(handlers.change_methods("uniform", "cdpruner", 0, 24, visit))
-    assert "Uniform" in text_of(changed["headline"])
+    assert "Uniform" in headline_text(changed["headline"])
 
 
 def test_stopped_it_says_what_is_kept(handlers: Handlers, finished: Visit) -> None:
     alone = {"unpruned": finished.result.answers["unpruned"]}
     shown = merged(handlers.stop(5, with_result(finished, answers=alone)))
-    assert "of their 5 tokens in common." in text_of(shown["headline"])
+    assert "of their 5 tokens in common." in headline_text(shown["headline"])
 
 
 def test_of_noise_it_says_what_is_kept_alone(finished: Visit) -> None:
-    assert " answer" in text_of(headline_html(finished, 5))
+    assert " answer" in headline_text(headline_html(finished, 5))
     unknown = dataclasses.replace(finished, unknown=True)
-    assert "in common." in text_of(headline_html(unknown, 5))
+    assert "in common." in headline_text(headline_html(unknown, 5))
 
 
 def test_a_new_scene_brings_its_truth_and_its_places(built_in, tmp_path: Path) -> None:
@@ -103,8 +96,8 @@ def test_a_new_scene_brings_its_truth_and_its_places(built_in, tmp_path: Path) -
 
 def test_the_saved_page_has_it_above_its_viewer(finished: Visit) -> None:
     page = save_visit(finished)
-    words = text_of(page)
-    assert words == text_of(headline_html(finished, 5))
+    words = headline_text(page)
+    assert words == headline_text(headline_html(finished, 5))
     assert page.index('class="headline"') < page.index('class="viewer"')
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
-from visits import controls
+from visits import controls, headline_text
 
 from spare_demo.models import load_model
 from spare_demo.scenes.off_topic import MADE_FOR
@@ -45,7 +47,20 @@ def test_other_words_get_the_answer(handlers, scene, question: str) -> None:
 def test_off_topic_it_says_what_it_is_for(handlers, scene) -> None:
     shown, visit = ask(handlers, scene, "Who is the president?")
     assert visit.result.answers["unpruned"].text == MADE_FOR and not visit.unknown
-    assert MADE_FOR in shown["answers"]
+    assert f"<h3>{MADE_FOR}</h3>" in shown["answers"]
+    # What fewer tokens make of that sentence is folded away, and the headline does not weigh it.
+    instead, folded = shown["answers"].split('<details class="noise">')
+    assert 'class="card' not in instead and folded.count('class="card') == 3
+    head = headline_text(shown["headline"])
+    assert head.startswith(MADE_FOR) and head.endswith("in common.") and "differs" not in head
+
+
+def test_the_true_answer_stands_beside_one_that_took_it_for_off_topic(handlers, scene) -> None:
+    _, visit = ask(handlers, scene, "Who is the president?")
+    known = dataclasses.replace(visit, truth="yes")
+    shown = handlers.steps.finished(known, 16)
+    assert "true answer: yes" in shown["answers"] and "noise" not in shown["answers"]
+    assert not headline_text(shown["headline"]).startswith(MADE_FOR)
 
 
 def test_of_a_photo_the_picture_is_what_it_says(handlers, photo_file) -> None:

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterable
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,12 @@ def page_request(
     methods = methods_by_slot(method_a, method_b, seed)
     chosen = {"budget": 5, "max_new_tokens": 3, "seed": seed} | options
     return Request(path, question, methods, **chosen)  # type: ignore[arg-type]
+
+
+def headline_text(html: str) -> str:
+    """The headline's words, out of its element."""
+    (words,) = re.findall(r'<p class="headline" aria-live="polite">(.*?)</p>', html)
+    return unescape(words)
 
 
 def answered(guide: Guide, request: Request, budget: int = 5) -> Visit:
