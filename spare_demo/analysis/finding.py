@@ -16,7 +16,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import Answer
 from spare_demo.scenes.asked import Asked
-from spare_demo.scenes.off_topic import MADE_FOR, is_off_topic
+from spare_demo.scenes.off_topic import is_off_topic
 from spare_demo.tokens import Selection
 
 _MOST_NAMES = 3
@@ -52,8 +52,7 @@ def headline(
     if len(answers) == 1:
         return " ".join(result.refused.values())
     if truth is None and is_off_topic(answers[UNPRUNED].text):
-        kept = kept_sentence(result.methods, result.selections, n)
-        return f"{MADE_FOR}, so its answers here compare nothing. {kept}"
+        return kept_sentence(result.methods, result.selections, n)
     # Methods inside the language model keep that many on average.
     at = f"At {'a budget of ' if result.inside else ''}{k} of {n} tokens"
     grades = grades or {}

@@ -104,8 +104,8 @@ def off_topic_html() -> str:
     return (
         f'<section class="instead" role="note"><h3>{MADE_FOR}</h3>'
         "<p>It took this question for one about something else, so that its answers from fewer "
-        "tokens say nothing about pruning. Ask about what is drawn, for instance “What colour is "
-        "the star?”, or say it in other words.</p></section>"
+        "tokens say nothing about pruning. Ask about what is drawn, for instance “How many objects "
+        "are there?”, or say it in other words.</p></section>"
     )
 
 
