@@ -156,29 +156,45 @@ def _against_truth(
         said += f", {_answers(lost, answers, names)}" if lost else ""
         in_order = [*kept, UNPRUNED, *lost]
         return f"{said}{_shares(answers[kept[0]], in_order, answers, _RIGHT_WORD)}."
-    share = _shares(whole, [UNPRUNED], answers, "its first word")
+    share = _shares(whole, [UNPRUNED], answers, _first_word(whole))
     said = f"{_answers(lost, answers, names)}; all tokens answer {unpruned}{share}"
     return f"{said}. Right is {true}."
 
 
 def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -> str:
-    """Which answers are those of the unpruned model, and where others part from it."""
-    whole, same = answers[UNPRUNED], []
-    others: dict[str, str] = {}
-    for label in (label for label in names if label in answers):
-        apart = first_difference(answers[label].text, whole.text)
-        if apart is None:
-            same.append(label)
-        else:
-            others[label] = f"{names[label]} differs from word {apart.word + 1} on"
-    parts = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
-    apart_words = [*others.values()]
-    if len(others) > _MOST_NAMES:
-        apart_words = [f"{len(others)} methods answer otherwise"]
-    said = "; ".join([*parts, *apart_words])
-    if not same and len(others) <= _MOST_NAMES:
-        said += " from the answer with all tokens"
-    return f"{said}{_shares(whole, [*same, *others], answers, 'its first word')}."
+    """What became of the unpruned model's answer."""
+    whole = answers[UNPRUNED]
+    places = {
+        label: first_difference(answers[label].text, whole.text)
+        for label in names
+        if label in answers
+    }
+    same = [label for label, place in places.items() if place is None]
+    apart = {label: place.word + 1 for label, place in places.items() if place is not None}
+    texts = [answers[label].text for label in apart]
+    if len(apart) > _MOST_NAMES:
+        said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
+        said.append(f"{len(apart)} methods answer otherwise")
+    elif max(map(len, [whole.text, *texts])) > _LONGEST_QUOTE or _quote(whole.text) in map(
+        _quote, texts
+    ):  # the words say little, or not what differs
+        said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
+        said += [f"{names[label]} differs from word {word} on" for label, word in apart.items()]
+        if not same:
+            said[-1] += " from the answer with all tokens"
+    elif apart:
+        unpruned = _quote(whole.text)
+        said = [f"{_does(same, names, 'answer')} {unpruned}"] if same else []
+        said += [_answers([*apart], answers, names), f"all tokens answer {unpruned}"]
+    else:
+        said = [f"{_does(same, names, 'answer')} {_quote(whole.text)}, as all tokens do"]
+    return f"{'; '.join(said)}{_shares(whole, [*same, *apart], answers, _first_word(whole))}."
+
+
+def _first_word(answer: Answer) -> str:
+    """What the first word of an answer is called beside its probabilities."""
+    first, *more = answer.text.split() or ["ending at once"]
+    return f"“{first}” as the first word" if more else first
 
 
 def _shares(

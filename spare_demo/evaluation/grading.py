@@ -12,8 +12,10 @@ import re
 from collections.abc import Mapping
 
 from spare_demo.evaluation.sheets import LETTERS, SheetQuestion
+from spare_demo.scenes.practice import CANNOT_TELL
 
 _LETTER = re.compile(r"\(?([A-Za-z])(?:\)|[.:)].*)?", re.DOTALL)
+_YES_NO = ("yes", "no")
 
 
 def is_right(prediction: str, asked: SheetQuestion) -> bool:
@@ -33,15 +35,29 @@ def is_right(prediction: str, asked: SheetQuestion) -> bool:
 
 
 def grade(prediction: str, truth: str) -> bool | None:
-    """Whether a free answer is the true one; None where it has more words, which needs a judge."""
+    """Whether a free answer is the true one; None where that needs a judge.
+
+    A judge is for an answer with more words than the true one, unless these are surely others: a
+    word of the true one is missing, or another number, or "no" for "yes", comes first.
+    """
     if is_right(prediction, SheetQuestion("", (truth,))):
         return True
-    return None if len(prediction.split()) > len(truth.split()) else False
+    said, true = _words(prediction), _words(truth)
+    if len(said) <= len(true) or said[:3] == _words(CANNOT_TELL):
+        return False
+    if truth.isdigit() or truth in _YES_NO:  # these can be said in other words too
+        other = said[0] != truth and (said[0].isdigit() or said[0] in _YES_NO)
+        return False if other else None
+    return None if set(true) <= set(said) else False
 
 
 def grade_all(texts: Mapping[str, str], truth: str | None) -> dict[str, bool | None]:
     """Of each label's answer, `grade`; empty where the true one is not known."""
     return {} if truth is None else {label: grade(text, truth) for label, text in texts.items()}
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
 
 
 def _plain(text: str) -> str:

@@ -104,19 +104,41 @@ def test_all_wrong_claims_no_loss() -> None:
     made = result(("FOX", 0.6), ("TEA", 0.1), ("TEA", 0.1))
     assert head(made, truth="BED") == (
         "At 4 of 16 tokens SPARE and CDPruner both answer TEA; all tokens answer FOX "
-        "(probability of its first word 0.60). Right is BED."
+        "(probability of FOX 0.60). Right is BED."
     )
 
 
 def test_without_a_true_answer_it_is_held_against_all_tokens() -> None:
     same = result(("a red fox", 0.9), ("a red fox", 0.8), ("a red fox", 0.7))
     assert head(same, truth=None) == (
-        "At 4 of 16 tokens SPARE and CDPruner both answer as all tokens do "
-        "(probability of its first word 0.80 and 0.70)."
+        "At 4 of 16 tokens SPARE and CDPruner both answer “a red fox”, as all tokens do "
+        "(probability of “a” as the first word 0.80 and 0.70)."
     )
-    one = result(("a red fox", 0.9), ("a red fox", 0.8), ("a red dog", 0.7))
-    assert "SPARE answers as all tokens do; CDPruner differs from word 3 on (" in head(one, None)
+    one = result(("fox", 0.9), ("fox", 0.8), ("dog", 0.7))
+    assert head(one, None) == (
+        "At 4 of 16 tokens SPARE answers fox; CDPruner answers dog; all tokens answer fox "
+        "(probability of fox 0.80 and 0.70)."
+    )
     both = result(("a red fox", 0.9), ("a dog", 0.8), ("no", 0.7))
+    assert "SPARE answers “a dog”, CDPruner answers no; all tokens answer “a red fox” (" in head(
+        both, None
+    )
+    neither = result(("", 0.9), ("fox", 0.8), ("fox", 0.7))
+    assert (
+        "SPARE and CDPruner both answer fox; all tokens answer nothing (probability of ending at"
+        in head(neither, None)
+    )
+    stops = result(("fox", 0.9), ("fox.", 0.8), ("fox", 0.7))
+    assert "CDPruner answers as all tokens do; SPARE differs from word 1 on" in head(stops, None)
+
+
+def test_long_answers_are_not_quoted_but_where_they_part_is_said() -> None:
+    long = "a red fox that runs over a field of snow and ice"
+    same = result((long, 0.9), (long, 0.8), (long, 0.7))
+    assert "both answer as all tokens do (probability of “a” as the first" in head(same, None)
+    one = result((long, 0.9), (long, 0.8), ("a red dog", 0.7))
+    assert "SPARE answers as all tokens do; CDPruner differs from word 3 on (" in head(one, None)
+    both = result((long, 0.9), ("a dog", 0.8), ("no", 0.7))
     assert (
         "SPARE differs from word 2 on; CDPruner differs from word 1 on from the answer with all"
         in head(both, None)

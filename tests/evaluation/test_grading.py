@@ -51,17 +51,30 @@ def test_a_choice_is_named_by_letter_or_text(said: str, right: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "right"),
+    ("said", "truth", "right"),
     [
-        ("Purple.", True),
-        ("green", False),
-        ("", False),
-        ("It is purple", None),
-        ("a green star", None),
+        ("Purple.", "purple", True),
+        ("green", "purple", False),
+        ("", "purple", False),
+        ("It is purple", "purple", None),
+        ("a green star", "purple", False),
+        ("I cannot tell more", "purple", False),
+        ("I cannot tell", "I cannot tell", True),
+        ("top left of it", "top left", None),
+        ("top right of it", "top left", False),
+        ("There are two stars", "2", None),
+        ("2 stars", "2", None),
+        ("3 stars", "2", False),
+        ("I cannot tell more", "2", False),
+        ("There is one", "yes", None),
+        ("yes, there is", "yes", None),
+        ("no, there is not", "yes", False),
     ],
 )
-def test_an_answer_with_more_words_than_the_truth_is_left_to_a_judge(said, right) -> None:
-    assert grade(said, "purple") is right
+def test_an_answer_with_more_words_than_the_truth_is_left_to_a_judge_unless_surely_another(
+    said, truth, right
+) -> None:
+    assert grade(said, truth) is right
 
 
 def test_all_answers_are_graded_where_the_true_one_is_known() -> None:
