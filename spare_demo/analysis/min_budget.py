@@ -8,7 +8,7 @@ tried. It is sharp: one token fewer was tried too and gave another answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spare_demo.models import Answer, Model, View
@@ -83,6 +83,7 @@ def find_sufficient(
     whole: Answer,
     max_new_tokens: int,
     positions: Positions | None = None,
+    known: Mapping[int, Answer] | None = None,
 ) -> Iterator[Sufficiency]:
     """Try budgets along a nested order: powers of two from the top, then bisection.
 
@@ -90,6 +91,7 @@ def find_sufficient(
         picks: all n picks of a method whose budgets are nested, first pick first.
         whole: the answer with all tokens, made with the same `max_new_tokens`.
         positions: as of `model.answer`.
+        known: answers of these picks that are there already, by budget.
 
     Yields:
         what is known after each answer; the last one has `done`.
@@ -102,21 +104,23 @@ def find_sufficient(
         raise ValueError(
             "Only a method whose picks are nested can be searched. Choose SPARE or CDPruner."
         )
-    trials = {n: Trial(n, whole.text, True)}
+    answers = {**(known or {}), n: whole}
+    at_first = len(answers)
 
     def result() -> Sufficiency:
-        return Sufficiency(tuple(trials[k] for k in sorted(trials)))
+        tried = sorted(answers.items())
+        return Sufficiency(tuple(Trial(k, a.text, a.text == whole.text) for k, a in tried))
 
     def try_budget(k: int) -> Sufficiency:
-        answer = model.answer(view, picks.prefix(k), max_new_tokens, positions)
-        trials[k] = Trial(k, answer.text, answer.text == whole.text)
+        answers[k] = model.answer(view, picks.prefix(k), max_new_tokens, positions)
         return result()
 
     for k in [2**e for e in range(n.bit_length(), -1, -1) if 2**e < n]:
-        yield try_budget(k)
+        if k not in answers:
+            yield try_budget(k)
     while not (now := result()).done:
         yield try_budget((now.below + now.smallest) // 2)
-    if n == 1:
+    if len(answers) == at_first:
         yield result()
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from spare_demo.scenes import draw, signature
-from spare_demo.scenes.question import Question
+from spare_demo.scenes.question import Question, plain_text
 from spare_demo.scenes.world import Scene, Thing
 
 Kind = Literal["word", "number", "things"]
@@ -50,7 +50,8 @@ def asked_in(
     if scene is None:
         return None
     questions = signature.questions_of(*scene)
-    question = next((q for q in questions if q.text == text.strip()), None)
+    wanted = plain_text(text)
+    question = next((q for q in questions if plain_text(q.text) == wanted), None)
     return None if question is None else _asked(signature.scene_of(*scene), photo, question, boxes)
 
 

@@ -47,6 +47,11 @@ class Reference:
         return Question(text, answer, needed, (self.index, *others), anchor)
 
 
+def plain_text(text: str) -> str:
+    """A question without what nobody minds in it: case, spare blanks and the mark at its end."""
+    return " ".join(text.casefold().split()).rstrip("?.! ")
+
+
 def pick(rng: Rng, options: Sequence[Any]) -> Any:
     """One of the options, or None where there is none."""
     return options[int(rng.integers(len(options)))] if options else None

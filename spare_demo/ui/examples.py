@@ -12,6 +12,7 @@ import numpy as np
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes import signature
+from spare_demo.scenes.question import plain_text
 from spare_demo.settings import Settings
 
 FOLDER = ASSETS / "examples"
@@ -138,8 +139,8 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
 def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
     """Whether a picture is one of the examples; the true answer if the question is its own."""
     same = [example.answers for example in examples if example.key == key]
-    truths = (answers[question.strip()] for answers in same if question.strip() in answers)
-    return bool(same), next(truths, None)
+    truths = {plain_text(text): truth for answers in same for text, truth in answers.items()}
+    return bool(same), truths.get(plain_text(question))
 
 
 def questions_about(

@@ -205,7 +205,11 @@ class Handlers:
 
     def draw_curve(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The reconstruction errors of what is there, after the answers and beside the model."""
-        yield self.steps.curve(visit, slider_budget(self.model, budget, visit))
+        try:
+            k = slider_budget(self.model, budget, visit)
+        except ValueError:  # what the box holds by now is refused beside the box
+            return
+        yield self.steps.curve(visit, k)
 
     def redraw(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """What the page does not draw by itself at the slider's budget, and needs no model."""

@@ -59,16 +59,18 @@ class Studies:
         for slot in SLOTS:
             if not _is_nested(visit, slot):
                 continue
-            picks = visit.exploration.full[slot]
-            for result in find_sufficient(
+            picks, result = visit.exploration.full[slot], visit.result
+            here = {result.budget: result.answers[slot]} if slot in result.answers else {}
+            for found in find_sufficient(
                 self.model,
                 visit.exploration.view,
                 picks,
                 whole,
                 self.settings.max_new_tokens,
                 visit.request.positions,
+                here,
             ):
-                results[slot] = result
+                results[slot] = found
                 yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
         if not results:
             raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")

@@ -33,24 +33,30 @@ class Oracle:
 WHOLE: Any = SimpleNamespace(text="seven")
 
 
-def search(same: list[bool]) -> tuple[list[Sufficiency], list[int]]:
+def search(same: list[bool], known: int | None = None) -> tuple[list[Sufficiency], list[int]]:
+    """What is found, and which budgets were asked at. known: one whose answer is there already."""
     n = len(same)
     view: Any = SimpleNamespace(tokens=SimpleNamespace(n=n))
     oracle: Any = Oracle(same)
-    found = list(find_sufficient(oracle, view, Selection(order=range(n)), WHOLE, 8))
+    picks = Selection(order=range(n))
+    here = {} if known is None else {known: Oracle(same).answer(view, picks.prefix(known), 8, None)}
+    found = list(find_sufficient(oracle, view, picks, WHOLE, 8, known=here))
     return found, oracle.asked
 
 
-@given(st.lists(st.booleans(), min_size=1, max_size=80))
+@given(st.lists(st.booleans(), min_size=1, max_size=80), st.data())
 @settings(deadline=None, derandomize=True)
-def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(same: list[bool]) -> None:
+def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(
+    same: list[bool], data: st.DataObject
+) -> None:
     same[-1] = True  # all tokens are the unpruned prompt
-    found, asked = search(same)
+    known = data.draw(st.none() | st.integers(1, len(same)))
+    found, asked = search(same, known)
     last = found[-1]
     assert last.done
-    assert len(asked) == len(set(asked))
+    assert len(asked) == len(set(asked)) and known not in asked
     tried = {trial.budget: trial for trial in last.trials}
-    assert sorted(tried) == sorted([*asked, len(same)])
+    assert tried.keys() == {*asked, len(same)} | ({known} - {None})
     for k, trial in tried.items():
         assert trial.same == same[k - 1]
         assert trial.text == ("seven" if same[k - 1] else str(k))
@@ -60,7 +66,8 @@ def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(same: list[bool
         assert not tried[last.smallest - 1].same
     assert set(last.returns) == {k for k in tried if k < last.smallest and same[k - 1]}
     grown = [len(now.trials) for now in found]
-    assert grown == ([1] if len(same) == 1 else list(range(2, len(asked) + 2)))
+    first = len({len(same), known} - {None})
+    assert grown == (list(range(first + 1, first + len(asked) + 1)) if asked else [first])
 
 
 @given(n=st.integers(1, 700), data=st.data())

@@ -59,6 +59,8 @@ def test_an_example_is_the_scene_it_says_and_its_question_is_one_of_the_scene(na
     asked = ask(EXAMPLES / name, SIGNED[name]["question"])
     assert asked is not None and asked.answer == SIGNED[name]["answer"]
     assert asked.tokens is not None and 0 < asked.tokens.sum() < 60
+    typed = ask(EXAMPLES / name, f"  {SIGNED[name]['question'].lower().rstrip('?')} ")
+    assert typed is not None and typed.answer == asked.answer
 
 
 @pytest.mark.parametrize("seed", range(6))

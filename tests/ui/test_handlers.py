@@ -63,6 +63,8 @@ def test_at_the_end_every_part_is_there(handlers, shown) -> None:
         set(curve) == {"curve", "curve_words", "rank", "lost_fold"}
         and "tokens" in curve["curve_words"]
     )
+    # What the box holds by then may be no budget: that is said beside the box.
+    assert list(handlers.draw_curve(None, shown["visit"])) == []
     assert shown["message"] == ""
     assert finished_answers(shown["answers"]) == 3
     assert shown["cost"].count("<th scope='col'") == 3

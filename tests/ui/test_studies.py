@@ -58,6 +58,12 @@ def test_enough_is_searched_for_both_and_marked(handlers, visit) -> None:
     assert json.loads(steps[0]["reply"])["marks"] == {} or len(steps) == 2
 
 
+def test_enough_counts_the_answers_that_the_page_shows(handlers, visit) -> None:
+    *_, last = handlers.studies.enough(visit)
+    budgets = re.findall(r"<t[hd][^>]*>(\d+)</t[hd]>", last["enough"])
+    assert budgets.count(str(visit.result.budget)) == 2  # one row for each method
+
+
 def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
     (step,) = with_refusals(handlers.studies.enough)(unasked)
