@@ -77,6 +77,7 @@ def thumbnails(pictures: list[tuple[str, str]], name: str) -> gr.Gallery:
         buttons=[],
         visible=bool(pictures),
         elem_id=name,
+        elem_classes=["gallery-cases"],
     )
 
 

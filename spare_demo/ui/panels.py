@@ -90,8 +90,9 @@ def unknown_picture_html(private: bool) -> str:
     )
     return (
         '<section class="instead" role="note"><h3>This small model knows drawn scenes only</h3>'
-        "<p>It did not draw this picture, so whatever it said about it would be noise, and the "
-        "tokens on the picture are its own, not those of a model that knows photos.</p>"
+        "<p>It does not recognise this picture as a scene that it drew, so whatever it said about "
+        "it would be noise, and the tokens on the picture are its own, not those of a model that "
+        "knows photos.</p>"
         f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
         f"<p>Or start the app with it: <code>python app.py --model {tiny.name}</code>. For the "
         f"tokens of {escape(seven.title)} without answers, on any computer: <code>python app.py "

@@ -228,7 +228,8 @@ SPARE.viewer = (element, props, trigger, watch) => {
     state.pane = checked('pane').value === '' ? null : Number(checked('pane').value);
     const rare = checked('layer').closest('.more');
     $('.more').classList.toggle('chosen', Boolean(rare));
-    $('.more').open = false;
+    // By the keyboard it is open until it is left, so that the arrow keys pass through all of it.
+    if (!$('.more input:focus-visible')) $('.more').open = false;
     $('.more summary').textContent = rare ? checked('layer').nextElementSibling.textContent : 'More';
     element.firstElementChild.classList.toggle('large', state.pane !== null);
     document.body.classList.toggle('editing', state.layer === 'own');
@@ -245,6 +246,13 @@ SPARE.viewer = (element, props, trigger, watch) => {
   // A menu closes on what is pressed elsewhere.
   document.addEventListener('pointerdown', ({target}) => {
     if (!$('.more').contains(target)) $('.more').open = false;
+  });
+  $('.more').addEventListener('toggle', () => {
+    const inside = $('.more input:checked') ?? $('.more label:not([hidden]) input');
+    if ($('.more').open && document.activeElement === $('.more summary')) inside.focus();
+  });
+  $('.more').addEventListener('focusout', ({relatedTarget}) => {
+    if (relatedTarget && !$('.more').contains(relatedTarget)) $('.more').open = false;
   });
   $('.more').addEventListener('keydown', ({key}) => {
     if (key !== 'Escape' || !$('.more').open) return;
