@@ -36,9 +36,10 @@ class Rows:
 
 
 def image_run(input_ids: Tensor, image_token: int) -> slice:
-    """Where the unbroken run of image placeholders stands in a (1, T) prompt."""
-    places = (input_ids[0] == image_token).nonzero().flatten()
-    return slice(int(places[0]), int(places[-1]) + 1)
+    """Where the run of image placeholders stands in a (1, T) prompt; an empty one at its start
+    where there is none."""
+    places = (input_ids[0] == image_token).nonzero().flatten().tolist()
+    return slice(places[0], places[-1] + 1) if places else slice(0, 0)
 
 
 def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
