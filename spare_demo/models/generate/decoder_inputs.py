@@ -13,8 +13,8 @@ from torch import Tensor
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models.base import View
 from spare_demo.models.generate.batch import Prompt
+from spare_demo.models.generate.layerwise import window
 from spare_demo.models.generate.rows import Rows, kept_rows, original_places
-from spare_demo.models.generate.window import window
 from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Positions, Selection
 

@@ -21,7 +21,6 @@ from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.generate.window import window
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 
@@ -141,6 +140,12 @@ class LayerwiseRun:
             use_cache=True,
         )
         return out.to(hidden.device)  # back from another GPU, so that all rows stay on one
+
+
+def window(hf: Any) -> float:
+    """Positions that every layer sees at least, its own included; infinity where none slides."""
+    layers: list[Any] = DynamicCache(config=hf.config).layers
+    return min((layer.sliding_window for layer in layers if layer.is_sliding), default=math.inf)
 
 
 def reason_against(decoder: Any) -> str | None:
