@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -162,18 +161,15 @@ def _download_pieces(
     os.replace(part, target)
 
 
-def _runs(pieces: list[_Piece]) -> Iterator[tuple[str, int, int]]:
+def _runs(pieces: list[_Piece]) -> list[tuple[str, int, int]]:
     """File, start and stop of stretches of pieces that lie one after the other."""
-    for file, in_file in groupby(pieces, key=lambda piece: piece.file):
-        start = stop = -1
-        for piece in in_file:
-            if piece.start != stop:
-                if stop > start:
-                    yield file, start, stop
-                start = piece.start
-            stop = piece.stop
-        if stop > start:
-            yield file, start, stop
+    runs: list[tuple[str, int, int]] = []
+    for piece in pieces:
+        if runs and (piece.file, piece.start) == (runs[-1][0], runs[-1][2]):
+            runs[-1] = (*runs[-1][:2], piece.stop)
+        else:
+            runs.append((piece.file, piece.start, piece.stop))
+    return runs
 
 
 def _header(pieces: list[_Piece]) -> bytes:
