@@ -22,7 +22,7 @@ from spare_demo.models.generate.batch import (
     score_batch,
 )
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
-from spare_demo.models.generate.decoder_inputs import DecoderInputs, can_share
+from spare_demo.models.generate.decoder_inputs import DecoderInputs
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
@@ -68,13 +68,23 @@ class Answering(DecoderInputs):
                 width, a plan for another picture or model, `max_new_tokens` below 1, positions
                 that this family has not.
         """
+        return self._prepare(view, selection, max_new_tokens, positions).stream(given)
+
+    def _prepare(
+        self,
+        view: View,
+        selection: Selection | LayerPlan | None,
+        max_new_tokens: int,
+        positions: Positions | None,
+    ) -> AnswerRun:
+        """An answer that nothing was run for yet; arguments and errors as of `stream`."""
         self._check_can_answer(max_new_tokens)
         plan = None
         if isinstance(selection, LayerPlan):  # some of what enters leaves on the way
             plan = selection.check(view.tokens.n, view.layers)
             selection = plan.entering
         rows = self._rows(view, selection)
-        run = AnswerRun(
+        return AnswerRun(
             self.hf,
             self.tokenizer,
             self._passes,
@@ -82,10 +92,10 @@ class Answering(DecoderInputs):
             rows,
             self._positions(view, rows, positions),
             max_new_tokens,
-            self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
+            self._within(view, rows, max(max_new_tokens, BUCKET)),
+            self._captured,
             plan,
         )
-        return run.stream(given)
 
     def answer(
         self,
@@ -142,23 +152,15 @@ class Answering(DecoderInputs):
         Raises:
             ValueError: at once, as `stream`.
         """
-        self._check_can_answer(max_new_tokens)
-        joinable: dict[str, Rows] = {}
-        places: dict[str, Tensor | None] = {}
-        alone: dict[str, Generator[str, None, Answer]] = {}
-        for label, selection in selections.items():
-            if not isinstance(selection, LayerPlan):
-                rows = self._rows(view, selection)
-                own = self._positions(view, rows, positions)
-                if can_share(rows, own) and self._within(view, rows, max(max_new_tokens, BUCKET)):
-                    joinable[label], places[label] = rows, own
-                    continue
-            alone[label] = self.stream(view, selection, max_new_tokens, positions=positions)
+        runs = {
+            label: self._prepare(view, selection, max_new_tokens, positions)
+            for label, selection in selections.items()
+        }
 
         def pieces() -> Generator[dict[str, str | Answer], None, None]:
-            parts = self.hf, self.tokenizer, self._passes, view.input_ids
-            yield from decode_together(*parts, joinable, max_new_tokens, self._captured, places)
-            yield from in_step(alone)
+            together = {label: run for label, run in runs.items() if run.joinable}
+            yield from decode_together(self.hf, self._passes, together)
+            yield from in_step({k: run.stream() for k, run in runs.items() if not run.joinable})
 
         return pieces()
 
