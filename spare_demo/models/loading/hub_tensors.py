@@ -72,10 +72,17 @@ def download_tensors(
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pieces = [piece for file in files for piece in _pieces(repository, commit, file, wanted)]
-        _download_pieces(repository, commit, pieces, target, progress)
-    except RangesIgnored:
-        _copy_tensors(repository, commit, files, wanted, target, progress, report)
+        try:
+            pieces = [p for file in files for p in _pieces(repository, commit, file, wanted)]
+            _download_pieces(repository, commit, pieces, target, progress)
+        except RangesIgnored:
+            sizes = sum(size_of(repository, commit, file) for file in files)
+            report(
+                f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of "
+                f"{repository} are downloaded instead of the part that is needed."
+            )
+            paths = download_files(repository, commit, files, progress)
+            save_file(read_tensors(paths, wanted), target)
     except Exception as error:
         raise refusal(repository, error) from error
     if not _is_whole(target):
@@ -210,27 +217,6 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
             if tries >= _TRIES or not is_transport(error):
                 raise
             time.sleep(0.2 * tries)
-
-
-def _copy_tensors(
-    repository: str,
-    commit: str,
-    files: list[str],
-    wanted: Wanted,
-    target: Path,
-    progress: Progress,
-    report: Callable[[str], None],
-) -> None:
-    """The same from whole files, which are downloaded first."""
-    try:
-        sizes = sum(size_of(repository, commit, file) for file in files)
-        report(
-            f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of {repository} "
-            "are downloaded instead of the part that is needed."
-        )
-        save_file(read_tensors(download_files(repository, commit, files, progress), wanted), target)
-    except Exception as error:
-        raise refusal(repository, error) from error
 
 
 def read_tensors(
