@@ -266,9 +266,10 @@ class _VisualRows:
         self._patch = torch.arange(plan.n) if entering is None else entering.kept
         self._patch = self._patch.to(device)
         self._made_of: Tensor | None = None  # (v, n) once there is a merged row
-        self._grown = entering is not None and entering.sources is not None
-        if entering is not None and entering.sources is not None:
-            shares = entering.sources.to(device).float()
+        sources = None if entering is None else entering.sources
+        self._grown = sources is not None
+        if sources is not None:
+            shares = sources.to(device).float()
             self._made_of = shares / shares.sum(dim=1, keepdim=True)
 
     def shorten(self, kept: Tensor, choice: Choice) -> None:
