@@ -1,9 +1,7 @@
 """The contract of a method inside the language model, beside that of `Pruner`.
 
-Such a method has no single token set. Its `plan` says before which layers how many visual tokens
-go on; which ones, it decides in `choose` when the language model gets there, from the states and
-the attention at that layer. One that also prunes before the language model picks in `entering`
-what goes in.
+Such a method has no single token set but a plan (`pruners/plan.py`), and decides in `choose` which
+tokens go on. One that also prunes before the language model picks in `entering` what goes in.
 
 Budgets are average numbers of visual tokens over layers, or what the method's paper counts instead
 (`budget_is_average`). `depths.py` has the arithmetic that schedules share.
@@ -11,11 +9,12 @@ Budgets are average numbers of visual tokens over layers, or what the method's p
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Collection
 
 from spare_demo.pruners.base import Method, check_budget
-from spare_demo.pruners.inside.depths import depths, layers_word, lowest_average
+from spare_demo.pruners.inside.depths import depths, layers_word
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
 from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import Selection, VisualTokens
@@ -103,7 +102,8 @@ class LayerPruner(Method):
 
     def lowest(self, n: int, depth: int) -> int:
         """The least budget its schedule can meet; ValueError as `places`."""
-        return lowest_average(n, depth, self.places(depth)[0])
+        first = self.places(depth)[0]
+        return math.ceil((first * n + depth - first) / depth)  # all n in the first layers, then 1
 
     @abstractmethod
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
