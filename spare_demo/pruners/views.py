@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import Selection, VisualTokens
 
 Pick = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
@@ -84,19 +83,6 @@ def pick_in_turn(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
     """Give each view its share of k, interleaved; the result is nested if `pick` is."""
     order, gain = _pick_each(tokens, k, pick)
     return Selection(in_turn(order, k), in_turn(gain, k) if gain else None)
-
-
-def pick_largest(tokens: VisualTokens, k: int, score: Tensor) -> Selection:
-    """Give each view its share of k by the largest of (n,) scores on the CPU; nested.
-
-    Ties go to the lower index. The gain is the score.
-    """
-
-    def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-        place = largest(score[view], share)
-        return place, score[view][place]
-
-    return pick_in_turn(tokens, k, pick)
 
 
 def _pick_each(tokens: VisualTokens, k: int, pick: Pick) -> tuple[list[Tensor], list[Tensor]]:
