@@ -24,6 +24,7 @@ from PIL import Image
 
 from spare_demo.analysis.cost import bytes_text
 from spare_demo.models import Answer, load_model
+from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.generate.together import decode_together
 from spare_demo.pruners import PRUNERS
@@ -55,11 +56,13 @@ def main() -> None:
         return answer.token_ids
 
     def together() -> tuple[tuple[int, ...], ...]:
-        rows = {label: kept_rows(view.picture, kept) for label, kept in asked.items()}
+        parts = model.hf, model.tokenizer, model._passes, view.input_ids
+        runs = {
+            label: AnswerRun(*parts, kept_rows(view.picture, kept), None, args.tokens)
+            for label, kept in asked.items()
+        }
         done: dict[str, Answer] = {}
-        for step in decode_together(
-            model.hf, model.tokenizer, model._passes, view.input_ids, rows, args.tokens
-        ):
+        for step in decode_together(model.hf, model._passes, runs):
             done |= {label: said for label, said in step.items() if isinstance(said, Answer)}
         allocated.append(sum(answer.allocated_bytes for answer in done.values()))
         steps["together"].append(max(answer.decode_seconds for answer in done.values()))

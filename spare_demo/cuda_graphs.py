@@ -27,16 +27,15 @@ _log = logging.getLogger(__name__)
 
 
 def capture_graph(
-    run: Callable[[], None], device: torch.device, pool: Any = None, stream: Any = None
+    run: Callable[[], None], device: torch.device, stream: torch.cuda.Stream, pool: Any = None
 ) -> torch.cuda.CUDAGraph:
     """The kernels that `run` launches, as a graph to replay. It must have run before: what
     libraries and compilers set up at first use must not be captured.
 
+    stream: of that device.
     pool: memory that several graphs share; they must then be captured on the same stream.
-    stream: of that device; without one torch takes one of whichever device it captured on first.
     """
     graph = torch.cuda.CUDAGraph()
-    stream = stream or torch.cuda.Stream(device)
     with (
         CAPTURE_LOCK,
         torch.cuda.device(device),
@@ -125,9 +124,9 @@ class _Graph:
             run()
         torch.cuda.current_stream(device).wait_stream(stream)
         before = torch.cuda.memory_reserved(device)
-        self._graph = capture_graph(run, device, stream=stream)
+        self._graph = capture_graph(run, device, stream)
         pool = torch.cuda.memory_reserved(device) - before
-        self.bytes = pool + sum(t.numel() * t.element_size() for t in self._inputs)
+        self.bytes = pool + sum(t.nbytes for t in self._inputs)
 
     def run(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The function's results for tensors of this shape."""

@@ -14,7 +14,7 @@ from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
-from spare_demo.pruners.options import Changes, changes_of, configure, read_method, write_method
+from spare_demo.pruners.options import Changes, changes_of, read_method, write_method
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.tokens import Positions, Selection
 
@@ -136,7 +136,7 @@ def choose(
         method = read_method(name, PRUNERS)
         if method.seeded:
             method = dataclasses.replace(method, seed=seed)
-        method = configure(method, (changes or {}).get(name, {}))
+        method = dataclasses.replace(method, **(changes or {}).get(name, {}))
         turn = sum(other == name for other in pruners[: len(chosen)]) + 1
         chosen[name if turn == 1 else f"{name} ({turn})"] = method
     return chosen

@@ -106,7 +106,7 @@ class Model(Resident):
     @property
     def tower_blocks(self) -> int | None:
         """How many blocks the vision tower has; None where methods read none of them."""
-        return None
+        return self._config.vision_config.num_hidden_layers if self.clip_tower else None
 
     @property
     def layers(self) -> int:

@@ -67,7 +67,7 @@ class Resident(Answering):
         included."""
         tensors = [*self._weights(), *(tensor for _, _, tensor in self._quantised())]
         # bitsandbytes reaches one matrix by several names.
-        sizes = {(t.device, t.data_ptr()): t.numel() * t.element_size() for t in tensors}
+        sizes = {(t.device, t.data_ptr()): t.nbytes for t in tensors}
         return sum(sizes.values()) + sum(layer.packed_bytes for layer in narrow_layers(self.hf))
 
     def stop(self, why: str) -> None:

@@ -65,19 +65,13 @@ def read_inputs(
         raise ValueError(_OTHER_PROCESSOR)
     if inputs.get("input_ids") is None:
         raise ValueError("These inputs hold no prompt. Pass text=… to the processor.")
-    prompts = _prompts(inputs)
+    ids, mask = inputs["input_ids"].cpu(), inputs.get("attention_mask")
+    real = torch.ones_like(ids) if mask is None else mask.cpu()
+    prompts = [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
     # Without a text side, which need not be read for inputs that are refused.
     pictures = family(model, processor, None, name=type(model).__name__).split(inputs)
     _check_pictures(prompts, pictures, model.config.image_token_id)
     return prompts, pictures
-
-
-def _prompts(inputs: Mapping[str, Any]) -> list[Tensor]:
-    """The (1, T) ids of each prompt, CPU, without padding."""
-    ids = inputs["input_ids"].cpu()
-    mask = inputs.get("attention_mask")
-    real = torch.ones_like(ids) if mask is None else mask.cpu()
-    return [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]
 
 
 def _check_pictures(

@@ -9,8 +9,13 @@ from spare_demo.pruners.dart import DartDiversity
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.hiprune import HiPrune
 from spare_demo.pruners.holov import HoloV
-from spare_demo.pruners.inside import Dart, FastV, PyramidDrop, SparseVLM, V2Drop, VScanWhole
 from spare_demo.pruners.inside.base import LayerPruner
+from spare_demo.pruners.inside.dart import Dart
+from spare_demo.pruners.inside.fastv import FastV
+from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
+from spare_demo.pruners.inside.sparsevlm import SparseVLM
+from spare_demo.pruners.inside.v2drop import V2Drop
+from spare_demo.pruners.inside.vscan import VScanWhole
 from spare_demo.pruners.leverage import Leverage
 from spare_demo.pruners.litelvlm import LiteLVLM
 from spare_demo.pruners.magnitude import Magnitude

@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.greedy import DEPENDENT
-from spare_demo.pruners.views import pick_in_turn
+from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import Selection, VisualTokens, count_informed
 
 TIE = 2e-14
@@ -31,7 +30,7 @@ left, all falls are equal."""
 
 
 @dataclass(frozen=True)
-class ColumnSubset(Pruner):
+class ColumnSubset(ViewPruner):
     """Gain: by how much the squared error of the view falls, as a share of ||X||^2."""
 
     name = "column-subset"
@@ -47,11 +46,11 @@ class ColumnSubset(Pruner):
     deviations = "Exact products in place of random ones; tokens within the span follow by length."
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            return lower_error(tokens.features[view], share)
-
-        selection = pick_in_turn(tokens, k, pick)
+        selection = super()._select(tokens, k)
         return replace(selection, informed=count_informed(selection.gain))
+
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        return lower_error(tokens.features[view], share)
 
 
 def lower_error(features: Tensor, k: int) -> tuple[Tensor, Tensor]:

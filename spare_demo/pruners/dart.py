@@ -18,15 +18,15 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.base import setting
 from spare_demo.pruners.farthest import cosine_distances
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_by_view
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class DartDiversity(Pruner):
+class DartDiversity(ViewPruner):
     """Gain: of a pivot its norm, of the others 1 - cosine to the pivot that took it."""
 
     pivots: int = field(
@@ -51,17 +51,13 @@ class DartDiversity(Pruner):
         "among the words; left-over places go to the first pivots."
     )
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
         order_of_norm = 1 if self.norm == "l1" else 2
-
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            x = tokens.features[view].detach().cpu().double()
-            length = torch.linalg.vector_norm(x, ord=order_of_norm, dim=1)
-            pivots = largest(length, min(self.pivots, share))
-            order, likeness = spread_out(-cosine_distances(x)[pivots], pivots, share)
-            return order, torch.cat([length[pivots], -likeness])
-
-        return pick_by_view(tokens, k, pick)
+        x = tokens.features[view].detach().cpu().double()
+        length = torch.linalg.vector_norm(x, ord=order_of_norm, dim=1)
+        pivots = largest(length, min(self.pivots, share))
+        order, likeness = spread_out(-cosine_distances(x)[pivots], pivots, share)
+        return order, torch.cat([length[pivots], -likeness])
 
 
 def spread_out(likeness: Tensor, kept: Tensor, k: int) -> tuple[Tensor, Tensor]:

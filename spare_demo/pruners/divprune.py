@@ -19,14 +19,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.base import setting
 from spare_demo.pruners.farthest import cosine_distances, euclidean_distances, farthest_first
-from spare_demo.pruners.views import pick_in_turn
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class DivPrune(Pruner):
+class DivPrune(ViewPruner):
     """Gain: the distance to the nearest picked token; of the first pick, to its neighbour."""
 
     metric: Literal["cosine", "euclidean"] = field(
@@ -50,13 +50,9 @@ class DivPrune(Pruner):
         "of the budget. Where recorded picks differ, 34 to 97 % are the same."
     )
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
         distances = cosine_distances if self.metric == "cosine" else euclidean_distances
-
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            distance = distances(tokens.features[view])
-            neighbour = distance.clone().fill_diagonal_(torch.inf).amin(dim=1)
-            first = neighbour.masked_fill(neighbour.isinf(), 0.0)  # of one token alone
-            return farthest_first(distance, torch.ones_like(first), first, share)
-
-        return pick_in_turn(tokens, k, pick)
+        distance = distances(tokens.features[view])
+        neighbour = distance.clone().fill_diagonal_(torch.inf).amin(dim=1)
+        first = neighbour.masked_fill(neighbour.isinf(), 0.0)  # of one token alone
+        return farthest_first(distance, torch.ones_like(first), first, share)

@@ -23,10 +23,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_by_view
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 _BLOCK = -2
 _RUNS = 16
@@ -36,7 +35,7 @@ _EPSILON = 1e-6
 
 
 @dataclass(frozen=True)
-class HoloV(Pruner):
+class HoloV(ViewPruner):
     """Gain: the class token's attention, mean over heads."""
 
     name = "holov"
@@ -56,28 +55,24 @@ class HoloV(Pruner):
         "runs by itself; the code cuts all of them as one."
     )
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+    def _pick(self, tokens: VisualTokens, view: Tensor, count: int) -> tuple[Tensor, Tensor]:
         assert tokens.cls_attention is not None  # needs
         attention = tokens.cls_attention(_BLOCK).cpu().double().mean(dim=0)  # (n,)
-
-        def pick(view: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            a = attention[view]
-            runs = [run for run in torch.arange(len(view)).tensor_split(_RUNS) if len(run)]
-            longer = len(view) % _RUNS  # the first runs have a token more
-            scores = [
-                run_scores(tokens.features[view[places]].cpu(), a[places])
-                for places in map(torch.stack, filter(None, (runs[:longer], runs[longer:])))
-            ]
-            kept = [
-                run[largest(a[run], share)]
-                for run, share in zip(runs, run_shares(torch.cat(scores), count), strict=True)
-            ]
-            place = torch.cat(kept)
-            left = a.index_fill(0, place, -torch.inf)
-            place = torch.cat([place, largest(left, count - len(place))])
-            return place, a[place]
-
-        return pick_by_view(tokens, k, pick)
+        a = attention[view]
+        runs = [run for run in torch.arange(len(view)).tensor_split(_RUNS) if len(run)]
+        longer = len(view) % _RUNS  # the first runs have a token more
+        scores = [
+            run_scores(tokens.features[view[places]].cpu(), a[places])
+            for places in map(torch.stack, filter(None, (runs[:longer], runs[longer:])))
+        ]
+        kept = [
+            run[largest(a[run], share)]
+            for run, share in zip(runs, run_shares(torch.cat(scores), count), strict=True)
+        ]
+        place = torch.cat(kept)
+        left = a.index_fill(0, place, -torch.inf)
+        place = torch.cat([place, largest(left, count - len(place))])
+        return place, a[place]
 
 
 def run_scores(features: Tensor, attention: Tensor) -> Tensor:

@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_by_view
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 DECIMALS = 10
 """Scores are compared up to so many: what is below is rounding, and ties go to the lower index."""
@@ -31,7 +30,7 @@ RANK = 1e-12
 
 
 @dataclass(frozen=True)
-class Leverage(Pruner):
+class Leverage(ViewPruner):
     """Gain: the leverage score, of rank k."""
 
     name = "leverage"
@@ -49,13 +48,10 @@ class Leverage(Pruner):
         "The rank is the budget (of each view, its share), and at most that of the features."
     )
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            score = leverage_scores(tokens.features[view], share).round(decimals=DECIMALS)
-            place = largest(score, share)
-            return place, score[place]
-
-        return pick_by_view(tokens, k, pick)
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        score = leverage_scores(tokens.features[view], share).round(decimals=DECIMALS)
+        place = largest(score, share)
+        return place, score[place]
 
 
 def leverage_scores(features: Tensor, r: int) -> Tensor:

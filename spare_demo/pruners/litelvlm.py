@@ -20,16 +20,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.ranking import largest
-from spare_demo.pruners.views import pick_by_view
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 _BLOCK = -1
 
 
 @dataclass(frozen=True)
-class LiteLVLM(Pruner):
+class LiteLVLM(ViewPruner):
     """Gain: minus the smallest product with a text; of tokens filled up with, p_n ||v_n||."""
 
     name = "litelvlm"
@@ -62,24 +61,19 @@ class LiteLVLM(Pruner):
             texts = tokens.clip_sentence()[None]
         return image.detach().cpu().double() @ texts.detach().cpu().double().T
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        products = self._products(tokens)
-
-        def pick(view: Tensor, count: int) -> tuple[Tensor, Tensor]:
-            here = products[view]  # (s, m)
-            quota = count // here.shape[1]
-            least = here.sort(dim=0, stable=True).indices[:quota].unique()
-            unlike = here.amin(dim=1).neg()
-            place = least[largest(unlike[least], len(least))]
-            gain = unlike[place]
-            if len(place) < count:
-                context = context_weights(tokens, view)
-                left = context.index_fill(0, place, -torch.inf)
-                further = largest(left, count - len(place))
-                place, gain = torch.cat([place, further]), torch.cat([gain, context[further]])
-            return place, gain
-
-        return pick_by_view(tokens, k, pick)
+    def _pick(self, tokens: VisualTokens, view: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        here = self._products(tokens)[view]  # (s, m)
+        quota = count // here.shape[1]
+        least = here.sort(dim=0, stable=True).indices[:quota].unique()
+        unlike = here.amin(dim=1).neg()
+        place = least[largest(unlike[least], len(least))]
+        gain = unlike[place]
+        if len(place) < count:
+            context = context_weights(tokens, view)
+            left = context.index_fill(0, place, -torch.inf)
+            further = largest(left, count - len(place))
+            place, gain = torch.cat([place, further]), torch.cat([gain, context[further]])
+        return place, gain
 
 
 def context_weights(tokens: VisualTokens, view: Tensor) -> Tensor:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.views import pick_largest
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class Magnitude(Pruner):
+class Magnitude(ViewPruner):
     """Gain: the length ||x||."""
 
     name = "magnitude"
@@ -25,6 +26,7 @@ class Magnitude(Pruner):
     group = "controls"
     cost = "O(n d)"
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        length = torch.linalg.vector_norm(tokens.features.detach().double(), dim=1)
-        return pick_largest(tokens, k, length.cpu())
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        length = torch.linalg.vector_norm(tokens.features.detach().double(), dim=1).cpu()[view]
+        place = largest(length, share)
+        return place, length[place]

@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.base import setting
 from spare_demo.pruners.coverage import cover_greedily
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.views import pick_in_turn, view_members
+from spare_demo.pruners.views import ViewPruner, view_members
 from spare_demo.relevance import raw_cosine
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import VisualTokens
 
 _TOKEN_TEMPERATURE = 0.2
 
 
 @dataclass(frozen=True)
-class MMTok(Pruner):
+class MMTok(ViewPruner):
     """Gain: what the token adds to the coverage of words and tokens."""
 
     alpha: float = field(
@@ -79,14 +79,9 @@ class MMTok(Pruner):
         cosines = raw_cosine(rows.double(), tokens.words().to(rows.device).double())  # (s, m)
         return (cosines.mT / self.temperature).softmax(dim=-1) / cosines.shape[1]
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        states = tokens.states
-        assert states is not None  # needs
-
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            cosines = 1 - cosine_distances(states[view])  # (s, s)
-            others = (cosines / _TOKEN_TEMPERATURE).softmax(dim=-1) / len(view)
-            table = torch.cat([self._words(tokens, view), self.alpha * others]).cpu()
-            return cover_greedily(table, table.new_ones(len(view)), share)
-
-        return pick_in_turn(tokens, k, pick)
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        assert tokens.states is not None  # needs
+        cosines = 1 - cosine_distances(tokens.states[view])  # (s, s)
+        others = (cosines / _TOKEN_TEMPERATURE).softmax(dim=-1) / len(view)
+        table = torch.cat([self._words(tokens, view), self.alpha * others]).cpu()
+        return cover_greedily(table, table.new_ones(len(view)), share)

@@ -43,7 +43,9 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
         read = read_value(methods[name], field, value.strip())
         changes.setdefault(name, {})[field] = read
     for name, values in changes.items():
-        configure(methods[name], values)  # refuses what is out of range before anything runs
+        dataclasses.replace(
+            methods[name], **values
+        )  # refuses what is out of range before anything runs
     return changes
 
 
@@ -56,7 +58,7 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     if not isinstance(name, str) or name not in methods:
         raise ValueError(no_method(name, methods))
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
-    return configure(methods[name], read_options(texts, methods).get(name, {}))
+    return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
 
 
 def no_method(name: object, methods: Mapping[str, Any]) -> str:
@@ -86,11 +88,6 @@ def read_value(method: Any, field: str, text: str) -> Any:
         return int(text) if isinstance(limits[0], int) else float(text)
     except ValueError:
         return text  # the method says itself what it wants instead
-
-
-def configure(method: Any, changes: Mapping[str, Any]) -> Any:
-    """The method with some settings changed; ValueError for a value that is not one of its own."""
-    return dataclasses.replace(method, **changes)
 
 
 def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:

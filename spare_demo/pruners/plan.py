@@ -12,13 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
 from spare_demo.tokens import Selection, VisualTokens
 from spare_demo.tokens.arrays import IndexArray, ShareRows
+
+if TYPE_CHECKING:
+    from spare_demo.pruners.inside.base import LayerPruner
 
 
 class PlanInput(Protocol):
@@ -129,23 +132,6 @@ class LayerSet:
         return parts.nonzero().flatten()
 
 
-class PlanMethod(Protocol):
-    """What a plan needs of the method that made it."""
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def repacks(self) -> bool:
-        """Whether the rows that go on get new positions without gaps, else they keep theirs."""
-
-    def counted(self, plan: LayerPlan) -> float:
-        """The number of visual tokens a plan stands for in the paper's tables."""
-
-    def choose(self, reading: LayerReading, stop: Stop) -> Choice:
-        """Which rows go on, when the language model is at a stop."""
-
-
 @dataclass(frozen=True, eq=False)
 class LayerPlan:
     """A method's schedule for one picture, one language model and one budget.
@@ -158,7 +144,7 @@ class LayerPlan:
     token, a bias, merged rows that did not each grow from a pick, or a stop that merges them again.
     """
 
-    method: PlanMethod
+    method: LayerPruner
     n: int
     depth: int
     budget: int
@@ -167,7 +153,7 @@ class LayerPlan:
 
     def __post_init__(self) -> None:
         if self.entering is not None:
-            check_entering(self.entering.check(self.n), self.stops)
+            self._check_entering(self.entering.check(self.n))
 
     @property
     def enters(self) -> int:
@@ -215,23 +201,22 @@ class LayerPlan:
         """The stop right before a layer, if there is one."""
         return next((stop for stop in self.stops if stop.layer == layer), None)
 
-
-def check_entering(entering: Selection, stops: Sequence[Stop]) -> None:
-    """Raise ValueError for a set that a run layer by layer cannot follow; see `LayerPlan`."""
-    if entering.bias is not None:
-        raise ValueError(
-            "A run layer by layer has no bias for rows. Leave size_bias at none for what enters."
-        )
-    if not entering.merged:
-        return
-    rows = entering.row_tokens
-    if rows is None or not torch.equal(rows, entering.kept):
-        raise ValueError(
-            "Merged rows can enter a schedule only where each grew from one of the picks, in "
-            "raster order. Let tokens enter that are not merged."
-        )
-    if any(stop.merged for stop in stops):
-        raise ValueError(
-            "Rows that were merged before the language model cannot be merged again inside it. Let "
-            "tokens enter that are not merged."
-        )
+    def _check_entering(self, entering: Selection) -> None:
+        if entering.bias is not None:
+            raise ValueError(
+                "A run layer by layer has no bias for rows. Leave size_bias at none for what "
+                "enters."
+            )
+        if not entering.merged:
+            return
+        rows = entering.row_tokens
+        if rows is None or not torch.equal(rows, entering.kept):
+            raise ValueError(
+                "Merged rows can enter a schedule only where each grew from one of the picks, in "
+                "raster order. Let tokens enter that are not merged."
+            )
+        if any(stop.merged for stop in self.stops):
+            raise ValueError(
+                "Rows that were merged before the language model cannot be merged again inside it. "
+                "Let tokens enter that are not merged."
+            )

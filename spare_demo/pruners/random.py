@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.views import pick_in_turn
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class Random(Pruner):
+class Random(ViewPruner):
     """There is no gain: nothing is maximised."""
 
     seed: int = field(
@@ -33,11 +33,7 @@ class Random(Pruner):
     reads_features = False
     cost = "O(n)"
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, None]:
         generator = torch.Generator().manual_seed(self.seed)
         turn = torch.randperm(tokens.n, generator=generator).argsort()  # (n,) when each is drawn
-
-        def pick(view: Tensor, share: int) -> tuple[Tensor, None]:
-            return turn[view].argsort()[:share], None
-
-        return pick_in_turn(tokens, k, pick)
+        return turn[view].argsort()[:share], None

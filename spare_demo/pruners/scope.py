@@ -16,17 +16,17 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.base import setting
 from spare_demo.pruners.coverage import cover_greedily
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.views import pick_in_turn
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner
+from spare_demo.tokens import VisualTokens
 
 _BLOCK = -2
 
 
 @dataclass(frozen=True)
-class Scope(Pruner):
+class Scope(ViewPruner):
     """Gain: a_i^alpha times what the token adds to the coverage."""
 
     alpha: float = field(
@@ -53,14 +53,8 @@ class Scope(Pruner):
         "the remainder of the division unspent."
     )
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        states = tokens.states
-        assert states is not None and tokens.cls_attention is not None  # needs
-        attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)  # (n,)
-        saliency = attention**self.alpha
-
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            cosines = (1 - cosine_distances(states[view])).cpu()  # (s, s)
-            return cover_greedily(cosines, saliency[view], share)
-
-        return pick_in_turn(tokens, k, pick)
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        assert tokens.states is not None and tokens.cls_attention is not None  # needs
+        attention = tokens.cls_attention(_BLOCK).cpu().double().sum(dim=0)[view]  # (s,)
+        cosines = (1 - cosine_distances(tokens.states[view])).cpu()  # (s, s)
+        return cover_greedily(cosines, attention**self.alpha, share)

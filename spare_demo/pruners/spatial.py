@@ -14,14 +14,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner
 from spare_demo.pruners.farthest import euclidean_distances, farthest_first
-from spare_demo.pruners.views import pick_in_turn, rectangle
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner, rectangle
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class SpatialFarthest(Pruner):
+class SpatialFarthest(ViewPruner):
     """Gain: the distance to the nearest picked token, as a share of the longest in the view; of
     the first pick, the distance to the middle, negative.
     """
@@ -32,14 +31,11 @@ class SpatialFarthest(Pruner):
     reads_features = False
     cost = "O(n² + n k)"
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-            rows, columns = rectangle(len(view))
-            places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
-            middle = torch.tensor([(rows - 1) / 2, (columns - 1) / 2], dtype=torch.float64)
-            diagonal = max(1.0, float(torch.linalg.vector_norm(2 * middle)))
-            first = -torch.linalg.vector_norm(places - middle, dim=1) / diagonal
-            distance = euclidean_distances(places)
-            return farthest_first(distance, torch.ones_like(first), first, share)
-
-        return pick_in_turn(tokens, k, pick)
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        rows, columns = rectangle(len(view))
+        places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).double()
+        middle = torch.tensor([(rows - 1) / 2, (columns - 1) / 2], dtype=torch.float64)
+        diagonal = max(1.0, float(torch.linalg.vector_norm(2 * middle)))
+        first = -torch.linalg.vector_norm(places - middle, dim=1) / diagonal
+        distance = euclidean_distances(places)
+        return farthest_first(distance, torch.ones_like(first), first, share)

@@ -11,14 +11,15 @@ from typing import Literal
 
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.views import pick_largest
+from spare_demo.pruners.base import setting
+from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.views import ViewPruner
 from spare_demo.relevance import aggregate, raw_cosine
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class TopRelevance(Pruner):
+class TopRelevance(ViewPruner):
     """Gain: the score itself, minus or plus the mean raw cosine, so it may be negative."""
 
     guidance: Literal["anti", "normal"] = field(
@@ -54,5 +55,7 @@ class TopRelevance(Pruner):
         relevance = aggregate(raw_cosine(*tokens.image_and_text()))
         return -relevance if self.guidance == "anti" else relevance
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        return pick_largest(tokens, k, self.weight(tokens).cpu())
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
+        score = self.weight(tokens).cpu()[view]
+        place = largest(score, share)
+        return place, score[place]

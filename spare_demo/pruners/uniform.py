@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner
-from spare_demo.pruners.views import pick_by_view, rectangle
-from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.pruners.views import ViewPruner, rectangle
+from spare_demo.tokens import VisualTokens
 
 
 @dataclass(frozen=True)
-class Uniform(Pruner):
+class Uniform(ViewPruner):
     """There is no gain, and the order is the raster's, view after view."""
 
     name = "uniform"
@@ -33,8 +32,8 @@ class Uniform(Pruner):
     reads_features = False
     cost = "O(k)"
 
-    def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        return pick_by_view(tokens, k, lambda view, share: (grid_points(len(view), share), None))
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, None]:
+        return grid_points(len(view), share), None
 
 
 def grid_points(n: int, k: int) -> Tensor:

@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.base import Pruner
 from spare_demo.tokens import Selection, VisualTokens
 
 Pick = Callable[[Tensor, int], tuple[Tensor, Tensor | None]]
 """(s,) patch indices of one view and its share of the budget -> (share,) places within the view in
 the order picked, and (share,) the criterion's value at each, if there is one."""
+
+
+class ViewPruner(Pruner):
+    """A method that picks in each view by itself: interleaved where it is nested, else view after
+    view."""
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        pick = partial(self._pick, tokens)
+        if self.nested:
+            return pick_in_turn(tokens, k, pick)
+        order, gain = _pick_each(tokens, k, pick)
+        return Selection(torch.cat(order), torch.cat(gain) if gain else None)
+
+    @abstractmethod
+    def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor | None]:
+        """As `Pick`, of these tokens."""
 
 
 def view_members(tokens: VisualTokens) -> list[Tensor]:
@@ -65,25 +83,6 @@ def pick_in_turn(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
     """Give each view its share of k, interleaved; the result is nested if `pick` is."""
     order, gain = _pick_each(tokens, k, pick)
     return Selection(in_turn(order, k), in_turn(gain, k) if gain else None)
-
-
-def pick_by_view(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
-    """Give each view its share of k, for methods that are not nested: one view after the other."""
-    order, gain = _pick_each(tokens, k, pick)
-    return Selection(torch.cat(order), torch.cat(gain) if gain else None)
-
-
-def pick_largest(tokens: VisualTokens, k: int, score: Tensor) -> Selection:
-    """Give each view its share of k by the largest of (n,) scores on the CPU; nested.
-
-    Ties go to the lower index. The gain is the score.
-    """
-
-    def pick(view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-        place = largest(score[view], share)
-        return place, score[view][place]
-
-    return pick_in_turn(tokens, k, pick)
 
 
 def _pick_each(tokens: VisualTokens, k: int, pick: Pick) -> tuple[list[Tensor], list[Tensor]]:

@@ -103,7 +103,7 @@ def _contextual(rest: Tensor, keys: Tensor, count: int, n: int) -> tuple[Tensor,
     if count:
         others = rest[~torch.isin(rest, targets)]
         alike = normalize(keys[others], dim=1) @ normalize(keys[targets], dim=1).T
-        home = alike.sort(dim=1, descending=True, stable=True).indices[:, 0]  # (others,)
+        home = alike.argmax(dim=1)  # (others,), the first of equals
         sources[home, others] = 1.0 / home.bincount(minlength=count).double()[home]
         sources[torch.arange(count), targets] = 1.0
     return targets, sources

@@ -116,7 +116,7 @@ def _thin(cosines: Tensor, count: int) -> Tensor:
     left = torch.arange(len(cosines))
     while (too_many := len(left) - count) > 0:
         even, odd = left[::2], left[1::2]
-        score = cosines[even][:, odd].amax(dim=1) if len(odd) else torch.zeros(len(even))
+        score = cosines[even][:, odd].amax(dim=1)
         dropped = min(_PER_ROUND, too_many)
         left = torch.cat([even[largest(score, len(even))[dropped:]], odd])
     return left

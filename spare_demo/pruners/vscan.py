@@ -104,6 +104,6 @@ def nearest(features: Tensor, kept: Tensor) -> Tensor:
     kept = kept.sort().values
     unit = normalize(features.detach().double(), dim=1)
     alike = (unit @ unit[kept.to(unit.device)].T).cpu()  # (s, k)
-    home = kept[alike.sort(dim=1, descending=True, stable=True).indices[:, 0]]
+    home = kept[alike.argmax(dim=1)]  # the first of equals
     home[kept] = kept
     return home

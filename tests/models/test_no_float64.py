@@ -17,7 +17,6 @@ from spare_demo import measures
 from spare_demo.models import Model, View
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes, plain_tensor
-from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.generate.together import decode_together
 from spare_demo.pruners import PRUNERS, LayerPruner
 from spare_demo.tokens import Selection, VisualTokens
@@ -134,12 +133,9 @@ def test_no_pass_makes_float64(
             assert model.answer(view, kept, max_new_tokens=2).token_ids, name
         model.score(view, None, [5, 6])
         model.answer_many([(view, None)], 2)
-        rows = kept_rows(view.picture, None)
         if family == "tiny_model":  # one batch of several answers: compact positions only
-            pieces = decode_together(
-                model.hf, model.tokenizer, model._passes, view.input_ids, {0: rows, 1: rows}, 2
-            )
-            assert list(pieces)
+            runs = {label: model._prepare(view, None, 2, None) for label in (0, 1)}
+            assert list(decode_together(model.hf, model._passes, runs))
     assert len(passes) > 20
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.divprune import DivPrune
 from spare_demo.pruners.options import (
     changes_of,
-    configure,
     fields_of,
     read_method,
     read_options,
@@ -26,7 +27,7 @@ def test_settings_are_read_as_their_types() -> None:
         "divprune": {"metric": "euclidean"},
         "zoo-prune": {"step": 0.5, "directions": 8},
     }
-    method = configure(PRUNERS["zoo-prune"], found["zoo-prune"])
+    method = replace(PRUNERS["zoo-prune"], **found["zoo-prune"])
     assert method == ZooPrune(step=0.5, directions=8)
     assert read_options(["random.seed=1", "random.seed=2"], PRUNERS) == {"random": {"seed": 2}}
     assert read_options([], PRUNERS) == {}
@@ -36,7 +37,7 @@ def test_settings_are_read_as_their_types() -> None:
 def test_every_default_can_be_written_and_read(name: str) -> None:
     method = PRUNERS[name]
     texts = [f"{name}.{field}={getattr(method, field)}" for field in fields_of(method)]
-    assert configure(method, read_options(texts, PRUNERS).get(name, {})) == method
+    assert replace(method, **read_options(texts, PRUNERS).get(name, {})) == method
 
 
 @pytest.mark.parametrize(

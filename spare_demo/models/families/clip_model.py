@@ -35,11 +35,6 @@ class ClipModel(Model):
         self.size: int = self._config.vision_config.image_size
         self.patch: int = self._config.vision_config.patch_size
 
-    @property
-    def tower_blocks(self) -> int:
-        """As `Model.tower_blocks`."""
-        return int(self._config.vision_config.num_hidden_layers)
-
     def see(self, inputs: PictureInputs, concurrent: ConcurrentPass | None = None) -> Encoding:
         """As `Model.see`: one pass over v views of p patches, for all uses of the n tokens."""
         layer = self._config.vision_feature_layer

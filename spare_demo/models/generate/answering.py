@@ -7,22 +7,31 @@ answer.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TypeVar
 
+import torch
 from torch import Tensor
 
 from spare_demo.models.base import Answer, View
-from spare_demo.models.generate.batch import Score, ShortAnswer, decode_batch, score_batch
+from spare_demo.models.generate.batch import (
+    Prompt,
+    Score,
+    ShortAnswer,
+    decode_batch,
+    score_batch,
+)
 from spare_demo.models.generate.captured_prefill import BUCKET, CapturedPrefill
-from spare_demo.models.generate.decoder_inputs import DecoderInputs, can_share
+from spare_demo.models.generate.decoder_inputs import DecoderInputs
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
 from spare_demo.models.generate.rows import Rows
 from spare_demo.models.generate.together import decode_together, in_step
-from spare_demo.models.generate.without_picture import score_alone, write_alone
 from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Positions, Selection
+
+T = TypeVar("T")
 
 
 class Answering(DecoderInputs):
@@ -59,13 +68,23 @@ class Answering(DecoderInputs):
                 width, a plan for another picture or model, `max_new_tokens` below 1, positions
                 that this family has not.
         """
+        return self._prepare(view, selection, max_new_tokens, positions).stream(given)
+
+    def _prepare(
+        self,
+        view: View,
+        selection: Selection | LayerPlan | None,
+        max_new_tokens: int,
+        positions: Positions | None,
+    ) -> AnswerRun:
+        """An answer that nothing was run for yet; arguments and errors as of `stream`."""
         self._check_can_answer(max_new_tokens)
         plan = None
         if isinstance(selection, LayerPlan):  # some of what enters leaves on the way
             plan = selection.check(view.tokens.n, view.layers)
             selection = plan.entering
         rows = self._rows(view, selection)
-        run = AnswerRun(
+        return AnswerRun(
             self.hf,
             self.tokenizer,
             self._passes,
@@ -73,10 +92,10 @@ class Answering(DecoderInputs):
             rows,
             self._positions(view, rows, positions),
             max_new_tokens,
-            self._captured if self._within(view, rows, max(max_new_tokens, BUCKET)) else None,
+            self._within(view, rows, max(max_new_tokens, BUCKET)),
+            self._captured,
             plan,
         )
-        return run.stream(given)
 
     def answer(
         self,
@@ -133,23 +152,15 @@ class Answering(DecoderInputs):
         Raises:
             ValueError: at once, as `stream`.
         """
-        self._check_can_answer(max_new_tokens)
-        joinable: dict[str, Rows] = {}
-        places: dict[str, Tensor | None] = {}
-        alone: dict[str, Generator[str, None, Answer]] = {}
-        for label, selection in selections.items():
-            if not isinstance(selection, LayerPlan):
-                rows = self._rows(view, selection)
-                own = self._positions(view, rows, positions)
-                if can_share(rows, own) and self._within(view, rows, max(max_new_tokens, BUCKET)):
-                    joinable[label], places[label] = rows, own
-                    continue
-            alone[label] = self.stream(view, selection, max_new_tokens, positions=positions)
+        runs = {
+            label: self._prepare(view, selection, max_new_tokens, positions)
+            for label, selection in selections.items()
+        }
 
         def pieces() -> Generator[dict[str, str | Answer], None, None]:
-            parts = self.hf, self.tokenizer, self._passes, view.input_ids
-            yield from decode_together(*parts, joinable, max_new_tokens, self._captured, places)
-            yield from in_step(alone)
+            together = {label: run for label, run in runs.items() if run.joinable}
+            yield from decode_together(self.hf, self._passes, together)
+            yield from in_step({k: run.stream() for k, run in runs.items() if not run.joinable})
 
         return pieces()
 
@@ -166,17 +177,14 @@ class Answering(DecoderInputs):
         Raises:
             ValueError: as `stream`.
         """
-        self._check_can_answer(max_new_tokens)
-        prompts = self._prompts(requests, max_new_tokens, positions)
-        together = decode_batch(
-            self.hf, self.tokenizer, self._passes, list(prompts.values()), max_new_tokens
-        )
-        replies = dict(zip(prompts, together, strict=True))
-        for i, (view, selection) in enumerate(requests):
-            if i not in prompts:
-                alone = self.answer(view, selection, max_new_tokens, positions)
-                replies[i] = ShortAnswer(alone.text, alone.token_ids, alone.first_logits)
-        return [replies[i] for i in range(len(requests))]
+
+        def together(prompts: list[Prompt]) -> list[ShortAnswer]:
+            return decode_batch(self.hf, self.tokenizer, self._passes, prompts, max_new_tokens)
+
+        def alone(view: View, selection: Selection | LayerPlan | None) -> ShortAnswer:
+            return _short(self.answer(view, selection, max_new_tokens, positions))
+
+        return self._many(requests, max_new_tokens, positions, together, alone)
 
     def score_many(
         self,
@@ -194,22 +202,37 @@ class Answering(DecoderInputs):
             ValueError: as `stream`.
         """
         given = tuple(token_ids)
-        self._check_can_answer(len(given))
-        prompts = self._prompts(requests, len(given), positions)
-        together = score_batch(self.hf, self._passes, list(prompts.values()), given)
-        scores = dict(zip(prompts, together, strict=True))
-        for i, (view, selection) in enumerate(requests):
-            if i not in prompts:
-                forced = self.score(view, selection, given, positions)
-                by_itself = self.answer(view, selection, len(given), positions).token_ids
-                scores[i] = Score(forced.log_probabilities, by_itself == given)
-        return [scores[i] for i in range(len(requests))]
+
+        def together(prompts: list[Prompt]) -> list[Score]:
+            return score_batch(self.hf, self._passes, prompts, given)
+
+        def alone(view: View, selection: Selection | LayerPlan | None) -> Score:
+            forced = self.score(view, selection, given, positions)
+            own = self.answer(view, selection, len(given), positions)
+            return Score(forced.log_probabilities, own.token_ids == given)
+
+        return self._many(requests, len(given), positions, together, alone)
+
+    def _many(
+        self,
+        requests: Sequence[tuple[View, Selection | LayerPlan | None]],
+        new: int,
+        positions: Positions | None,
+        together: Callable[[list[Prompt]], list[T]],
+        alone: Callable[[View, Selection | LayerPlan | None], T],
+    ) -> list[T]:
+        """One result for each request: of those that can run in a batch together, else alone."""
+        self._check_can_answer(new)
+        prompts = self._prompts(requests, new, positions)
+        results = dict(zip(prompts, together(list(prompts.values())), strict=True))
+        return [
+            results[i] if i in results else alone(*request) for i, request in enumerate(requests)
+        ]
 
     def answer_text(self, question: str, max_new_tokens: int = 64) -> ShortAnswer:
         """The greedy answer to a question without a picture. Raises ValueError as `stream`."""
-        self._check_can_answer(max_new_tokens)
         _, ids = build_prompt(self.processor, question, 0, self.system)
-        return write_alone(self.hf, self.tokenizer, self._passes, ids, max_new_tokens)
+        return _short(self._without_picture(ids, max_new_tokens))
 
     def score_continuation(
         self,
@@ -235,8 +258,24 @@ class Answering(DecoderInputs):
             return self.score_many([request], given, positions)[0]
         prompt, ids = build_prompt(self.processor, question, 0, self.system)
         given = continuation_ids(self.tokenizer, prompt, continuation)
-        self._check_can_answer(len(given))
-        return score_alone(self.hf, self.tokenizer, self._passes, ids, given)
+        forced = self._without_picture(ids, len(given), given)
+        own = self._without_picture(ids, len(given))
+        return Score(forced.log_probabilities, own.token_ids == given)
+
+    def _without_picture(
+        self, ids: Tensor, max_new_tokens: int, given: Sequence[int] = ()
+    ) -> Answer:
+        """`answer`, or `score` of given tokens, to the (1, T) ids of a prompt without a picture."""
+        self._check_can_answer(max_new_tokens)
+        none = torch.empty(0, dtype=torch.long)
+        rows = Rows(torch.empty(0, self.hf.config.text_config.hidden_size), none, none.bool())
+        places = torch.arange(ids.shape[1])[None]
+        parts = self.hf, self.tokenizer, self._passes, ids, rows, places
+        return _run_to_end(AnswerRun(*parts, max_new_tokens).stream(given))
+
+
+def _short(answer: Answer) -> ShortAnswer:
+    return ShortAnswer(answer.text, answer.token_ids, answer.first_logits)
 
 
 def _run_to_end(pieces: Generator[str, None, Answer]) -> Answer:

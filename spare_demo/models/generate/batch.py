@@ -7,10 +7,10 @@ one that its prompt would get alone (padded_cache.py).
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from spare_demo.models.generate.padded_cache import PaddedCache, room
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.repetition import penalised
 from spare_demo.models.generate.rows import image_run
+
+T = TypeVar("T")
 
 _POSITIONS = 8192  # in one pass; with more, the matrices gain nothing and memory is lost
 _UNLIKE = 1.25  # the longest part of a batch over its shortest: the rest is padding
@@ -81,14 +83,14 @@ def decode_batch(
         one answer per prompt, in their order.
     """
     keys = [(prompt.shared, *prompt.input_ids[0].tolist()) for prompt in prompts]
-    different = dict(zip(keys, prompts, strict=True))
-    once = list(different.values())
-    replies: dict[int, ShortAnswer] = {}
-    for part in _parts_of(hf, once, max_new_tokens):
-        batch = _Batch(hf, passes, [once[i] for i in part])
-        replies |= zip(part, batch.answer(tokenizer, max_new_tokens), strict=True)
-    number_of = {key: number for number, key in enumerate(different)}
-    return [replies[number_of[key]] for key in keys]
+    once = dict(zip(keys, prompts, strict=True))
+
+    def answer(batch: _Batch) -> list[ShortAnswer]:
+        return batch.answer(tokenizer, max_new_tokens)
+
+    answers = _in_batches(hf, passes, list(once.values()), max_new_tokens, answer)
+    answer_of = dict(zip(once, answers, strict=True))
+    return [answer_of[key] for key in keys]
 
 
 def score_batch(
@@ -103,18 +105,24 @@ def score_batch(
     Returns:
         one score per prompt, in their order.
     """
-    scores: dict[int, Score] = {}
-    for part in _parts_of(hf, prompts, len(given)):
-        batch = _Batch(hf, passes, [prompts[i] for i in part])
-        scores |= zip(part, batch.score(given), strict=True)
-    return [scores[i] for i in range(len(prompts))]
+    return _in_batches(hf, passes, prompts, len(given), lambda batch: batch.score(given))
 
 
-def _parts_of(hf: Any, prompts: Sequence[Prompt], new: int) -> list[list[int]]:
+def _in_batches(
+    hf: Any,
+    passes: Passes,
+    prompts: Sequence[Prompt],
+    new: int,
+    work: Callable[[_Batch], list[T]],
+) -> list[T]:
+    """What the work gives for each prompt, `new` tokens longer in the end."""
     lengths = [
         int((p.input_ids != hf.config.image_token_id).sum()) + len(p.visual) + new for p in prompts
     ]
-    return _parts(lengths, min(_POSITIONS, room(hf)))
+    results: dict[int, T] = {}
+    for part in _parts(lengths, min(_POSITIONS, room(hf))):
+        results |= zip(part, work(_Batch(hf, passes, [prompts[i] for i in part])), strict=True)
+    return [results[i] for i in range(len(prompts))]
 
 
 def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:

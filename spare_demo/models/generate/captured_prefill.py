@@ -191,7 +191,7 @@ class _Pass:
     @property
     def bytes(self) -> int:
         """What the keys and values that it leaves take, padding included."""
-        return sum(t.numel() * t.element_size() for layer in self._layers for t in layer)
+        return sum(t.nbytes for layer in self._layers for t in layer)
 
     def __call__(self, embeds: Tensor) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
         """-> logits (vocab,), and keys and values of each layer, padding included."""
@@ -213,7 +213,7 @@ class _Pass:
                 self._run()
         torch.cuda.current_stream(device).wait_stream(stream)
         self._layers = []  # of the warm-up, not to be kept beside the graph's
-        self._graph = capture_graph(self._run, device, pool, stream)
+        self._graph = capture_graph(self._run, device, stream, pool)
 
     def _run(self) -> None:
         cache: Any = DynamicCache(config=self._hf.config)

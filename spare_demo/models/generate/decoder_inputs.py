@@ -13,8 +13,8 @@ from torch import Tensor
 from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models.base import View
 from spare_demo.models.generate.batch import Prompt
-from spare_demo.models.generate.rows import Rows, kept_rows, original_places
-from spare_demo.models.generate.window import window
+from spare_demo.models.generate.layerwise import window
+from spare_demo.models.generate.rows import Rows, can_share, kept_rows, original_places
 from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Positions, Selection
 
@@ -112,11 +112,6 @@ class DecoderInputs(ABC):
         """Whether every layer sees all of prompt, answer and padding (so many times as long)."""
         text = int((view.input_ids != self.hf.config.image_token_id).sum())
         return padded * (text + len(rows.values) + new) <= window(self.hf)
-
-
-def can_share(rows: Rows, positions: Tensor | None) -> bool:
-    """Whether prompts with these rows and positions can share a pass."""
-    return rows.bias is None and (positions is None or len(positions) == 1)
 
 
 def _identity(selection: Selection | None) -> Hashable:

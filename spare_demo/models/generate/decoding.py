@@ -20,7 +20,7 @@ from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import Rows, image_run, prompt_embeddings
+from spare_demo.models.generate.rows import Rows, can_share, image_run, prompt_embeddings
 from spare_demo.pruners.plan import LayerPlan
 
 
@@ -30,6 +30,7 @@ class AnswerRun:
     Attributes:
         text: what is written so far.
         open: whether more is to be written.
+        joinable: whether it can be decoded together with others (together.py).
         cache: keys and values after the last pass.
         logits: (vocab,) float32, the scores after the last token.
         prompt_tokens, kv_cache_bytes, decode_seconds, allocated_bytes: as of `Answer`.
@@ -45,6 +46,7 @@ class AnswerRun:
         rows: Rows,
         positions: Tensor | None,
         max_new_tokens: int,
+        within: bool = True,
         captured_prefill: CapturedPrefill | None = None,
         plan: LayerPlan | None = None,
     ) -> None:
@@ -58,14 +60,14 @@ class AnswerRun:
                 on from the last. None for compact ones: 0, 1, 2, …, the text follows the rows at
                 once.
             max_new_tokens: at least 1.
-            captured_prefill: what runs the prefill where positions are compact; None for a pass as
-                usual.
+            within: whether every layer sees all of prompt and answer.
+            captured_prefill: what runs the prefill where it can; None for a pass as usual.
             plan: which visual tokens of `rows` leave on the way, and where; None for none.
         """
         self._hf, self._passes, self._rows = hf, passes, rows
         self._positions, self._plan, self.longest = positions, plan, max_new_tokens
-        plain = positions is None and plan is None and rows.bias is None
-        self._captured = captured_prefill if plain else None
+        self.joinable = within and plan is None and can_share(rows, positions)
+        self._captured = captured_prefill if self.joinable and positions is None else None
         self._input_ids, self._ends = input_ids, end_ids(hf)
         self.text, self.open = Text(tokenizer), True
         run = image_run(input_ids, hf.config.image_token_id)
@@ -234,8 +236,8 @@ class AnswerRun:
 
 def cache_bytes(cache: DynamicCache) -> int:
     """Bytes of the keys and values a cache holds, all layers."""
-    layers: list[Any] = [layer for layer in cache.layers if getattr(layer, "is_initialized", False)]
-    return sum(t.numel() * t.element_size() for layer in layers for t in (layer.keys, layer.values))
+    layers: list[Any] = cache.layers
+    return sum(t.nbytes for layer in layers for t in (layer.keys, layer.values))
 
 
 def end_ids(hf: Any) -> set[int]:

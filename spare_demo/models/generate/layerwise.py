@@ -21,7 +21,6 @@ from transformers.masking_utils import create_causal_mask
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from spare_demo.models.base import ModelError
-from spare_demo.models.generate.window import window
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerSet
 
 
@@ -143,6 +142,12 @@ class LayerwiseRun:
         return out.to(hidden.device)  # back from another GPU, so that all rows stay on one
 
 
+def window(hf: Any) -> float:
+    """Positions that every layer sees at least, its own included; infinity where none slides."""
+    layers: list[Any] = DynamicCache(config=hf.config).layers
+    return min((layer.sliding_window for layer in layers if layer.is_sliding), default=math.inf)
+
+
 def reason_against(decoder: Any) -> str | None:
     """Why a plan cannot be carried out in this decoder, as a sentence; None if it can."""
     if window(decoder) < math.inf:
@@ -261,9 +266,10 @@ class _VisualRows:
         self._patch = torch.arange(plan.n) if entering is None else entering.kept
         self._patch = self._patch.to(device)
         self._made_of: Tensor | None = None  # (v, n) once there is a merged row
-        self._grown = entering is not None and entering.sources is not None
-        if entering is not None and entering.sources is not None:
-            shares = entering.sources.to(device).float()
+        sources = None if entering is None else entering.sources
+        self._grown = sources is not None
+        if sources is not None:
+            shares = sources.to(device).float()
             self._made_of = shares / shares.sum(dim=1, keepdim=True)
 
     def shorten(self, kept: Tensor, choice: Choice) -> None:

@@ -16,12 +16,17 @@ from transformers import DynamicCache
 _CACHE_BYTES = 2 * 1024**3
 
 
+def position_bytes(config: Any, dtype: torch.dtype) -> int:
+    """What the keys and values of one position take in all layers of a model of this config."""
+    text = config.get_text_config()
+    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    heads = text.num_hidden_layers * text.num_key_value_heads
+    return int(2 * heads * width * dtype.itemsize)
+
+
 def room(hf: Any) -> int:
     """How many positions a batch may have in all, so that its cache fits beside the weights."""
-    text = hf.config.text_config
-    width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-    per_position = 2 * text.num_hidden_layers * text.num_key_value_heads * width * hf.dtype.itemsize
-    return int(_CACHE_BYTES // per_position)
+    return _CACHE_BYTES // position_bytes(hf.config, hf.dtype)
 
 
 class PaddedCache:

@@ -77,7 +77,7 @@ def prefill_bytes(hf: Any) -> int:
     read = [p for part in parts for p in part.parameters()]
     read += [scale for part in parts for module in part.modules() for scale in _scales(module)]
     packed = sum(layer.packed_bytes for part in parts for layer in narrow_layers(part))
-    return packed + sum(tensor.numel() * tensor.element_size() for tensor in read)
+    return packed + sum(tensor.nbytes for tensor in read)
 
 
 def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:

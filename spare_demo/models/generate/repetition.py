@@ -10,7 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import (
+    LogitsProcessor,
+    LogitsProcessorList,
+    RepetitionPenaltyLogitsProcessor,
+)
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change greedy tokens
     "no_repeat_ngram_size": (None, 0),
@@ -54,18 +58,12 @@ def unsupported_settings(generation_config: Any) -> list[str]:
 
 
 def penalised(hf: Any, logits: Tensor, ids: Iterable[int]) -> Tensor:
-    """(vocab,) logits with those of the tokens so far, prompt included, made less likely.
-
-    Source: transformers' RepetitionPenaltyLogitsProcessor (Keskar et al., arXiv 1909.05858).
-    """
-    penalty = getattr(hf.generation_config, "repetition_penalty", None) or 1.0
+    """(vocab,) logits with those of the tokens so far, prompt included, made less likely."""
+    penalty = hf.generation_config.repetition_penalty or 1.0
     if penalty == 1.0:
         return logits
-    index = logits.new_tensor(sorted(set(ids)), dtype=torch.long)
-    values = logits[index]
-    changed = logits.clone()
-    changed[index] = (values / penalty).where(values > 0, values * penalty)
-    return changed
+    so_far = torch.tensor([list(ids)], device=logits.device)
+    return RepetitionPenaltyLogitsProcessor(float(penalty))(so_far, logits[None])[0]
 
 
 class PromptPenalty(LogitsProcessor):

@@ -36,9 +36,10 @@ class Rows:
 
 
 def image_run(input_ids: Tensor, image_token: int) -> slice:
-    """Where the unbroken run of image placeholders stands in a (1, T) prompt."""
-    places = (input_ids[0] == image_token).nonzero().flatten()
-    return slice(int(places[0]), int(places[-1]) + 1)
+    """Where the run of image placeholders stands in a (1, T) prompt; an empty one at its start
+    where there is none."""
+    places = (input_ids[0] == image_token).nonzero().flatten().tolist()
+    return slice(places[0], places[-1] + 1) if places else slice(0, 0)
 
 
 def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
@@ -118,6 +119,11 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     if bias is not None:
         bias = torch.cat([bias, torch.zeros(len(breaks))])[order]
     return Rows(values, places[order], order >= count, bias)
+
+
+def can_share(rows: Rows, positions: Tensor | None) -> bool:
+    """Whether prompts with these rows and rotary positions, (axes, L), can share a pass."""
+    return rows.bias is None and (positions is None or len(positions) == 1)
 
 
 def _anchors(selection: Selection, rows: int, n: int) -> Tensor:

@@ -15,50 +15,30 @@ from collections.abc import Generator, Hashable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from torch import Tensor
-
 from spare_demo.models.base import Answer
-from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.decoding import AnswerRun
 from spare_demo.models.generate.joined_cache import JoinedCache
 from spare_demo.models.generate.padded_cache import room
 from spare_demo.models.generate.passes import OutOfMemory, Passes
-from spare_demo.models.generate.rows import Rows
 
 Label = TypeVar("Label", bound=Hashable)
 
 
 def decode_together(
-    hf: Any,
-    tokenizer: Any,
-    passes: Passes,
-    input_ids: Tensor,
-    rows: Mapping[Label, Rows],
-    max_new_tokens: int,
-    captured_prefill: CapturedPrefill | None = None,
-    positions: Mapping[Label, Tensor | None] | None = None,
+    hf: Any, passes: Passes, runs: Mapping[Label, AnswerRun]
 ) -> Generator[dict[Label, str | Answer], None, None]:
     """Answer one prompt with each of several sets of rows, greedily.
 
     Answers whose caches would not fit as one are decoded each by itself.
 
     Args:
-        hf, tokenizer, passes, input_ids, captured_prefill: as of `decoding.AnswerRun`.
-        rows: what stands in the placeholders' place in each.
-        max_new_tokens: of each answer, at least 1.
-        positions: by label (1, L), CPU, or None for 0, 1, 2, …; None for all of them so.
+        hf, passes: as of `AnswerRun`.
+        runs: the answers, of which nothing was run yet; each `joinable`.
 
     Yields:
         after every pass what came of it, by label: a piece of text, or an `Answer` that is done.
         `decode_seconds` of each answer are those of the steps it took part in.
     """
-    own = positions or dict.fromkeys(rows)
-    runs = {
-        label: AnswerRun(
-            hf, tokenizer, passes, input_ids, each, own[label], max_new_tokens, captured_prefill
-        )
-        for label, each in rows.items()
-    }
     for label, run in runs.items():
         run.prefill()
         yield _choose_next({label: run})

@@ -9,7 +9,7 @@ import logging
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import transformers
@@ -28,18 +28,10 @@ from spare_demo.models.loading.memory import (
     without_language_model,
 )
 from spare_demo.models.loading.narrow_weights import widen_arithmetic
+from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
 _OPTIONS: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
-
-
-class Checkpoint(NamedTuple):
-    """What was read: family, model, processor and `Model.revision`."""
-
-    family: type[Model]
-    hf: Any
-    processor: Any
-    revision: str
 
 
 @dataclass(frozen=True)
@@ -89,15 +81,19 @@ def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
     return OpenCheckpoint(folder, repository, label, family, config, fit, room)
 
 
-def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
+def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: Any) -> Model:
     """Load model and processor; no code from the checkpoint is ever run.
+
+    Args:
+        tower: the text side of its vision tower, as of `Model`.
+        words: further arguments of `Model`.
 
     Returns:
         the model with every parameter from the checkpoint; of a fit without language model with
         every parameter of the vision side, and a language model of no layers.
 
     Raises:
-        ModelError: not to be had, incomplete, or not fitting its settings.
+        ModelError: not to be had, incomplete, not fitting its settings, or as `Model`.
     """
     fit, room, label = opened.fit, opened.room, opened.label
     processor = _processor(opened)
@@ -127,7 +123,10 @@ def read_checkpoint(opened: OpenCheckpoint) -> Checkpoint:
             widen_arithmetic(hf)
         except Exception as error:
             raise _refusal(label, "its weights", error) from error
-    return Checkpoint(opened.family, hf, processor, _revision(opened))
+    words |= {"language_model": fit.language_model, "revision": _revision(opened)}
+    model = opened.family(hf, processor, tower, **words)
+    model.check_answers()
+    return model
 
 
 def _processor(opened: OpenCheckpoint) -> Any:

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +72,17 @@ def download_tensors(
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        pieces = [piece for file in files for piece in _pieces(repository, commit, file, wanted)]
-        _download_pieces(repository, commit, pieces, target, progress)
-    except RangesIgnored:
-        _copy_tensors(repository, commit, files, wanted, target, progress, report)
+        try:
+            pieces = [p for file in files for p in _pieces(repository, commit, file, wanted)]
+            _download_pieces(repository, commit, pieces, target, progress)
+        except RangesIgnored:
+            sizes = sum(size_of(repository, commit, file) for file in files)
+            report(
+                f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of "
+                f"{repository} are downloaded instead of the part that is needed."
+            )
+            paths = download_files(repository, commit, files, progress)
+            save_file(read_tensors(paths, wanted), target)
     except Exception as error:
         raise refusal(repository, error) from error
     if not _is_whole(target):
@@ -162,18 +168,15 @@ def _download_pieces(
     os.replace(part, target)
 
 
-def _runs(pieces: list[_Piece]) -> Iterator[tuple[str, int, int]]:
+def _runs(pieces: list[_Piece]) -> list[tuple[str, int, int]]:
     """File, start and stop of stretches of pieces that lie one after the other."""
-    for file, in_file in groupby(pieces, key=lambda piece: piece.file):
-        start = stop = -1
-        for piece in in_file:
-            if piece.start != stop:
-                if stop > start:
-                    yield file, start, stop
-                start = piece.start
-            stop = piece.stop
-        if stop > start:
-            yield file, start, stop
+    runs: list[tuple[str, int, int]] = []
+    for piece in pieces:
+        if runs and (piece.file, piece.start) == (runs[-1][0], runs[-1][2]):
+            runs[-1] = (*runs[-1][:2], piece.stop)
+        else:
+            runs.append((piece.file, piece.start, piece.stop))
+    return runs
 
 
 def _header(pieces: list[_Piece]) -> bytes:
@@ -214,27 +217,6 @@ def _read(url: str, start: int, stop: int) -> Iterator[bytes]:
             if tries >= _TRIES or not is_transport(error):
                 raise
             time.sleep(0.2 * tries)
-
-
-def _copy_tensors(
-    repository: str,
-    commit: str,
-    files: list[str],
-    wanted: Wanted,
-    target: Path,
-    progress: Progress,
-    report: Callable[[str], None],
-) -> None:
-    """The same from whole files, which are downloaded first."""
-    try:
-        sizes = sum(size_of(repository, commit, file) for file in files)
-        report(
-            f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of {repository} "
-            "are downloaded instead of the part that is needed."
-        )
-        save_file(read_tensors(download_files(repository, commit, files, progress), wanted), target)
-    except Exception as error:
-        raise refusal(repository, error) from error
 
 
 def read_tensors(

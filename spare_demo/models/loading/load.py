@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from shutil import which
-from typing import Any
 
 import torch
 
@@ -26,11 +25,7 @@ from spare_demo.models.loading.catalogue import (
     NO_CLIP_TOWER,
     Entry,
 )
-from spare_demo.models.loading.checkpoint import (
-    Checkpoint,
-    open_checkpoint,
-    read_checkpoint,
-)
+from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
 from spare_demo.models.loading.choice import choose, this_machine
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
@@ -169,14 +164,12 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
         tower = TextTower.from_open_clip(*entry.clip, fit.progress)
     elif isinstance(entry.source, Path):
         tower = TextTower.from_folder(entry.source / "clip")
-    read = read_checkpoint(opened)
-    return _checked(
-        read,
+    return read_checkpoint(
+        opened,
         tower,
         name=entry.name,
         title=entry.title,
         description=entry.description,
-        language_model=fit.language_model,
         system=entry.system if fit.system == "auto" else fit.system,
         notes=(*notes, entry.note) if entry.note else notes,
     )
@@ -187,11 +180,12 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
     local = isinstance(source, Path)
     name = source.resolve().name if isinstance(source, Path) else source
     label = f"The model {'folder ' if local else ''}'{name}'"
-    read = read_checkpoint(open_checkpoint(source, label, fit))
+    opened = open_checkpoint(source, label, fit)
+    family = opened.family
     notes: list[str] = []
     tower: TextTower | None = None
-    side = text_side_of(source, read.hf.config) if read.family.clip_tower else None
-    if not read.family.clip_tower:
+    side = text_side_of(source, opened.config) if family.clip_tower else None
+    if not family.clip_tower:
         notes.append(NO_CLIP_TOWER)
     elif isinstance(side, Path):
         tower = TextTower.from_folder(side)
@@ -209,23 +203,16 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
             "No relevance, so only methods without text run: there is no clip/ sub-folder and the "
             "vision tower is none whose text side is known."
         )
-    return _checked(
-        read,
+    return read_checkpoint(
+        opened,
         tower,
         name=name,
         title=name,
-        description=f"A checkpoint of {read.family.hf_class} from "
+        description=f"A checkpoint of {family.hf_class} from "
         f"{'a local folder' if local else 'the Hugging Face hub'}.",
-        language_model=fit.language_model,
         system="none" if fit.system == "auto" else fit.system,
         notes=notes,
     )
-
-
-def _checked(read: Checkpoint, tower: TextTower | None, **words: Any) -> Model:
-    model = read.family(read.hf, read.processor, tower, revision=read.revision, **words)
-    model.check_answers()
-    return model
 
 
 def _unusable_gpu() -> str:

@@ -14,6 +14,7 @@ import transformers
 from torch import nn
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.generate.padded_cache import position_bytes
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.number_format import (
     LARGE,
@@ -52,13 +53,9 @@ class Fit:
         device: where to.
         spread: whether a model too large for that GPU may be spread over all of them.
         dtype: number format of the weights; None takes what suits checkpoint and device.
-        bits: 16 for that format, 8 or 4 to quantise the language model's weights.
-        report: gets a sentence about memory before loading starts.
         make_room: called before weights are read that fit only then.
         given_back: bytes on that device that making room frees.
-        language_model: whether it is loaded too; without it there are no answers.
-        progress: of downloads.
-        system: the system sentence of prompts; "auto" takes what the model was measured with.
+        bits, report, language_model, progress, system: as of `load.load_model`.
     """
 
     device: torch.device
@@ -127,12 +124,9 @@ def needed_bytes(
     text = config.get_text_config()
     visual = family.most_tokens_of(config)
     dtype = number_format.arithmetic
-    tokens, size = visual + _WORDS, dtype.itemsize
-    heads = text.num_attention_heads
-    width = getattr(text, "head_dim", None) or text.hidden_size // heads
-    a_token = 2 * text.num_hidden_layers * (text.num_key_value_heads or heads) * width * size
-    cache = a_token * (tokens + _PRUNED * (visual // 4 + _WORDS))
-    activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * size
+    tokens = visual + _WORDS
+    cache = position_bytes(config, dtype) * (tokens + _PRUNED * (visual // 4 + _WORDS))
+    activations = tokens * (4 * text.hidden_size + 3 * text.intermediate_size) * dtype.itemsize
     choosing = 8 * visual * (visual + text.hidden_size)
     clip = TEXT_SIDE if family.clip_tower and weights.count >= _CLIP_LARGE else 0
     driver = _CUDA_ITSELF if fit.device.type == "cuda" else 0

@@ -57,7 +57,6 @@ class NarrowEmbedding(nn.Module):
 
     def __init__(self, layer: nn.Embedding) -> None:
         super().__init__()
-        self.num_embeddings, self.embedding_dim = layer.num_embeddings, layer.embedding_dim
         self.weight = nn.Parameter(layer.weight.detach(), requires_grad=False)
 
     def forward(self, ids: Tensor) -> Tensor:

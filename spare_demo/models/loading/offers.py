@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
@@ -18,13 +17,11 @@ from spare_demo.models.loading.memory import (
     TEXT_SIDE,
     Fit,
     Room,
-    Weights,
     count_weights,
     plan_room,
     without_language_model,
 )
 from spare_demo.models.loading.published import STORED, published_config
-from spare_demo.models.model import Model
 
 _WORDS = 60  # of a prompt, in tokens
 _ANSWER = 16  # tokens
@@ -70,33 +67,25 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
     vision = count_weights(without_language_model(config), family)
     stored, text = STORED[entry.name].itemsize, TEXT_SIDE if entry.clip else 0
     there = hub.is_complete(str(entry.source))
+
+    def seconds() -> float | None:
+        """Three prefills and the tower's pass at the rate of a matrix product; each token of the
+        answers, which are written in step, at the rate at which the weights are read."""
+        try:
+            measured = rates(room.number_format.arithmetic)
+        except (OutOfMemory, ModelError):
+            return None
+        tokens = family.most_tokens_of(config)
+        prefills = 2 * weights.linear * (tokens + 2 * _KEPT + 3 * _WORDS)
+        tower = 2 * vision.count * tokens
+        read = _ANSWER * weights.bytes(room.number_format.weights, fit.bits)
+        return (prefills + tower) / measured.product + read / measured.bandwidth
+
     return Offer(
         entry,
         room,
         vision_room,
         0 if there else weights.count * stored + text,
         0 if there else vision.count * stored + text,
-        _seconds(config, family, weights, vision, room, fit.bits, rates) if room.fits else None,
+        seconds() if room.fits else None,
     )
-
-
-def _seconds(
-    config: Any,
-    family: type[Model],
-    weights: Weights,
-    vision: Weights,
-    room: Room,
-    bits: int,
-    rates: Callable[[torch.dtype], Rates],
-) -> float | None:
-    """Three prefills and the tower's pass at the rate of a matrix product; each token of the
-    answers, which are written in step, at the rate at which the weights are read."""
-    try:
-        measured = rates(room.number_format.arithmetic)
-    except (OutOfMemory, ModelError):
-        return None
-    tokens = family.most_tokens_of(config)
-    prefills = 2 * weights.linear * (tokens + 2 * _KEPT + 3 * _WORDS)
-    tower = 2 * vision.count * tokens
-    reading = _ANSWER * weights.bytes(room.number_format.weights, bits) / measured.bandwidth
-    return (prefills + tower) / measured.product + reading

@@ -1,6 +1,7 @@
 """The settings of the table's published checkpoints, as in their config.json on the hub.
 
-So their sizes are known without a download.
+So their sizes are known without a download. What is not said here is as transformers has it by
+default, such as LLaVA's tower, which is CLIP ViT-L/14-336.
 """
 
 from __future__ import annotations
@@ -11,16 +12,6 @@ from typing import Any
 import torch
 from transformers import LlavaConfig, LlavaNextConfig, Qwen2_5_VLConfig
 
-_CLIP = {
-    "model_type": "clip_vision_model",
-    "hidden_size": 1024,
-    "intermediate_size": 4096,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "image_size": 336,
-    "patch_size": 14,
-    "projection_dim": 768,
-}
 _LLAMA = {"model_type": "llama", "vocab_size": 32_064, "max_position_embeddings": 4096}
 _13B = {
     "hidden_size": 5120,
@@ -37,7 +28,6 @@ _TINY = {
     "num_key_value_heads": 4,
     "max_position_embeddings": 2048,
 }
-_PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]
 _QWEN_3B = {
     "vocab_size": 151_936,
     "hidden_size": 2048,
@@ -72,29 +62,19 @@ def published_config(name: str) -> Any:
     return config
 
 
-def _llava(kind: Any, text: dict[str, Any], **more: Any) -> Any:
-    return kind(
-        vision_config={**_CLIP}, text_config={**_LLAMA, **text}, image_token_index=32_000, **more
-    )
+def _llava(kind: Any, text: dict[str, Any]) -> Any:
+    return kind(text_config={**_LLAMA, **text})
 
 
 def _qwen(**sizes: Any) -> Any:
     """Published flat: the text model's sizes stand beside vision_config."""
     vision = {
-        "depth": 32,
         "hidden_size": 1280,
-        "intermediate_size": 3420,
-        "num_heads": 16,
         "out_hidden_size": sizes["hidden_size"],
-        "window_size": 112,
-        "fullatt_block_indexes": [7, 15, 23, 31],
-        "spatial_merge_size": 2,
-        "patch_size": 14,
         "tokens_per_second": 2,
     }
     text: dict[str, Any] = {
         "max_position_embeddings": 128_000,
-        "rope_theta": 1_000_000.0,
         "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
         "rms_norm_eps": 1e-6,
         **sizes,
@@ -106,8 +86,8 @@ _CONFIGS: dict[str, Any] = {
     "tiny-llava": lambda: _llava(LlavaConfig, _TINY),
     "llava-1.5-7b": lambda: _llava(LlavaConfig, {}),
     "llava-1.5-13b": lambda: _llava(LlavaConfig, _13B),
-    "llava-next-7b": lambda: _llava(LlavaNextConfig, {}, image_grid_pinpoints=_PINPOINTS),
-    "llava-next-13b": lambda: _llava(LlavaNextConfig, _13B, image_grid_pinpoints=_PINPOINTS),
+    "llava-next-7b": lambda: _llava(LlavaNextConfig, {}),
+    "llava-next-13b": lambda: _llava(LlavaNextConfig, _13B),
     "qwen2.5-vl-3b": lambda: _qwen(**_QWEN_3B),
     "qwen2.5-vl-7b": lambda: _qwen(**_QWEN_7B),
 }

@@ -1,9 +1,7 @@
 """The contract of a method inside the language model, beside that of `Pruner`.
 
-Such a method has no single token set. Its `plan` says before which layers how many visual tokens
-go on; which ones, it decides in `choose` when the language model gets there, from the states and
-the attention at that layer. One that also prunes before the language model picks in `entering`
-what goes in.
+Such a method has no single token set but a plan (`pruners/plan.py`), and decides in `choose` which
+tokens go on. One that also prunes before the language model picks in `entering` what goes in.
 
 Budgets are average numbers of visual tokens over layers, or what the method's paper counts instead
 (`budget_is_average`). `depths.py` has the arithmetic that schedules share.
@@ -11,11 +9,12 @@ Budgets are average numbers of visual tokens over layers, or what the method's p
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Collection
 
 from spare_demo.pruners.base import Method, check_budget
-from spare_demo.pruners.inside.depths import layers_word
+from spare_demo.pruners.inside.depths import depths, layers_word
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
 from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import Selection, VisualTokens
@@ -27,14 +26,16 @@ class LayerPruner(Method):
     inside = True
     nested = False
     acts = "inside the language model"
-    looks_at: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
     """What `choose` reads, in words."""
-    steps: int = 1
-    """At how many places tokens leave; the language model needs more layers than that."""
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        return self.looks_at
+    def stop_layers(self) -> tuple[int, ...]:
+        """The layers before which tokens leave, of a language model with 32.
+
+        The language model needs more layers than these are.
+        """
+        return (1,)
 
     @property
     def merging_note(self) -> str:
@@ -59,11 +60,12 @@ class LayerPruner(Method):
         """As every method's; and that the language model has too few layers, or none to act at."""
         if layers == 0:
             return "tokens cannot be dropped layer by layer in this model's language model"
-        if layers is not None and layers <= self.steps:
-            word = "step needs" if self.steps == 1 else "steps need"
+        steps = len(self.stop_layers)
+        if layers is not None and layers <= steps:
+            word = "step needs" if steps == 1 else "steps need"
             return (
-                f"this model's language model has {layers_word(layers)}, and its {self.steps} "
-                f"{word} more"
+                f"this model's language model has {layers_word(layers)}, and its {steps} {word} "
+                "more"
             )
         return super().reason_against(supplies, layers, tower)
 
@@ -94,9 +96,14 @@ class LayerPruner(Method):
             return LayerPlan(self, n, depth, k, ())
         return LayerPlan(self, n, depth, k, self.stops(n, depth, k), self.entering(view.tokens, k))
 
-    @abstractmethod
+    def places(self, depth: int) -> tuple[int, ...]:
+        """Where `stop_layers` lie in a model of so many; ValueError for one too shallow for it."""
+        return depths(self.stop_layers, depth, self.title)
+
     def lowest(self, n: int, depth: int) -> int:
-        """The least budget its schedule can meet; ValueError for a model too shallow for it."""
+        """The least budget its schedule can meet; ValueError as `places`."""
+        first = self.places(depth)[0]
+        return math.ceil((first * n + depth - first) / depth)  # all n in the first layers, then 1
 
     @abstractmethod
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:

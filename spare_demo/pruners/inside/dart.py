@@ -59,7 +59,7 @@ class Dart(OneStop):
     summary = "After a few layers, the tokens least like a few pivots with large keys."
     paper = "DART, EMNLP 2025"
     link = "https://arxiv.org/abs/2502.11494"
-    looks_at = ("keys of the layer before", "states after the final norm")
+    reads = ("keys of the layer before", "states after the final norm")
     cost = "cosines of n tokens to 8 pivots: O(n d)"
     deviations = (
         "Keys as they are cached, after rotation; pivots in the order of their norm, visual ones "

@@ -38,11 +38,6 @@ def layers_word(count: int) -> str:
     return "1 layer" if count == 1 else f"{count} layers"
 
 
-def lowest_average(n: int, depth: int, first: int) -> int:
-    """The least whole average over layers if n tokens go through `first` of them and 1 after."""
-    return math.ceil((first * n + depth - first) / depth)
-
-
 def left_after(n: int, depth: int, first: int, k: int) -> int:
     """How many of n tokens go on after `first` layers for an average of k over all layers.
 

@@ -37,7 +37,7 @@ class FastV(OneStop):
     summary = "After a few layers, the tokens that the prompt's last token attends to most."
     paper = "FastV, ECCV 2024"
     link = "https://arxiv.org/abs/2403.06764"
-    looks_at = ("attention of the prompt's last token, in the layer before",)
+    reads = ("attention of the prompt's last token, in the layer before",)
     cost = "one row of attention: O(n d)"
     deviations = (
         "Chosen once, in the prefill, as the released variants with a cache do; the research code "

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths, left_after, lowest_average
+from spare_demo.pruners.inside.depths import PAPER_DEPTH, left_after
 from spare_demo.pruners.plan import LayerPlan, Stop
 
 
@@ -29,6 +29,10 @@ class OneStop(LayerPruner):
     )
 
     @property
+    def stop_layers(self) -> tuple[int, ...]:
+        return (self.layer,)
+
+    @property
     @abstractmethod
     def counting(self) -> str:
         """How the budget counts, a setting: "average", or the method's own word for after K."""
@@ -42,11 +46,11 @@ class OneStop(LayerPruner):
         return self.counting == "average"
 
     def lowest(self, n: int, depth: int) -> int:
-        first = self._first(depth)
-        return lowest_average(n, depth, first) if self.budget_is_average else 1
+        lowest = super().lowest(n, depth)  # refuses a model too shallow for it
+        return lowest if self.budget_is_average else 1
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        first = self._first(depth)
+        (first,) = self.places(depth)
         kept = left_after(n, depth, first, k) if self.budget_is_average else self.nominal(n, k)
         return (Stop(first, kept),)
 
@@ -56,6 +60,3 @@ class OneStop(LayerPruner):
 
     def counted(self, plan: LayerPlan) -> float:
         return float(plan.last if self.budget_is_average else plan.budget)
-
-    def _first(self, depth: int) -> int:
-        return depths((self.layer,), depth, self.title)[0]

@@ -19,7 +19,7 @@ from typing import Literal
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.base import LayerPruner, most_attended
-from spare_demo.pruners.inside.depths import depths, lowest_average, solve_amount
+from spare_demo.pruners.inside.depths import solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 
 _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
@@ -43,20 +43,20 @@ class PyramidDrop(LayerPruner):
     summary = "In three steps, the tokens that the prompt's last token is about to attend to."
     paper = "PyramidDrop, CVPR 2025"
     link = "https://arxiv.org/abs/2410.17247"
-    looks_at = ("attention of the prompt's last token, in the layer after",)
+    reads = ("attention of the prompt's last token, in the layer after",)
     cost = "a projection of the keys and one row of attention at each of 3 steps: O(n d²)"
     deviations = (
         "Released for shares of 1/2, 1/4 and 1/8 only; other budgets solve for the share. The "
         "schedule early is ours. Layers are scaled to the depth of the model."
     )
     repacks = True
-    steps = len(_LAYERS["released"])
 
-    def lowest(self, n: int, depth: int) -> int:
-        return lowest_average(n, depth, self._places(depth)[0])
+    @property
+    def stop_layers(self) -> tuple[int, ...]:
+        return _LAYERS[self.schedule]
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        places = self._places(depth)
+        places = self.places(depth)
 
         def counts(share: float) -> list[float]:
             return [n * share**step for step in (1, 2, 3)]
@@ -68,6 +68,3 @@ class PyramidDrop(LayerPruner):
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         return most_attended(reading, stop, ahead=True)
-
-    def _places(self, depth: int) -> tuple[int, ...]:
-        return depths(_LAYERS[self.schedule], depth, self.title)

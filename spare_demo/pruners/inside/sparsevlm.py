@@ -36,12 +36,11 @@ from torch import Tensor
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import PAPER_DEPTH, depths
+from spare_demo.pruners.inside.depths import PAPER_DEPTH
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import where_float64_is
 
-_OUTPUTS = (2, 6, 15)
 _PAPER_TOKENS = 576
 _HEADS = 14
 
@@ -69,11 +68,11 @@ class SparseVLM(LayerPruner):
 
     paper = "SparseVLM, ICML 2025"
     link = "https://arxiv.org/abs/2410.04417"
-    steps = len(_OUTPUTS)
+    stop_layers = (3, 7, 16)
     counting_note = "a layer counts as pruned once its output is"
 
     @property
-    def looks_at(self) -> tuple[str, ...]:  # type: ignore[override]
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
         dropped = ("states of dropped tokens",) if self.merges else ()
         return ("attention of some words, in the layer before", "features", *dropped)
 
@@ -166,9 +165,8 @@ class SparseVLM(LayerPruner):
 
     def _schedule(self, nominal: float, n: int, depth: int) -> tuple[Stop, ...]:
         """The stops at a point between the authors' lists, as if for 576 tokens and 32 layers."""
-        places = depths([output + 1 for output in _OUTPUTS], depth, self.title)
         stops, left = [], n
-        for place, share in zip(places, _shares(self.version, nominal), strict=True):
+        for place, share in zip(self.places(depth), _shares(self.version, nominal), strict=True):
             keep = max(1, round(share * n))
             if keep >= left:
                 continue

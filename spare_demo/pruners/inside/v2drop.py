@@ -13,16 +13,13 @@ all tokens before layer 22 and 1 after it are still too few, more than 1 go on a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 
 from spare_demo.pruners.inside.base import LayerPruner
-from spare_demo.pruners.inside.depths import depths, lowest_average, solve_amount
+from spare_demo.pruners.inside.depths import solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.ranking import largest
-
-_LAYERS = (3, 17, 22)
 
 
 @dataclass(frozen=True)
@@ -34,20 +31,22 @@ class V2Drop(LayerPruner):
     summary = "In three steps, the tokens that the layer before changed most."
     paper = "V2Drop, CVPR 2026"
     link = "https://arxiv.org/abs/2509.01552"
-    looks_at = ("states before and after the last layer",)
+    reads = ("states before and after the last layer",)
     cost = "distances of n tokens at each of 3 steps: O(n d)"
     deviations = (
         "Released for shares of 1/2, 1/4 and 1 token only, an average of 203 of 576; other budgets "
         "solve for the share. Layers are scaled to the depth of the model."
     )
-    steps = len(_LAYERS)
-
-    def lowest(self, n: int, depth: int) -> int:
-        return lowest_average(n, depth, self._places(depth)[0])
+    stop_layers = (3, 17, 22)
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        places = self._places(depth)
-        counts = partial(_counts, n)
+        places = self.places(depth)
+
+        def counts(amount: float) -> tuple[float, float, float]:
+            """Up to 1 the share kept at the first two steps; what is above 1 is the last one's."""
+            share = min(amount, 1.0)
+            return max(1.0, n * share), max(1.0, n * share**2), max(1.0, n * (amount - 1))
+
         solved = counts(solve_amount(n, depth, k, places, counts, 2.0))
         stops, left = [], n
         for place, count in zip(places, map(round, solved), strict=True):
@@ -60,15 +59,3 @@ class V2Drop(LayerPruner):
         visual = reading.visual
         change = reading.hidden[visual].float() - reading.before[visual].float()
         return Choice(largest(torch.linalg.vector_norm(change, dim=-1), stop.keep))
-
-    def _places(self, depth: int) -> tuple[int, ...]:
-        return depths(_LAYERS, depth, self.title)
-
-
-def _counts(n: int, amount: float) -> tuple[float, float, float]:
-    """How many of n tokens go on after each step, not yet rounded.
-
-    amount: up to 1 the share kept at the first two steps; what it has above 1 is the last one's.
-    """
-    share = min(amount, 1.0)
-    return max(1.0, n * share), max(1.0, n * share**2), max(1.0, n * (amount - 1))

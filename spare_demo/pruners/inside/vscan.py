@@ -17,12 +17,10 @@ from dataclasses import dataclass
 
 from spare_demo.pruners.base import FIELD_LABELS
 from spare_demo.pruners.inside.base import LayerPruner, most_attended
-from spare_demo.pruners.inside.depths import depths, left_after
+from spare_demo.pruners.inside.depths import left_after
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
 from spare_demo.pruners.vscan import VScan
 from spare_demo.tokens import Selection, VisualTokens
-
-_LAYER = 16
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class VScanWhole(LayerPruner):
     paper = VScan.paper
     link = VScan.link
     acts = "after the projector, and inside the language model"
-    looks_at = (
+    reads = (
         "features",
         FIELD_LABELS["cls_attention"],
         "attention of the prompt's last token, in the layer after",
@@ -47,6 +45,7 @@ class VScanWhole(LayerPruner):
         "VScan averages the tokens that its vision stage drops into rows of those it keeps."
     )
     repacks = True
+    stop_layers = (16,)
     cost = f"{VScan.cost} before; a projection of the keys and one row of attention: O(k d²)"
     deviations = (
         "The released code could not be read. By its README 96 tokens enter and 32 go on from "
@@ -61,19 +60,16 @@ class VScanWhole(LayerPruner):
         return None if count == tokens.n else VScan().select(tokens, count)
 
     def lowest(self, n: int, depth: int) -> int:
-        self._place(depth)  # refuses a model too shallow for it
+        self.places(depth)  # refuses a model too shallow for it
         return 1
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        entering, place = _entering(n, k), self._place(depth)
+        entering, (place,) = _entering(n, k), self.places(depth)
         keep = left_after(entering, depth, place, k)
         return (Stop(place, keep),) if keep < entering else ()
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         return most_attended(reading, stop, ahead=True)
-
-    def _place(self, depth: int) -> int:
-        return depths((_LAYER,), depth, self.title)[0]
 
 
 def _entering(n: int, k: int) -> int:

@@ -12,7 +12,7 @@ from stock import answer_all
 from transformers import MistralConfig, MistralModel
 
 from spare_demo.models import LlavaModel
-from spare_demo.models.generate.window import window
+from spare_demo.models.generate.layerwise import window
 from spare_demo.tokens import Selection
 
 PICKS = [None, [3, 0, 15, 7], [5]]

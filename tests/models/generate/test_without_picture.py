@@ -6,8 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
+from spare_demo.models.generate import answering
 from spare_demo.models.generate.prompt import build_prompt, continuation_ids
-from spare_demo.models.generate.without_picture import score_alone
 from spare_demo.models.model import Model
 
 FAMILIES = ("tiny_model", "tiny_next", "tiny_qwen")
@@ -58,13 +58,14 @@ def test_a_score_is_the_log_probability_of_each_token(model: Model) -> None:
     assert not score.by_itself
 
 
-def test_the_models_own_answer_is_scored_as_its_own(model: Model) -> None:
-    ids = ids_of(model)
+def test_the_models_own_answer_is_scored_as_its_own(
+    model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = model.answer_text(QUESTION, 2).token_ids
     other = (own[0], (own[1] + 1) % model.hf.config.text_config.vocab_size)
-    parts = model.hf, model.tokenizer, model._passes, ids
-    assert score_alone(*parts, own).by_itself
-    assert not score_alone(*parts, other).by_itself
+    for given in (own, other):
+        monkeypatch.setattr(answering, "continuation_ids", lambda *_, given=given: given)
+        assert model.score_continuation(QUESTION, None, "").by_itself == (given == own)
 
 
 def test_with_a_picture_a_continuation_is_scored_as_its_tokens(

@@ -129,7 +129,8 @@ def test_memory_that_runs_out_while_loading_is_told_as_that(
     monkeypatch.setattr(transformers.LlavaForConditionalGeneration, "from_pretrained", full)
     said = r"^Memory ran out while Mine was loaded\. Free some memory, start it with --bits 4"
     with pytest.raises(ModelError, match=said) as refusal:
-        reading.read_checkpoint(reading.open_checkpoint(tiny_folder, "Mine", Fit(CPU)))
+        opened = reading.open_checkpoint(tiny_folder, "Mine", Fit(CPU))
+        reading.read_checkpoint(opened, None, name="mine")
     assert "0x7f" not in str(refusal.value)
 
 
@@ -281,7 +282,8 @@ def test_a_model_partly_left_on_the_cpu_is_refused(
     monkeypatch.setattr(kind, "from_pretrained", placed)
     monkeypatch.setattr(reading, "find_room", lambda *_: SPREAD)
     with pytest.raises(ModelError, match="does not fit on all GPUs together"):
-        reading.read_checkpoint(reading.open_checkpoint(tiny_folder, "Mine", Fit(CUDA)))
+        opened = reading.open_checkpoint(tiny_folder, "Mine", Fit(CUDA))
+        reading.read_checkpoint(opened, None, name="mine")
 
 
 def test_what_torch_keeps_for_itself_is_free(monkeypatch: pytest.MonkeyPatch) -> None:

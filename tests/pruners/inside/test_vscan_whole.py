@@ -25,7 +25,8 @@ from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel, View
 from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.pruners.by_hand import PlanByHand
-from spare_demo.pruners.inside import SparseVLM, VScanWhole
+from spare_demo.pruners.inside.sparsevlm import SparseVLM
+from spare_demo.pruners.inside.vscan import VScanWhole
 from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop
 from spare_demo.pruners.vscan import VScan
 from spare_demo.results.drawings import cells, drawings
