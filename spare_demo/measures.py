@@ -201,6 +201,15 @@ def expected_jaccard(n: int, ka: int, kb: int) -> float:
     )
 
 
+def chance_above(a: Tensor, b: Tensor) -> float:
+    """The chance that one of `a` exceeds one of `b`, ties half: the area under the ROC curve.
+
+    a, b: (n,), (m,). NaN where either is empty.
+    """
+    higher = (a[:, None] > b).double() + (a[:, None] == b).double() / 2
+    return float(higher.mean())
+
+
 def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
     """KL(p || q) in nats over the last dimension, float64: (..., vocabulary) -> (...).
 

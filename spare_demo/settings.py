@@ -92,6 +92,8 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        for name in ("models", "methods", "marks", "trusted_hosts"):  # flags bring lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
         if self.system not in ("auto", "none", "vicuna_v1"):
@@ -216,35 +218,17 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """A flag for every setting. The parser must suppress defaults: absent flags stay absent."""
     for item in fields(Settings):
-        _add_flag(parser, item)
-
-
-def _add_flag(parser: argparse.ArgumentParser, item: Field[Any]) -> None:
-    flag = "--" + item.name.replace("_", "-")
-    shown = item.default
-    if isinstance(shown, tuple):
-        shown = " ".join(str(part) for part in shown) or "none"
-    text = f"{item.metadata['help']} (default: {shown})"
-    if isinstance(item.default, bool):
-        parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
-    elif isinstance(item.default, tuple):
-        kind = type(item.default[0]) if item.default else str
-        parser.add_argument(flag, nargs="+", type=kind, action=_Tuple, help=text)
-    else:
-        parser.add_argument(flag, type=type(item.default), help=text)
-
-
-class _Tuple(argparse.Action):
-    """Several values of a flag, as the tuple that a frozen dataclass wants."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, tuple(values))
+        flag, shown = "--" + item.name.replace("_", "-"), item.default
+        if isinstance(shown, tuple):
+            shown = " ".join(str(part) for part in shown) or "none"
+        text = f"{item.metadata['help']} (default: {shown})"
+        if isinstance(item.default, bool):
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        elif isinstance(item.default, tuple):
+            kind = type(item.default[0]) if item.default else str
+            parser.add_argument(flag, nargs="+", type=kind, help=text)
+        else:
+            parser.add_argument(flag, type=type(item.default), help=text)
 
 
 def _read(item: Field[Any], text: str) -> Any:

@@ -346,10 +346,10 @@ def test_owners_are_what_covers_most_of_a_token() -> None:
 
 
 def test_the_chance_of_exceeding_counts_ties_half() -> None:
-    a, b = np.array([1.0, 2.0, 2.0]), np.array([2.0, 0.0])
-    pairs = [(x > y) + 0.5 * (x == y) for x in a for y in b]
-    assert where.chance_above(a, b) == pytest.approx(np.mean(pairs))
-    assert math.isnan(where.chance_above(a, b[:0]))
+    a, b = torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 0.0])
+    pairs = [(x > y) + 0.5 * (x == y) for x in a.tolist() for y in b.tolist()]
+    assert measures.chance_above(a, b) == pytest.approx(np.mean(pairs))
+    assert math.isnan(measures.chance_above(a, b[:0]))
 
 
 def test_places_are_means_of_raw_cosine(tiny_model: LlavaModel, sheets: list[Sheet]) -> None:
