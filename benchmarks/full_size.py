@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import measuring  # noqa: F401 (puts the package on the path)
 import open_clip
 import torch
 import transformers

@@ -10,7 +10,6 @@ import asyncio
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -21,17 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import comparing
+import httpx
 import torch
 from comparing import QUESTION, draw_picture
-from measuring import ROOT, say
-from prepared import PreparedPrograms, Program
-from serving import free_port, served, status
-
-sys.path.insert(0, str(ROOT))
-
-import httpx
 from full_size import CLIP, write_clip, write_model
 from load import health, read_log
+from measuring import say
+from prepared import PreparedPrograms, Program
+from serving import free_port, served, status
 from visitors import Page, Run, connections, read_comparison, visiting
 
 from spare_demo.models.families import FAMILIES

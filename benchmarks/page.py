@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from frames import LAYERS, Overdue, browsing
-from measuring import ROOT, say
+from measuring import say
 from serving import peak_bytes, serving
-
-sys.path.insert(0, str(ROOT))
 
 # What the project wants on two CPU cores with the built-in model.
 GOALS = {

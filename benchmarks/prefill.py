@@ -14,16 +14,12 @@ operations over the measured rate of a square matrix product.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import psutil
 import torch
-from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
-
-sys.path.insert(0, str(ROOT))
-
+from measuring import Figure, finish, in_turns, read_arguments, where
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from spare_demo.analysis.cost import bytes_text

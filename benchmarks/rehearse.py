@@ -30,15 +30,12 @@ from pathlib import Path
 from typing import Any
 
 import comparing
+import gpu_rehearsal
 import torch
+from full_size import CLIP, write_clip, write_model
 from local_hub import LocalHub
 from measuring import ROOT, say
 from serving import peak_bytes, serving, status
-
-sys.path.insert(0, str(ROOT))
-
-import gpu_rehearsal
-from full_size import CLIP, write_clip, write_model
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import CATALOGUE
@@ -74,11 +71,13 @@ def methods(name: str, vision_only: bool) -> list[str]:
     ]
 
 
-def run(arguments: list[str]) -> dict[str, Any]:
-    """The program with these arguments: seconds, the most memory it held, and how it ended."""
+def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
+    """`compare`: seconds, the most memory it held, how it ended, and the seconds of its stages."""
+    arguments = comparing.arguments(name, "cpu", picture, out, BUDGET, which)
+    flags = ["--without-language-model"] if vision_only else []
     start = time.perf_counter()
     program = subprocess.Popen(
-        [sys.executable, "-m", "spare_demo", *arguments],
+        [sys.executable, "-m", "spare_demo", *arguments, *flags],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -93,19 +92,13 @@ def run(arguments: list[str]) -> dict[str, Any]:
             break
         time.sleep(0.1)
     _, errors = program.communicate()
-    return {
+    figures = {
         "seconds": time.perf_counter() - start,
         "peak_gb": peak * 1024 / 1e9,
         "peak_own_gb": own * 1024 / 1e9,
         "status": program.returncode,
         "last_words": (errors.strip().splitlines() or [""])[-1] if program.returncode else "",
     }
-
-
-def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
-    """`compare`; the seconds of its stages."""
-    flags = ["--without-language-model"] if vision_only else []
-    figures = run([*comparing.arguments(name, "cpu", picture, out, BUDGET, which), *flags])
     return figures if figures["status"] else figures | comparing.stages(out)
 
 
