@@ -35,6 +35,7 @@ from spare_demo.models.loading.catalogue import BUILT_IN, CATALOGUE
 from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import uniform
 from spare_demo.models.loading.published import published_config
+from spare_demo.table import markdown_table
 
 PATIENCE = 240.0
 """Seconds for each part; what takes longer is ended."""
@@ -185,8 +186,7 @@ def run_compare(
     )
     arguments += ["--bits", str(bits), "--panels", "consensus"]
     figures["methods"] = len(methods)
-    with run(parts, "spare_demo.cli.main", arguments, figures) as program:
-        wait(program, figures)
+    run_to_end(parts, "spare_demo.cli.main", arguments, figures)
     estimate_memory(parts, bits, figures)
     if figures["status"] == 0:
         figures |= comparing.stages(out)
@@ -196,16 +196,18 @@ def compare_prefills(parts: Rehearsal, figures: dict[str, Any]) -> None:
     """The answers in float32 with a captured and with an eager prefill."""
     out = parts.home / "captured.json"
     arguments = [parts.name, parts.device, str(parts.picture), str(out)]
-    with run(parts, "captured_or_eager", arguments, figures) as program:
-        wait(program, figures)
+    run_to_end(parts, "captured_or_eager", arguments, figures)
     if figures["status"] == 0:
         figures["answers"] = json.loads(out.read_text())
 
 
-def wait(program: Program, figures: dict[str, Any]) -> None:
-    """Until the program ends: its `status` and, where it failed, its `last_words`."""
-    figures["status"] = program.process.wait(PATIENCE)
-    figures["last_words"] = program.last_words if figures["status"] else ""
+def run_to_end(
+    parts: Rehearsal, module: str, arguments: Sequence[str], figures: dict[str, Any]
+) -> None:
+    """`run`, with the program's `status` and, where it failed, its `last_words`."""
+    with run(parts, module, arguments, figures) as program:
+        figures["status"] = program.process.wait(PATIENCE)
+        figures["last_words"] = program.last_words if figures["status"] else ""
 
 
 @contextmanager
@@ -399,9 +401,7 @@ def section(figures: dict[str, Any]) -> Iterator[str]:
         "page as its script does, without a browser, and left the curve out. A program's seconds "
         "begin when its libraries are imported.\n"
     )
-    yield "| what | figure |\n| --- | --- |"
-    yield from (f"| {what} | {figure} |" for what, figure in _rows(figures))
-    yield ""
+    yield markdown_table(("what", "figure"), list(_rows(figures))) + "\n"
 
 
 def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:

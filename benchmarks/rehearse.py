@@ -43,6 +43,7 @@ from spare_demo.models.loading.memory import BITS
 from spare_demo.models.loading.number_format import bfloat16_slowness
 from spare_demo.models.loading.published import STORED, published_config
 from spare_demo.pruners import PRUNERS
+from spare_demo.table import markdown_table
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "REHEARSAL.md"
@@ -257,9 +258,7 @@ def section(file: Path) -> Iterator[str]:
         ("page: Ask to the end, three new pictures", _range(shown["answers_seconds"])),
         ("page: most memory", f"{shown['peak_gb']:.1f} GB"),
     ]  # fmt: skip
-    yield "| what | figure |\n| --- | --- |"
-    yield from (f"| {what} | {figure} |" for what, figure in rows)
-    yield ""
+    yield markdown_table(("what", "figure"), rows) + "\n"
 
 
 def _answers(answers: dict[str, dict[str, float]]) -> Iterator[tuple[str, str]]:
