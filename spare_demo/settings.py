@@ -182,10 +182,14 @@ def parse(
         argument_default=argparse.SUPPRESS,
     )
     add_flags(parser)
-    try:
-        chosen = from_environment(environment)
-    except ValueError as error:
-        parser.error(str(error))
+    chosen: dict[str, Any] = {}
+    for item in fields(Settings):
+        variable = f"SPARE_{item.name.upper()}"
+        if text := environment.get(variable, "").strip():  # an empty one counts as not set
+            try:
+                chosen[item.name] = _read(item, text)
+            except ValueError as error:
+                parser.error(f"{variable} is {text!r}; it must be {error}.")
     chosen.update(vars(parser.parse_args(argv)))
     # A Space is reached through its own proxy, which does not come over the loopback address.
     if "SPACE_ID" in environment:
@@ -195,24 +199,6 @@ def parse(
         return Settings(**chosen)
     except ValueError as error:
         parser.error(str(error))
-
-
-def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The settings named by `SPARE_…` variables; an empty variable counts as not set.
-
-    Raises:
-        ValueError: a variable that cannot be read; the message names it.
-    """
-    values: dict[str, Any] = {}
-    for item in fields(Settings):
-        variable = f"SPARE_{item.name.upper()}"
-        text = environment.get(variable, "").strip()
-        if text:
-            try:
-                values[item.name] = _read(item, text)
-            except ValueError as error:
-                raise ValueError(f"{variable} is {text!r}; it must be {error}.") from None
-    return values
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
