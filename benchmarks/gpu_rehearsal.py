@@ -234,7 +234,8 @@ class Watch(threading.Thread):
     """Looks ten times a second at the memory that a process holds.
 
     Attributes:
-        host_bytes: the most of the computer's. gpu_bytes: of the GPU's, all processes together.
+        host_bytes: the most of the computer's. own_bytes: of it, not of files.
+        gpu_bytes: of the GPU's, all processes together.
     """
 
     def __init__(self, process: int, device: str, unused: int) -> None:
@@ -242,7 +243,7 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self._process, self._device, self._unused = process, device, unused
         self._stopped = threading.Event()
-        self.host_bytes = self.gpu_bytes = 0
+        self.host_bytes = self.own_bytes = self.gpu_bytes = 0
 
     def run(self) -> None:
         """Look until it is stopped."""
@@ -250,6 +251,7 @@ class Watch(threading.Thread):
             self.gpu_bytes = max(self.gpu_bytes, used_bytes(self._device) - self._unused)
             with suppress(OSError):  # it may have ended
                 self.host_bytes = max(self.host_bytes, 1024 * status(self._process, "VmHWM"))
+                self.own_bytes = max(self.own_bytes, 1024 * status(self._process, "RssAnon"))
             if self._stopped.wait(0.1):
                 return
 

@@ -35,7 +35,7 @@ import torch
 from full_size import CLIP, write_clip, write_model
 from local_hub import LocalHub
 from measuring import ROOT, say
-from serving import peak_bytes, serving, status
+from serving import peak_bytes, serving
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import CATALOGUE
@@ -84,19 +84,14 @@ def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[
         stderr=subprocess.PIPE,
         text=True,
     )
-    peak = own = 0
-    while program.poll() is None:
-        try:
-            peak = max(peak, status(program.pid, "VmHWM"))
-            own = max(own, status(program.pid, "RssAnon"))
-        except OSError:
-            break
-        time.sleep(0.1)
+    watch = gpu_rehearsal.Watch(program.pid, "cpu", unused=0)
+    watch.start()
     _, errors = program.communicate()
+    watch.stop()
     figures = {
         "seconds": time.perf_counter() - start,
-        "peak_gb": peak * 1024 / 1e9,
-        "peak_own_gb": own * 1024 / 1e9,
+        "peak_gb": watch.host_bytes / 1e9,
+        "peak_own_gb": watch.own_bytes / 1e9,
         "status": program.returncode,
         "last_words": (errors.strip().splitlines() or [""])[-1] if program.returncode else "",
     }
