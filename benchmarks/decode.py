@@ -12,14 +12,10 @@ steps of decoding by themselves.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 
 from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
-
-sys.path.insert(0, str(ROOT))
-
 from PIL import Image
 
 from spare_demo.analysis.cost import bytes_text

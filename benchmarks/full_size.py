@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import measuring  # noqa: F401 (puts the package on the path)
 import open_clip
 import torch
 import transformers
@@ -44,6 +45,10 @@ _LLAVA_TEMPLATE = (
     "{% else %}{{ part['text'] + ' ' }}{% endif %}{% endfor %}{% endfor %}"
     "{% if add_generation_prompt %}ASSISTANT:{% endif %}"
 )
+_SQUARE: dict[str, Any] = {
+    "size": {"shortest_edge": 336},
+    "crop_size": {"height": 336, "width": 336},
+}
 _LLAVA_OPTIONS: dict[str, Any] = {
     "patch_size": 14,
     "vision_feature_select_strategy": "default",
@@ -167,18 +172,12 @@ def _processor(name: str, config: Any) -> Any:
 
 
 def llava_processor() -> LlavaProcessor:
-    images = CLIPImageProcessor(
-        size={"shortest_edge": 336}, crop_size={"height": 336, "width": 336}
-    )
-    return LlavaProcessor(images, _llama_tokenizer(), **_LLAVA_OPTIONS)
+    return LlavaProcessor(CLIPImageProcessor(**_SQUARE), _llama_tokenizer(), **_LLAVA_OPTIONS)
 
 
 def _llava_next_processor(config: Any) -> LlavaNextProcessor:
-    images = LlavaNextImageProcessor(
-        size={"shortest_edge": 336},
-        crop_size={"height": 336, "width": 336},
-        image_grid_pinpoints=config.image_grid_pinpoints,
-    )
+    pinpoints = config.image_grid_pinpoints
+    images = LlavaNextImageProcessor(**_SQUARE, image_grid_pinpoints=pinpoints)
     return LlavaNextProcessor(images, _llama_tokenizer(), **_LLAVA_OPTIONS)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,97 +17,49 @@ ONE, MORE, FIVE, LONG = (
     "1 view, n=2880, d=4096, k=640",
 )
 ALL, FEW = "576 visual + 120 text", "64 visual + 120 text"
-CAPTURED = "7b shape, captured"
 PUBLISHED = "published-style loop, in half precision"
 
 
-@dataclass(frozen=True)
-class Goal:
-    """what: in words. limit: what is aimed at. measured: the figure, from the files."""
+def rows(results: Path) -> Iterator[tuple[str, str, str, str]]:
+    """Of each goal what it is, what is aimed at, what was measured, and whether that is as good;
+    none where the files are missing."""
+    paths = {name: results / f"{name}-cuda.json" for name in ("selection", "prefill", "decode")}
+    if not all(path.exists() for path in paths.values()):
+        return
+    files = {name: json.loads(path.read_text())["figures"] for name, path in paths.items()}
 
-    what: str
-    limit: float
-    measured: Callable[[Files], float]
-    at_least: bool = False
-    in_seconds: bool = False
-
-    def row(self, files: Files) -> tuple[str, str, str, str]:
-        """What, the goal, what was measured, and whether that is as good."""
-        value = self.measured(files)
-        met = value >= self.limit if self.at_least else value <= self.limit
-        show = milliseconds if self.in_seconds else "{:.3g}".format
-        sign = "≥" if self.at_least else "≤"
-        return self.what, f"{sign} {show(self.limit)}", show(value), "met" if met else "missed"
-
-
-class Files:
-    """The figures of the other programs."""
-
-    def __init__(self, told: Mapping[str, Mapping[str, Any]]) -> None:
-        """told: the content of each file, by its name."""
-        self._told = told
-
-    def _figure(self, file: str, what: str, shape: str = "", dtype: str = "") -> Mapping[str, Any]:
+    def figure(file: str, what: str, shape: str = "", dtype: str = "") -> dict[str, Any]:
         """The only one, or the first, of that name, shape and number format."""
         return next(
             f
-            for f in self._told[file]["figures"]
+            for f in files[file]
             if f["what"] == what and shape in ("", f["shape"]) and dtype in ("", f["dtype"])
         )
 
-    def choosing(self, shape: str, loop: str = "greedy loop") -> float:
+    def choosing(shape: str, loop: str = "greedy loop") -> float:
         """Seconds of choosing tokens, from features in half precision."""
-        return statistics.median(self._figure("selection", loop, shape, "float16")["seconds"])
+        return statistics.median(figure("selection", loop, shape, "float16")["seconds"])
 
-    def prefill(self, shape: str) -> float:
-        """Seconds of the captured prefill at 7B's shape."""
-        return statistics.median(self._figure("prefill", CAPTURED, shape)["seconds"])
+    whole, few = (figure("prefill", "7b shape, captured", shape) for shape in (ALL, FEW))
+    whole_seconds, few_seconds = (statistics.median(f["seconds"]) for f in (whole, few))
+    together = figure("decode", "together, whole answers")["ratio"]
+    one = choosing(ONE)
+    loops = "the published loop, as a multiple of ours"
+    captured = "the captured prefill of all tokens, as a multiple of that of 64"
+    floor = "as a multiple of its floor"
+    slowest = "three answers together, as a multiple of the slowest"
 
-    def to_floor(self, shape: str) -> float:
-        """The same as a multiple of its floor."""
-        return float(self._figure("prefill", CAPTURED, shape)["ratio"])
+    def goal(what: str, sign: str, limit: float, value: float, show: Any = "{:.3g}".format) -> Any:
+        met = value >= limit if sign == "≥" else value <= limit
+        return what, f"{sign} {show(limit)}", show(value), "met" if met else "missed"
 
-    def together(self) -> float:
-        """Three whole answers together as a multiple of the slowest of them alone."""
-        return float(self._figure("decode", "together, whole answers")["ratio"])
-
-
-GOALS = (
-    Goal("choosing 64 of 576 tokens", 0.4e-3, lambda f: f.choosing(ONE), in_seconds=True),
-    Goal("choosing 192 of 576 tokens", 0.8e-3, lambda f: f.choosing(MORE), in_seconds=True),
-    Goal("five views, as a multiple of one", 1.5, lambda f: f.choosing(FIVE) / f.choosing(ONE)),
-    Goal(
-        "the published loop, as a multiple of ours, 64 of 576",
-        5,
-        lambda f: f.choosing(ONE, PUBLISHED) / f.choosing(ONE),
-        at_least=True,
-    ),
-    Goal(
-        "the published loop, as a multiple of ours, 640 of 2,880",
-        5,
-        lambda f: f.choosing(LONG, PUBLISHED) / f.choosing(LONG),
-        at_least=True,
-    ),
-    Goal(
-        "the captured prefill of all tokens, as a multiple of that of 64",
-        3,
-        lambda f: f.prefill(ALL) / f.prefill(FEW),
-        at_least=True,
-    ),
-    Goal("that of all tokens, as a multiple of its floor", 1.6, lambda f: f.to_floor(ALL)),
-    Goal("that of 64 tokens, as a multiple of its floor", 1.6, lambda f: f.to_floor(FEW)),
-    Goal(
-        "choosing 64 tokens, as a share of their prefill",
-        0.05,
-        lambda f: f.choosing(ONE) / f.prefill(FEW),
-    ),
-    Goal("three answers together, as a multiple of the slowest", 1.25, lambda f: f.together()),
-)
-
-
-def rows(results: Path) -> Iterator[tuple[str, str, str, str]]:
-    """A row for each goal; none where its files are missing."""
-    paths = {name: results / f"{name}-cuda.json" for name in ("selection", "prefill", "decode")}
-    if all(path.exists() for path in paths.values()):
-        files = Files({name: json.loads(path.read_text()) for name, path in paths.items()})
-        yield from (goal.row(files) for goal in GOALS)
+    yield goal("choosing 64 of 576 tokens", "≤", 0.4e-3, one, milliseconds)
+    yield goal("choosing 192 of 576 tokens", "≤", 0.8e-3, choosing(MORE), milliseconds)
+    yield goal("five views, as a multiple of one", "≤", 1.5, choosing(FIVE) / one)
+    yield goal(f"{loops}, 64 of 576", "≥", 5, choosing(ONE, PUBLISHED) / one)
+    yield goal(f"{loops}, 640 of 2,880", "≥", 5, choosing(LONG, PUBLISHED) / choosing(LONG))
+    yield goal(captured, "≥", 3, whole_seconds / few_seconds)
+    yield goal(f"that of all tokens, {floor}", "≤", 1.6, whole["ratio"])
+    yield goal(f"that of 64 tokens, {floor}", "≤", 1.6, few["ratio"])
+    yield goal("choosing 64 tokens, as a share of their prefill", "≤", 0.05, one / few_seconds)
+    yield goal(slowest, "≤", 1.25, together)

@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
+from measuring import Figure, finish, in_turns, read_arguments, where
 from prefill import TEXT, random_model
 from selection import features
 from torch.profiler import ProfilerActivity, profile
-
-sys.path.insert(0, str(ROOT))
 
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.pruners.greedy import greedy

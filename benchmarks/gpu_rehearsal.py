@@ -10,7 +10,6 @@ import asyncio
 import json
 import shutil
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -21,17 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import comparing
+import httpx
 import torch
 from comparing import QUESTION, draw_picture
-from measuring import ROOT, say
-from prepared import PreparedPrograms, Program
-from serving import free_port, served, status
-
-sys.path.insert(0, str(ROOT))
-
-import httpx
 from full_size import CLIP, write_clip, write_model
 from load import health, read_log
+from measuring import say
+from prepared import PreparedPrograms, Program
+from serving import free_port, served, status
 from visitors import Page, Run, connections, read_comparison, visiting
 
 from spare_demo.models.families import FAMILIES
@@ -39,6 +35,7 @@ from spare_demo.models.loading.catalogue import BUILT_IN, CATALOGUE
 from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import uniform
 from spare_demo.models.loading.published import published_config
+from spare_demo.table import markdown_table
 
 PATIENCE = 240.0
 """Seconds for each part; what takes longer is ended."""
@@ -189,8 +186,7 @@ def run_compare(
     )
     arguments += ["--bits", str(bits), "--panels", "consensus"]
     figures["methods"] = len(methods)
-    with run(parts, "spare_demo.cli.main", arguments, figures) as program:
-        wait(program, figures)
+    run_to_end(parts, "spare_demo.cli.main", arguments, figures)
     estimate_memory(parts, bits, figures)
     if figures["status"] == 0:
         figures |= comparing.stages(out)
@@ -200,16 +196,18 @@ def compare_prefills(parts: Rehearsal, figures: dict[str, Any]) -> None:
     """The answers in float32 with a captured and with an eager prefill."""
     out = parts.home / "captured.json"
     arguments = [parts.name, parts.device, str(parts.picture), str(out)]
-    with run(parts, "captured_or_eager", arguments, figures) as program:
-        wait(program, figures)
+    run_to_end(parts, "captured_or_eager", arguments, figures)
     if figures["status"] == 0:
         figures["answers"] = json.loads(out.read_text())
 
 
-def wait(program: Program, figures: dict[str, Any]) -> None:
-    """Until the program ends: its `status` and, where it failed, its `last_words`."""
-    figures["status"] = program.process.wait(PATIENCE)
-    figures["last_words"] = program.last_words if figures["status"] else ""
+def run_to_end(
+    parts: Rehearsal, module: str, arguments: Sequence[str], figures: dict[str, Any]
+) -> None:
+    """`run`, with the program's `status` and, where it failed, its `last_words`."""
+    with run(parts, module, arguments, figures) as program:
+        figures["status"] = program.process.wait(PATIENCE)
+        figures["last_words"] = program.last_words if figures["status"] else ""
 
 
 @contextmanager
@@ -236,7 +234,8 @@ class Watch(threading.Thread):
     """Looks ten times a second at the memory that a process holds.
 
     Attributes:
-        host_bytes: the most of the computer's. gpu_bytes: of the GPU's, all processes together.
+        host_bytes: the most of the computer's. own_bytes: of it, not of files.
+        gpu_bytes: of the GPU's, all processes together.
     """
 
     def __init__(self, process: int, device: str, unused: int) -> None:
@@ -244,7 +243,7 @@ class Watch(threading.Thread):
         super().__init__(daemon=True)
         self._process, self._device, self._unused = process, device, unused
         self._stopped = threading.Event()
-        self.host_bytes = self.gpu_bytes = 0
+        self.host_bytes = self.own_bytes = self.gpu_bytes = 0
 
     def run(self) -> None:
         """Look until it is stopped."""
@@ -252,6 +251,7 @@ class Watch(threading.Thread):
             self.gpu_bytes = max(self.gpu_bytes, used_bytes(self._device) - self._unused)
             with suppress(OSError):  # it may have ended
                 self.host_bytes = max(self.host_bytes, 1024 * status(self._process, "VmHWM"))
+                self.own_bytes = max(self.own_bytes, 1024 * status(self._process, "RssAnon"))
             if self._stopped.wait(0.1):
                 return
 
@@ -403,9 +403,7 @@ def section(figures: dict[str, Any]) -> Iterator[str]:
         "page as its script does, without a browser, and left the curve out. A program's seconds "
         "begin when its libraries are imported.\n"
     )
-    yield "| what | figure |\n| --- | --- |"
-    yield from (f"| {what} | {figure} |" for what, figure in _rows(figures))
-    yield ""
+    yield markdown_table(("what", "figure"), list(_rows(figures))) + "\n"
 
 
 def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:

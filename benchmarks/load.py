@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -24,13 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from measuring import ROOT, Figure, finish, say, where
+from measuring import Figure, finish, say, where
+from questions import Question, draw_questions, set_controls
 from serving import held, serving_strangers
 from visitors import Page, Run, connections, read_comparison, visiting
-
-sys.path.insert(0, str(ROOT))
-
-from questions import Question, draw_questions, set_controls
 
 from spare_demo.models import load_model
 

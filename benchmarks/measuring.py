@@ -18,6 +18,9 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))  # so that every program finds the package of this checkout
+
+from spare_demo.table import text_table  # noqa: E402
 
 HEAD = ("what", "device", "dtype", "shape", "median", "lowest to highest", "floor", "ratio")
 """Of the table of figures, whose rows are `cells`."""
@@ -125,8 +128,7 @@ def say(words: str) -> None:
 def finish(title: str, figures: Sequence[Figure], to: Path | None, **about: Any) -> None:
     """Print the table and write the JSON file."""
     print(f"\n{title}")
-    for line in table(figures):
-        print(line)
+    print(text_table(HEAD, [cells(asdict(f) | {"ratio": f.ratio}) for f in figures]))
     told = {
         "title": title,
         "command": "python " + " ".join([f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
@@ -147,13 +149,6 @@ def finish(title: str, figures: Sequence[Figure], to: Path | None, **about: Any)
     if to:
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(json.dumps(told, indent=1) + "\n")
-
-
-def table(figures: Sequence[Figure]) -> list[str]:
-    """The figures as lines of equal columns."""
-    rows = [HEAD, *(cells(asdict(f) | {"ratio": f.ratio}) for f in figures)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD))]
-    return ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
 
 
 def cells(figure: Mapping[str, Any]) -> tuple[str, ...]:

@@ -18,8 +18,6 @@ import sys
 
 from measuring import ROOT
 
-sys.path.insert(0, str(ROOT))
-
 from spare_demo.analysis.oracle import bound, first_token_kl, search
 from spare_demo.models import Model, View, load_model
 from spare_demo.pruners import PRUNERS

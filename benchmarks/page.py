@@ -19,10 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from frames import LAYERS, Overdue, browsing
-from measuring import ROOT, say
+from measuring import say
 from serving import peak_bytes, serving
-
-sys.path.insert(0, str(ROOT))
 
 # What the project wants on two CPU cores with the built-in model.
 GOALS = {
@@ -42,7 +40,11 @@ BUDGETS = 576  # scrubbed through, one per frame
 
 def visits(url: str, runs: int, budgets: int, patience: float) -> dict[str, list[float]]:
     """Seconds in a real browser: pages opened, questions asked about new pictures, frames."""
-    seconds: dict[str, list[float]] = {name: [] for name in _VISITS}
+    seconds: dict[str, list[float]] = {
+        "Ask to first pictures": [],
+        "Ask to all three answers": [],
+        "first paint to finished comparison": [],
+    }
     with browsing(url, patience) as driver:
         for run in range(runs):
             say(f"opening the page, {run + 1} of {runs}")
@@ -65,13 +67,6 @@ def visits(url: str, runs: int, budgets: int, patience: float) -> dict[str, list
             own = (max(seconds[f"frame to frame, {count} tokens, {layer}"]) for layer in layers)
             seconds[f"slowest frame, {count} tokens"] = [max(own)]
     return seconds
-
-
-_VISITS = (
-    "Ask to first pictures",
-    "Ask to all three answers",
-    "first paint to finished comparison",
-)
 
 
 def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]]:

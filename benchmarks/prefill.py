@@ -14,22 +14,18 @@ operations over the measured rate of a square matrix product.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import Any
 
-import psutil
 import torch
-from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
-
-sys.path.insert(0, str(ROOT))
-
+from measuring import Figure, finish, in_turns, read_arguments, where
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 
 from spare_demo.analysis.cost import bytes_text
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.decoding import cache_bytes
 from spare_demo.models.generate.prefill_floor import measure_rates, prefill_bytes, prefill_floor
+from spare_demo.models.loading.memory import free_bytes
 
 TEXT = 120
 VISUAL = (576, 192, 128, 64)
@@ -66,14 +62,6 @@ def random_model(shape: str, layers: int | None, device: torch.device, dtype: to
             return LlamaForCausalLM(config).eval()
     finally:
         torch.set_default_dtype(before)
-
-
-def free_bytes(device: torch.device) -> int:
-    """Memory that could still be taken."""
-    if device.type == "cuda":
-        torch.cuda.empty_cache()  # what the shape before left
-        return torch.cuda.mem_get_info(device)[0]
-    return int(psutil.virtual_memory().available)
 
 
 def measure(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from measuring import ROOT
+from serving import end
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class PreparedPrograms:
             program.process.stdin.close()
             yield program
         finally:
-            _end(program.process)
+            end(program.process)
 
     def close(self) -> None:
         """End the program that waits."""
-        _end(self._next.process)
+        end(self._next.process)
 
     def _start(self) -> Program:
         self._started += 1
@@ -93,19 +94,8 @@ class PreparedPrograms:
         return Program(process, log, log.with_suffix(".json"))
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(15)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(15)
-
-
 def main() -> int:
     """Import, read what to run, run it: its exit status."""
-    sys.path.insert(0, str(ROOT))
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")  # read where Gradio is imported
     import torch
     import transformers

@@ -12,19 +12,15 @@ machine change less than the wall's. Take one thread (`OMP_NUM_THREADS=1`): wait
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 
 import open_clip
 import torch
+from full_size import CLIP, llava_processor
 from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
 from open_clip.model import _build_text_tower
 from torch import Tensor, nn
 from transformers import LlavaForConditionalGeneration
-
-sys.path.insert(0, str(ROOT))
-
-from full_size import CLIP, llava_processor
 
 from spare_demo import Selection, prune
 from spare_demo.comparison.request import choose

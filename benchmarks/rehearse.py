@@ -30,15 +30,12 @@ from pathlib import Path
 from typing import Any
 
 import comparing
+import gpu_rehearsal
 import torch
+from full_size import CLIP, write_clip, write_model
 from local_hub import LocalHub
 from measuring import ROOT, say
-from serving import peak_bytes, serving, status
-
-sys.path.insert(0, str(ROOT))
-
-import gpu_rehearsal
-from full_size import CLIP, write_clip, write_model
+from serving import peak_bytes, serving
 
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading.catalogue import CATALOGUE
@@ -46,6 +43,7 @@ from spare_demo.models.loading.memory import BITS
 from spare_demo.models.loading.number_format import bfloat16_slowness
 from spare_demo.models.loading.published import STORED, published_config
 from spare_demo.pruners import PRUNERS
+from spare_demo.table import markdown_table
 
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "REHEARSAL.md"
@@ -74,38 +72,29 @@ def methods(name: str, vision_only: bool) -> list[str]:
     ]
 
 
-def run(arguments: list[str]) -> dict[str, Any]:
-    """The program with these arguments: seconds, the most memory it held, and how it ended."""
+def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
+    """`compare`: seconds, the most memory it held, how it ended, and the seconds of its stages."""
+    arguments = comparing.arguments(name, "cpu", picture, out, BUDGET, which)
+    flags = ["--without-language-model"] if vision_only else []
     start = time.perf_counter()
     program = subprocess.Popen(
-        [sys.executable, "-m", "spare_demo", *arguments],
+        [sys.executable, "-m", "spare_demo", *arguments, *flags],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
     )
-    peak = own = 0
-    while program.poll() is None:
-        try:
-            peak = max(peak, status(program.pid, "VmHWM"))
-            own = max(own, status(program.pid, "RssAnon"))
-        except OSError:
-            break
-        time.sleep(0.1)
+    watch = gpu_rehearsal.Watch(program.pid, "cpu", unused=0)
+    watch.start()
     _, errors = program.communicate()
-    return {
+    watch.stop()
+    figures = {
         "seconds": time.perf_counter() - start,
-        "peak_gb": peak * 1024 / 1e9,
-        "peak_own_gb": own * 1024 / 1e9,
+        "peak_gb": watch.host_bytes / 1e9,
+        "peak_own_gb": watch.own_bytes / 1e9,
         "status": program.returncode,
         "last_words": (errors.strip().splitlines() or [""])[-1] if program.returncode else "",
     }
-
-
-def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
-    """`compare`; the seconds of its stages."""
-    flags = ["--without-language-model"] if vision_only else []
-    figures = run([*comparing.arguments(name, "cpu", picture, out, BUDGET, which), *flags])
     return figures if figures["status"] else figures | comparing.stages(out)
 
 
@@ -264,9 +253,7 @@ def section(file: Path) -> Iterator[str]:
         ("page: Ask to the end, three new pictures", _range(shown["answers_seconds"])),
         ("page: most memory", f"{shown['peak_gb']:.1f} GB"),
     ]  # fmt: skip
-    yield "| what | figure |\n| --- | --- |"
-    yield from (f"| {what} | {figure} |" for what, figure in rows)
-    yield ""
+    yield markdown_table(("what", "figure"), rows) + "\n"
 
 
 def _answers(answers: dict[str, dict[str, float]]) -> Iterator[tuple[str, str]]:

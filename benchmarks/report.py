@@ -15,6 +15,8 @@ from typing import Any
 import goals
 from measuring import HEAD, ROOT, cells, milliseconds
 
+from spare_demo.table import markdown_table
+
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "PERFORMANCE.md"
 
@@ -71,9 +73,7 @@ def page() -> str:
                 f"--json {path.relative_to(ROOT)}` measures it.\n"
             )
     parts.append("## What was aimed at on a GPU\n")
-    parts.append(row(("what", "goal", "measured", "")))
-    parts.append(row(["---"] * 4))
-    parts.extend(row(goal) for goal in goals.rows(RESULTS))
+    parts.append(markdown_table(("what", "goal", "measured", ""), list(goals.rows(RESULTS))))
     return "\n".join(parts) + "\n"
 
 
@@ -82,11 +82,7 @@ def section(told: dict[str, Any]) -> Iterator[str]:
     if "command" in told:
         yield f"`{told['command']}`\n"
     if "figures" in told:
-        yield row(HEAD)
-        yield row(["---"] * len(HEAD))
-        for figure in told["figures"]:
-            yield row(cells(figure))
-        yield ""
+        yield markdown_table(HEAD, [cells(figure) for figure in told["figures"]]) + "\n"
         for figure in told["figures"]:
             if figure["note"] and figure["seconds"]:
                 yield f"- {figure['what']}, {figure['shape']}: {figure['note']}."
@@ -95,24 +91,17 @@ def section(told: dict[str, Any]) -> Iterator[str]:
             yield f"- {name}: {told[name]}."
         load = f", load {told['load_at_end']} at the end"
     else:  # page.py's own form
-        head = ("what", "median", "lowest to highest", "runs")
-        yield row(head)
-        yield row(["---"] * len(head))
+        rows = []
         for name, seconds in told["seconds"].items():
             spread = f"{milliseconds(min(seconds))} to {milliseconds(max(seconds))}"
             middle = milliseconds(statistics.median(seconds))
-            yield row((name, middle, spread, str(len(seconds))))
-        yield ""
+            rows.append((name, middle, spread, str(len(seconds))))
+        yield markdown_table(("what", "median", "lowest to highest", "runs"), rows) + "\n"
         yield f"- {told['model']} {told['revision']} on {told['device']}."
         yield f"- peak memory: {max(told['peak_bytes']) / 1e9:.2f} GB."
         load = ""
     versions = ", ".join(f"{name} {number}" for name, number in told["versions"].items())
     yield f"- {told['machine']}, {told['cores']} cores{load}; {versions}.\n"
-
-
-def row(values: Any) -> str:
-    """A line of a Markdown table."""
-    return "| " + " | ".join(values) + " |"
 
 
 def main() -> None:

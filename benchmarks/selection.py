@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from measuring import ROOT, Figure, finish, in_turns, read_arguments, where
+from measuring import Figure, finish, in_turns, read_arguments, where
 from torch import Tensor
-
-sys.path.insert(0, str(ROOT))
 
 from spare_demo.pruners.greedy import greedy
 from spare_demo.tokens import NEAR_TIE

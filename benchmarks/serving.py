@@ -36,11 +36,17 @@ def serving(
         served(url, program, patience)
         yield url, program, time.perf_counter() - start
     finally:
-        program.terminate()
-        try:
-            program.wait(30)
-        except subprocess.TimeoutExpired:
-            program.kill()
+        end(program)
+
+
+def end(program: subprocess.Popen) -> None:
+    """End a program, by force where it does not end by itself."""
+    program.terminate()  # nothing where it has ended
+    try:
+        program.wait(30)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
 
 
 @contextmanager

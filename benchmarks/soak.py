@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -23,13 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from measuring import ROOT, Figure, finish, where
+from measuring import Figure, finish, where
+from questions import BUDGET, Question, draw_questions, set_controls
 from serving import held, serving_strangers
 from visitors import Page, Visitor, connections, read_comparison, visiting
-
-sys.path.insert(0, str(ROOT))
-
-from questions import BUDGET, Question, draw_questions, set_controls
 
 from spare_demo.models import load_model
 

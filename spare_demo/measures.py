@@ -1,8 +1,8 @@
 """What a selection keeps, loses and costs: reconstruction, overlap, KL.
 
-Reconstruction errors are in float64, as ||X - X P||_F with P the projector on the row span of
-the kept rows of X: the Frobenius norm, not squared, in units of the features. This is the natural
-reading of SPARE's Table 6 (arXiv 2606.18681), which does not define it.
+Reconstruction errors are in float64, as ||X - X P||_F / ||X||_F with P the projector on the row
+span of the kept rows of X: Frobenius norms, not squared. The numerator is the natural reading of
+SPARE's Table 6 (arXiv 2606.18681), which does not define it.
 """
 
 from __future__ import annotations
@@ -51,34 +51,32 @@ def leftover_share(features: Tensor, kept: Indices) -> Tensor:
     return torch.where(total > 0, left / total.masked_fill(total == 0, 1.0), 0.0).clamp(0, 1)
 
 
-def reconstruction_error(features: Tensor, kept: Indices, *, relative: bool = False) -> float:
-    """||X - X P||_F for the kept tokens; `relative` divides by ||X||_F.
+def reconstruction_error(features: Tensor, kept: Indices) -> float:
+    """||X - X P||_F / ||X||_F for the kept tokens.
 
     features: (n, d). kept: (k,) indices in any order; repeats and none at all are allowed.
     """
     kept = as_indices(kept)
-    return float(reconstruction_curve(features, kept, [len(kept)], relative=relative)[0])
+    return float(reconstruction_curve(features, kept, [len(kept)])[0])
 
 
-def merged_error(features: Tensor, rows: Tensor, *, relative: bool = False) -> float:
-    """||X - X P||_F with P the projector on the span of rows that need not be rows of X.
+def merged_error(features: Tensor, rows: Tensor) -> float:
+    """||X - X P||_F / ||X||_F, P the projector on the span of rows that need not be rows of X.
 
     features: (n, d). rows: (r, d), what a method that merges gives to the language model.
     """
     both = compact(torch.cat([features.detach().double(), rows.detach().double()]))
     n = len(features)
     left = _deflate(both, both, torch.arange(n, len(both)))[:n]
-    return float(_scale(torch.linalg.vector_norm(left), both[:n], relative))
+    return float(_relative(torch.linalg.vector_norm(left), both[:n]))
 
 
-def reconstruction_curve(
-    features: Tensor, order: Indices, budgets: Sequence[int], *, relative: bool = False
-) -> Tensor:
+def reconstruction_curve(features: Tensor, order: Indices, budgets: Sequence[int]) -> Tensor:
     """The reconstruction error of the first k of `order`, for every k of `budgets`, in one pass.
 
     features: (n, d). order: (>= max(budgets),) indices in the order picked; for a nested method
     its selection for the largest budget. budgets: any order, 0 allowed.
-    Returns (len(budgets),) float64 on the CPU; `relative` divides by ||X||_F.
+    Returns (len(budgets),) float64 on the CPU.
     """
     x = compact(features)
     picks = _check_indices(order, len(x))
@@ -94,7 +92,7 @@ def reconstruction_curve(
         for k in ascending:
             residual, done = _deflate(residual, x, picks[done:k]), k
             error[k] = float(torch.linalg.vector_norm(residual))
-    return _scale(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x, relative)
+    return _relative(torch.tensor([error[k] for k in budgets], dtype=torch.float64), x)
 
 
 def singular_squares(features: Tensor) -> Tensor:
@@ -114,25 +112,16 @@ def rank(squares: Tensor) -> int:
     return int((squares > rounding**2 * squares[-1]).sum())
 
 
-def svd_bound(
-    features: Tensor,
-    budgets: Sequence[int],
-    *,
-    relative: bool = False,
-    squares: Tensor | None = None,
-) -> Tensor:
+def svd_bound(squares: Tensor, budgets: Sequence[int]) -> Tensor:
     """The smallest error any k directions can leave (Eckart-Young), for every k of `budgets`.
 
-    No choice of k tokens gets below it. Returns (len(budgets),) float64 on the CPU, in units of
-    the features, or of ||X||_F if `relative`.
+    No choice of k tokens gets below it. Returns (len(budgets),) float64 on the CPU.
 
-    squares: the features' `singular_squares`, where they were computed before.
+    squares: the features' `singular_squares`.
     """
-    x = compact(features)
-    squares = singular_squares(x) if squares is None else squares
     tail = torch.cat([squares.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
-    return _scale(tail[picks].sqrt(), x, relative)
+    return _relative(tail[picks].sqrt(), squares.sqrt())
 
 
 RANDOM_SEEDS = tuple(range(8))
@@ -155,9 +144,7 @@ class Spread:
     high: FloatArray
 
 
-def random_spread(
-    features: Tensor, budgets: Sequence[int], seeds: Sequence[int], *, relative: bool = False
-) -> Spread:
+def random_spread(features: Tensor, budgets: Sequence[int], seeds: Sequence[int]) -> Spread:
     """Reconstruction errors of random tokens: the permutation of each seed, as the method
     `random` draws it for a picture of one view.
     """
@@ -167,7 +154,7 @@ def random_spread(
     curves = []
     for seed in seeds:
         order = torch.randperm(len(x), generator=torch.Generator().manual_seed(seed))
-        curves.append(reconstruction_curve(x, order, budgets, relative=relative))
+        curves.append(reconstruction_curve(x, order, budgets))
     stack = torch.stack(curves)
     return Spread(stack.mean(dim=0), stack.amin(dim=0), stack.amax(dim=0))
 
@@ -199,6 +186,15 @@ def expected_jaccard(n: int, ka: int, kb: int) -> float:
         math.comb(ka, b) * math.comb(n - ka, kb - b) / ways * (b / (ka + kb - b))
         for b in range(max(0, ka + kb - n), min(ka, kb) + 1)
     )
+
+
+def chance_above(a: Tensor, b: Tensor) -> float:
+    """The chance that one of `a` exceeds one of `b`, ties half: the area under the ROC curve.
+
+    a, b: (n,), (m,). NaN where either is empty.
+    """
+    higher = (a[:, None] > b).double() + (a[:, None] == b).double() / 2
+    return float(higher.mean())
 
 
 def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
@@ -265,6 +261,6 @@ def _check_indices(indices: Indices, n: int) -> Tensor:
     return indices
 
 
-def _scale(error: Tensor, x: Tensor, relative: bool) -> Tensor:
+def _relative(error: Tensor, x: Tensor) -> Tensor:
     norm = float(torch.linalg.vector_norm(x))
-    return error / norm if relative and norm > 0 else error
+    return error / norm if norm > 0 else error

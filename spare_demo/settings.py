@@ -92,6 +92,8 @@ class Settings:
     )
 
     def __post_init__(self) -> None:
+        for name in ("models", "methods", "marks", "trusted_hosts"):  # flags bring lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         if not 1 <= self.port <= 65_535:
             raise ValueError(f"port is {self.port}; it must be from 1 to 65535.")
         if self.system not in ("auto", "none", "vicuna_v1"):
@@ -180,10 +182,14 @@ def parse(
         argument_default=argparse.SUPPRESS,
     )
     add_flags(parser)
-    try:
-        chosen = from_environment(environment)
-    except ValueError as error:
-        parser.error(str(error))
+    chosen: dict[str, Any] = {}
+    for item in fields(Settings):
+        variable = f"SPARE_{item.name.upper()}"
+        if text := environment.get(variable, "").strip():  # an empty one counts as not set
+            try:
+                chosen[item.name] = _read(item, text)
+            except ValueError as error:
+                parser.error(f"{variable} is {text!r}; it must be {error}.")
     chosen.update(vars(parser.parse_args(argv)))
     # A Space is reached through its own proxy, which does not come over the loopback address.
     if "SPACE_ID" in environment:
@@ -195,56 +201,20 @@ def parse(
         parser.error(str(error))
 
 
-def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The settings named by `SPARE_…` variables; an empty variable counts as not set.
-
-    Raises:
-        ValueError: a variable that cannot be read; the message names it.
-    """
-    values: dict[str, Any] = {}
-    for item in fields(Settings):
-        variable = f"SPARE_{item.name.upper()}"
-        text = environment.get(variable, "").strip()
-        if text:
-            try:
-                values[item.name] = _read(item, text)
-            except ValueError as error:
-                raise ValueError(f"{variable} is {text!r}; it must be {error}.") from None
-    return values
-
-
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """A flag for every setting. The parser must suppress defaults: absent flags stay absent."""
     for item in fields(Settings):
-        _add_flag(parser, item)
-
-
-def _add_flag(parser: argparse.ArgumentParser, item: Field[Any]) -> None:
-    flag = "--" + item.name.replace("_", "-")
-    shown = item.default
-    if isinstance(shown, tuple):
-        shown = " ".join(str(part) for part in shown) or "none"
-    text = f"{item.metadata['help']} (default: {shown})"
-    if isinstance(item.default, bool):
-        parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
-    elif isinstance(item.default, tuple):
-        kind = type(item.default[0]) if item.default else str
-        parser.add_argument(flag, nargs="+", type=kind, action=_Tuple, help=text)
-    else:
-        parser.add_argument(flag, type=type(item.default), help=text)
-
-
-class _Tuple(argparse.Action):
-    """Several values of a flag, as the tuple that a frozen dataclass wants."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        setattr(namespace, self.dest, tuple(values))
+        flag, shown = "--" + item.name.replace("_", "-"), item.default
+        if isinstance(shown, tuple):
+            shown = " ".join(str(part) for part in shown) or "none"
+        text = f"{item.metadata['help']} (default: {shown})"
+        if isinstance(item.default, bool):
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=text)
+        elif isinstance(item.default, tuple):
+            kind = type(item.default[0]) if item.default else str
+            parser.add_argument(flag, nargs="+", type=kind, help=text)
+        else:
+            parser.add_argument(flag, type=type(item.default), help=text)
 
 
 def _read(item: Field[Any], text: str) -> Any:

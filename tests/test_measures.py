@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import references
 import torch
@@ -34,21 +35,22 @@ def matrix(n: int, d: int, seed: int = 0) -> torch.Tensor:
 
 
 def test_error_by_hand() -> None:
-    assert reconstruction_error(HAND, []) == pytest.approx(math.sqrt(18))
-    assert reconstruction_error(HAND, [0]) == pytest.approx(math.sqrt(8))
-    assert reconstruction_error(HAND, [0, 1]) == pytest.approx(math.sqrt(8))
-    assert reconstruction_error(HAND, [2]) == pytest.approx(math.sqrt(4 + 9 * 4 / 5))
-    assert reconstruction_error(HAND, [0, 2], relative=True) == pytest.approx(2 / math.sqrt(18))
+    whole = math.sqrt(18)
+    assert reconstruction_error(HAND, []) == pytest.approx(1)
+    assert reconstruction_error(HAND, [0]) == pytest.approx(math.sqrt(8) / whole)
+    assert reconstruction_error(HAND, [0, 1]) == pytest.approx(math.sqrt(8) / whole)
+    assert reconstruction_error(HAND, [2]) == pytest.approx(math.sqrt(4 + 9 * 4 / 5) / whole)
+    assert reconstruction_error(HAND, [0, 2]) == pytest.approx(2 / whole)
     assert reconstruction_error(HAND, [0, 2, 3]) == pytest.approx(0, abs=1e-12)
 
 
 def test_the_error_of_merged_rows_is_of_their_span() -> None:
     x = matrix(9, 6)
     assert merged_error(x, x[[4, 1]]) == pytest.approx(reconstruction_error(x, [1, 4]))
-    assert merged_error(x, x, relative=True) == pytest.approx(0, abs=1e-12)
+    assert merged_error(x, x) == pytest.approx(0, abs=1e-12)
     # Along (1, 0, 1) lies half of the squares of (3, 0, 0), (1, 2, 0)'s 1 and (0, 0, 2).
     row = torch.tensor([[0.5, 0.0, 0.5]])
-    assert merged_error(HAND, row) == pytest.approx(math.sqrt(18 - (9 + 1 + 4) / 2))
+    assert merged_error(HAND, row) == pytest.approx(math.sqrt(1 - (9 + 1 + 4) / 2 / 18))
     # A row with a part outside the span of X helps less.
     half = merged_error(torch.tensor([[1.0, 0.0]]), torch.tensor([[3.0, 3.0]]))
     assert half == pytest.approx(math.sqrt(0.5))
@@ -66,7 +68,7 @@ def test_error_is_that_of_least_squares(n: int, d: int, seed: int, data: st.Data
     x = matrix(n, d, seed)
     kept = data.draw(st.permutations(range(n)))[: data.draw(st.integers(1, n))]
     expected = references.projection_error(x.numpy(), kept)
-    assert reconstruction_error(x, kept) == pytest.approx(expected, abs=1e-9)
+    assert reconstruction_error(x, kept) == pytest.approx(expected / float(x.norm()), abs=1e-9)
     share = leftover_share(x, kept)
     left = (share * x.square().sum(dim=1)).sum().sqrt()
     assert float(left) == pytest.approx(expected, abs=1e-9)
@@ -89,8 +91,6 @@ def test_curve_is_the_error_at_every_budget(d: int) -> None:
     curve = reconstruction_curve(x, order, budgets)
     expected = [reconstruction_error(x, order[:k]) for k in budgets]
     assert curve.tolist() == pytest.approx(expected, abs=1e-9)
-    relative = reconstruction_curve(x, order, budgets, relative=True)
-    torch.testing.assert_close(relative, curve / x.norm())
     assert reconstruction_curve(x, order, []).shape == (0,)
     for wrong in ([21], [-1]):
         with pytest.raises(ValueError, match="Choose budgets from 0 to 20"):
@@ -101,21 +101,16 @@ def test_curve_is_the_error_at_every_budget(d: int) -> None:
 def test_svd_bound_is_the_best_any_k_directions_can_do(d: int) -> None:
     x = matrix(20, d)
     budgets = list(range(21))
-    bound = svd_bound(x, budgets)
+    squares = singular_squares(x)
+    torch.testing.assert_close(squares.flip(0), torch.linalg.svdvals(x).square())
+    bound = svd_bound(squares, budgets)
     u, s, v = torch.linalg.svd(x, full_matrices=False)
     for k in budgets:
         truncated = u[:, :k] @ s[:k].diag() @ v[:k]
-        assert float(bound[k]) == pytest.approx(float((x - truncated).norm()), abs=1e-9)
+        least = float((x - truncated).norm() / x.norm())
+        assert float(bound[k]) == pytest.approx(least, abs=1e-9)
     order = PRUNERS["spare-reconstruction"].select(VisualTokens(x), 20).order
     assert (reconstruction_curve(x, order, budgets) >= bound - 1e-9).all()
-    torch.testing.assert_close(svd_bound(x, budgets, relative=True), bound / x.norm())
-
-
-def test_the_bound_is_the_same_from_squares_that_were_there() -> None:
-    x = matrix(20, 6)
-    squares = singular_squares(x)
-    torch.testing.assert_close(squares.flip(0), torch.linalg.svdvals(x).square())
-    assert torch.equal(svd_bound(x, [1, 4], squares=squares), svd_bound(x, [1, 4]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -139,18 +134,18 @@ def test_compact_features_have_the_same_inner_products_and_measures(d: int) -> N
 def test_measures_take_any_precision_and_change_nothing(dtype: torch.dtype) -> None:
     x = matrix(9, 5).to(dtype)
     before = x.clone()
-    assert reconstruction_error(x, [0, 4]) == pytest.approx(
-        references.projection_error(references.as_array(before), [0, 4])
-    )
+    array = references.as_array(before)
+    expected = references.projection_error(array, [0, 4]) / np.linalg.norm(array)
+    assert reconstruction_error(x, [0, 4]) == pytest.approx(expected)
     leftover_share(x, [1])
-    svd_bound(x, [2])
+    svd_bound(singular_squares(x), [2])
     assert torch.equal(x, before)
 
 
 def test_features_of_zeros_have_no_error() -> None:
     x = torch.zeros(4, 3)
-    assert reconstruction_error(x, [1], relative=True) == 0
-    assert svd_bound(x, [0, 2], relative=True).tolist() == [0, 0]
+    assert reconstruction_error(x, [1]) == 0
+    assert svd_bound(singular_squares(x), [0, 2]).tolist() == [0, 0]
     assert leftover_share(x, [1]).tolist() == [0, 0, 0, 0]
 
 

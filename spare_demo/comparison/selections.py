@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -28,6 +29,8 @@ BY_WORDS = (
     "Text guidance is by words of the language model, not CLIP: methods that read the question are "
     "then not as in their papers."
 )
+
+T = TypeVar("T")
 
 Curve = Sequence[float | None]
 """One value for each budget, None where there is none."""
@@ -70,12 +73,9 @@ class Exploration:
     full: dict[str, Selection]
     select_seconds: dict[str, float]
     notes: tuple[str, ...]
-    _made: dict[tuple[str, int], tuple[Selection, float]] = field(default_factory=dict, repr=False)
-    """What methods that are not nested keep, at the budgets asked for so far, and its seconds."""
-    _planned: dict[tuple[str, int], tuple[LayerPlan, float]] = field(
-        default_factory=dict, repr=False
-    )
-    """The plans at the budgets asked for so far, and the seconds of making each."""
+    _made: dict[tuple[str, int], tuple[Any, float]] = field(default_factory=dict, repr=False)
+    """What methods that are not nested keep, and the plans of those inside the language model, at
+    the budgets asked for so far, and the seconds of making each."""
 
     @property
     def n(self) -> int:
@@ -105,10 +105,10 @@ class Exploration:
         """
         if label in self.select_seconds:
             return self.select_seconds[label]
-        if (label, budget) in self._planned:
-            plan, seconds = self._planned[label, budget]
-            return None if plan.entering is None or self.methods[label].by_hand else seconds
-        return self._made[label, budget][1] if (label, budget) in self._made else None
+        made, seconds = self._made.get((label, budget), (None, None))
+        if isinstance(made, LayerPlan) and (made.entering is None or self.methods[label].by_hand):
+            return None
+        return seconds
 
     @cached_property
     def inside(self) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ class Exploration:
         plans, refused = {}, {}
         for label in self.inside:
             try:
-                plans[label] = self._plan(label, budget)
+                plans[label] = self._make(label, budget, self.methods[label].plan, self.view)
             except ValueError as error:
                 refused[label] = str(error)
         return plans, refused
@@ -136,7 +136,7 @@ class Exploration:
             for label, method in self.methods.items()
             if method.nested and len(self.full[label]) < self.n
         }
-        return self.full | _select(short, self.view.tokens, self.n)[0]
+        return self.full | select_each(short, self.view.tokens, self.n)[0]
 
     @cached_property
     def weights(self) -> dict[str, Tensor | None]:
@@ -164,7 +164,7 @@ class Exploration:
                 points[label] = (picks.size, self._error(x, picks))
             elif method.nested:
                 order = self.complete[label].order
-                curve = measures.reconstruction_curve(x, order, budgets, relative=True)
+                curve = measures.reconstruction_curve(x, order, budgets)
                 errors[label] = tuple(curve.tolist())
             else:
                 errors[label] = tuple(self._error(x, self._selection(label, k)) for k in budgets)
@@ -177,26 +177,24 @@ class Exploration:
             return (picks if k <= len(picks) else self.complete[label]).prefix(k)
         if method.by_hand:
             return method.select(self.view.tokens, k)
+        return self._make(label, k, method.select, self.view.tokens)
+
+    def _make(self, label: str, k: int, choose: Callable[[Any, int], T], source: Any) -> T:
+        """choose(source, k), made and timed once."""
         if (label, k) not in self._made:
             start = time.perf_counter()
-            picks = method.select(self.view.tokens, k)
-            self._made[label, k] = picks, time.perf_counter() - start
-        return self._made[label, k][0]
-
-    def _plan(self, label: str, k: int) -> LayerPlan:
-        if (label, k) not in self._planned:
-            start = time.perf_counter()
-            plan = self.methods[label].plan(self.view, k)
-            self._planned[label, k] = plan, time.perf_counter() - start
-        return self._planned[label, k][0]
+            made = choose(source, k)
+            self._made[label, k] = made, time.perf_counter() - start
+        value: T = self._made[label, k][0]
+        return value
 
     def _error(self, x: Tensor, selection: Selection) -> float:
         """Relative reconstruction error; x: `measures.compact` of the features."""
         if not selection.merged:
-            return measures.reconstruction_error(x, selection.order, relative=True)
+            return measures.reconstruction_error(x, selection.order)
         assert selection.features is not None  # it was made here
         features = self.view.tokens.features.cpu()
-        return measures.merged_error(features, selection.features.cpu(), relative=True)
+        return measures.merged_error(features, selection.features.cpu())
 
 
 def explore(view: View, requested: LabelledMethods, budget: int | None = None) -> Exploration:
@@ -235,7 +233,7 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
     if tokens.by_words and any(method.reads_relevance for method in methods.values()):
         notes.append(BY_WORDS)
     nested = {label: method for label, method in methods.items() if method.nested}
-    picks, seconds = _select(nested, tokens, tokens.n if budget is None else budget)
+    picks, seconds = select_each(nested, tokens, tokens.n if budget is None else budget)
     return Exploration(view, methods, picks, seconds, tuple(notes))
 
 
@@ -246,7 +244,7 @@ def text_free_form(method: Method, tokens: VisualTokens) -> Method:
     return method
 
 
-def _select(
+def select_each(
     methods: Mapping[str, Method], tokens: VisualTokens, k: int
 ) -> tuple[dict[str, Selection], dict[str, float]]:
     """What each method keeps, and its seconds; greedy methods run together."""

@@ -119,51 +119,41 @@ def find_cases(rows: Sequence[Row]) -> list[Case]:
         answers = list(of_question)
         whole = next(row for row in answers if row.method == UNPRUNED)
         pruned = [row for row in answers if row.method != UNPRUNED]
-        cases += [*_more_is_worse(pruned), *_splits(pruned), *_gains(pruned, whole)]
+        cases += [
+            _case(rule, right, wrong)
+            for rule, right, wrong in _pairs(pruned, whole)
+            if right.right and not wrong.right
+        ]
     return cases
 
 
-def _more_is_worse(rows: list[Row]) -> Iterator[Case]:
+def _pairs(rows: list[Row], whole: Row) -> Iterator[tuple[str, Row, Row]]:
+    """Each rule with two answers that follow it where the first is right and the second wrong."""
     for _, of_method in itertools.groupby(rows, key=lambda row: row.method):
         for fewer, more in itertools.pairwise(of_method):
-            if fewer.right and not more.right:
-                predictions = {
-                    f"{fewer.method} at {row.budget}": row.prediction for row in (fewer, more)
-                }
-                yield _case("more-is-worse", fewer, (fewer.method,), predictions, more)
-
-
-def _splits(rows: list[Row]) -> Iterator[Case]:
+            yield "more-is-worse", fewer, more
     for one, other in itertools.permutations(rows, 2):
-        if one.budget == other.budget and one.right and not other.right:
-            predictions = {row.method: row.prediction for row in (one, other)}
-            yield _case("split", one, (one.method, other.method), predictions)
-
-
-def _gains(rows: list[Row], whole: Row) -> Iterator[Case]:
+        if one.budget == other.budget:
+            yield "split", one, other
     for row in rows:
-        if row.right and not whole.right:
-            predictions = {row.method: row.prediction, UNPRUNED: whole.prediction}
-            yield _case("gain", row, (row.method,), predictions)
+        yield "gain", row, whole
 
 
-def _case(
-    rule: str,
-    row: Row,
-    methods: tuple[str, ...],
-    predictions: dict[str, str],
-    wrong: Row | None = None,
-) -> Case:
+def _case(rule: str, right: Row, wrong: Row) -> Case:
+    by_budget = rule == "more-is-worse"
     return Case(
         rule=rule,
-        set=row.set,
-        seed=int(row.picture),
-        question=row.question,
-        truth=row.truth,
-        methods=methods,
-        budget=int(row.budget),
-        wrong_budget=None if wrong is None else int(wrong.budget),
-        predictions=predictions,
+        set=right.set,
+        seed=int(right.picture),
+        question=right.question,
+        truth=right.truth,
+        methods=(right.method, wrong.method) if rule == "split" else (right.method,),
+        budget=int(right.budget),
+        wrong_budget=int(wrong.budget) if by_budget else None,
+        predictions={
+            f"{row.method} at {row.budget}" if by_budget else row.method: row.prediction
+            for row in (right, wrong)
+        },
     )
 
 

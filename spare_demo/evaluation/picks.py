@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from spare_demo import measures
+from spare_demo.comparison.selections import select_each
 from spare_demo.evaluation.budgets import Budget, size
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.models import View
 from spare_demo.pruners import LayerPlan, Method
-from spare_demo.pruners.greedy import Greedy, select_together
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.tokens import Selection
 
 Pick = tuple[Budget, Selection | LayerPlan, float]
@@ -34,55 +33,45 @@ class PicturePicks:
         self.experiment, self.methods = experiment, methods
         self.features, self.x = features, measures.compact(features)
         self.known: dict[str, list[Pick]] = {}
-        self.greedy: dict[RelevanceOptions, tuple[View, dict[str, Selection]]] = {}
 
-    def of(self, label: str, view: View) -> list[Pick]:
-        """Of each budget: the budget, the selection and its relative reconstruction error.
+    def of(self, labels: Sequence[str], view: View) -> dict[str, list[Pick]]:
+        """By label, of each budget: the budget, the selection, its relative reconstruction error.
 
         Methods inside the language model have a plan instead, and no error of one set.
+
+        labels: all that read relevance as the view does.
         """
-        if label in self.known:
-            return self.known[label]
+        new = {label: self.methods[label] for label in labels if label not in self.known}
+        nested = {label: method for label, method in new.items() if method.nested}
+        most = max((size(budget, view.tokens.n) for budget in self.experiment.budgets), default=0)
+        longest, _ = select_each(nested, view.tokens, most)
+        picks = {label: self._picks(label, view, longest.get(label)) for label in new}
+        self.known |= {
+            label: picks[label]
+            for label, method in new.items()
+            if not (method.inside or method.needs_text)
+        }
+        return self.known | picks
+
+    def _picks(self, label: str, view: View, longest: Selection | None) -> list[Pick]:
+        """longest: what a nested method keeps at the largest budget."""
         method, budgets = self.methods[label], self.experiment.budgets_of(label)
         if method.inside:
             return [(budget, keep(method, view, budget), float("nan")) for budget in budgets]
         sizes = [size(budget, view.tokens.n) for budget in budgets]
-        if method.nested:
-            most = self._most(label, view)
-            chosen = [most.prefix(k) for k in sizes]
-            curve = measures.reconstruction_curve(self.x, most.order, sizes, relative=True)
+        if longest is not None:
+            chosen = [longest.prefix(k) for k in sizes]
+            curve = measures.reconstruction_curve(self.x, longest.order, sizes)
             errors = curve.tolist()
         else:
             chosen = [method.select(view.tokens, k) for k in sizes]
             errors = [self._error(selection) for selection in chosen]
-        picks: list[Pick] = list(zip(budgets, chosen, errors, strict=True))
-        if not method.needs_text:
-            self.known[label] = picks
-        return picks
-
-    def _most(self, label: str, view: View) -> Selection:
-        """A nested method's picks for the largest budget; greedy methods pick all together."""
-        most = max(size(budget, view.tokens.n) for budget in self.experiment.budgets)
-        if not isinstance(self.methods[label], Greedy):
-            return self.methods[label].select(view.tokens, most)
-        relevance = self.experiment.relevance_of(label)
-        picked_for, picks = self.greedy.get(relevance, (None, {}))
-        if picked_for is not view:
-            greedy = {
-                other: method
-                for other, method in self.methods.items()
-                if isinstance(method, Greedy)
-                and other not in self.known
-                and self.experiment.relevance_of(other) == relevance
-            }
-            picks = select_together(greedy, view.tokens, most)
-            self.greedy[relevance] = view, picks
-        return picks[label]
+        return list(zip(budgets, chosen, errors, strict=True))
 
     def _error(self, selection: Selection) -> float:
         if selection.features is not None:
-            return measures.merged_error(self.features, selection.features, relative=True)
-        return measures.reconstruction_error(self.x, selection.order, relative=True)
+            return measures.merged_error(self.features, selection.features)
+        return measures.reconstruction_error(self.x, selection.order)
 
 
 def keep(method: Method, view: View, budget: Budget) -> Selection | LayerPlan:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from spare_demo.evaluation.sheets import SheetQuestion
+from spare_demo.measures import chance_above
 from spare_demo.models import Model, Picture
 from spare_demo.relevance import RelevanceOptions, TextPieces, aggregate, raw_cosine
 from spare_demo.scenes import draw
@@ -17,8 +19,6 @@ WORDS = 0
 """In a layer's place: no layer of the tower, but the projected patches and the language model's
 words (`guidance_text="words"`)."""
 
-Floats = NDArray[np.float64]
-
 
 def places(
     model: Model, picture: Picture, scene: Scene, asked: SheetQuestion, text: TextPieces
@@ -29,7 +29,7 @@ def places(
     """
     owner = owners(scene, picture.grid.boxes.numpy())
     on_asked = np.isin(owner, asked.things)
-    on_others, on_none = (owner >= 0) & ~on_asked, owner < 0
+    masks = [torch.from_numpy(m) for m in (on_asked, (owner >= 0) & ~on_asked, owner < 0)]
     options = {layer: RelevanceOptions(layer, text) for layer in LAYERS}
     if "clip_text" not in model.supplies:
         options = {}
@@ -38,16 +38,15 @@ def places(
     rows = []
     for layer, relevance in options.items():
         tokens = model.ask(picture, asked.question, relevance).tokens
-        cosine = aggregate(raw_cosine(*tokens.image_and_text())).cpu().numpy()
-        parts = cosine[on_asked], cosine[on_others], cosine[on_none]
-        means = [float(part.mean()) if len(part) else float("nan") for part in parts]
-        mean_asked, mean_others, mean_none = means
-        over_none, over_others = chance_above(parts[0], parts[2]), chance_above(parts[0], parts[1])
+        cosine = aggregate(raw_cosine(*tokens.image_and_text())).cpu()
+        asked_about, others, none = parts = [cosine[mask] for mask in masks]
+        mean_asked, mean_others, mean_none = (float(part.mean()) for part in parts)  # NaN of none
+        over_none, over_others = chance_above(asked_about, none), chance_above(asked_about, others)
         rows.append((layer, mean_asked, mean_others, mean_none, over_none, over_others))
     return rows
 
 
-def owners(scene: Scene, boxes: Floats) -> NDArray[np.int64]:
+def owners(scene: Scene, boxes: NDArray[np.float64]) -> NDArray[np.int64]:
     """(n,) index of the thing that covers most of each token's pixels, -1 for the background.
 
     boxes: (n, 4) x0, y0, x1, y1 in pixels of the scene; outside it there is background.
@@ -59,15 +58,3 @@ def owners(scene: Scene, boxes: Floats) -> NDArray[np.int64]:
         if part.size:
             numbers[i] = np.bincount(part.ravel()).argmax() - 1
     return numbers
-
-
-def chance_above(a: Floats, b: Floats) -> float:
-    """The chance that one of `a` exceeds one of `b`, ties half: the area under the ROC curve.
-
-    NaN where either is empty.
-    """
-    if not len(a) or not len(b):
-        return float("nan")
-    below = np.searchsorted(np.sort(b), a, "left")
-    not_above = np.searchsorted(np.sort(b), a, "right")
-    return float((below + not_above).mean() / 2 / len(b))

@@ -42,7 +42,12 @@ def write_report(
         budget = middle(summary.budgets)
         parts.append(f"## {_SETS.get(name, name)}")
         parts.append("\n".join(f"- {sentence}" for sentence in findings(summary, budget)))
-        parts += _beside_the_paper(summary, built_in)
+        # Which claims of the paper hold here, and why others may not.
+        if verdicts := claims.verdicts(summary):
+            parts += ["### Beside the paper", "\n".join(f"- {verdict}" for verdict in verdicts)]
+            if built_in:
+                reasons = " ".join(claims.reasons(summary, built_in))
+                parts.append(f"Why it may differ. {reasons}")
         charts = {figure.name: figure for figure in figures.all_figures(summary, budget)}
         for figure in charts.values():
             target = pictures / f"{file.stem.lower()}-{name}-{figure.name}.svg"
@@ -51,17 +56,6 @@ def write_report(
             parts.append(f"![{figure.sentence}]({address})")
         parts += [table.markdown() for table in tables.all_tables(summary, budget)]
     file.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
-
-
-def _beside_the_paper(summary: Summary, built_in: BuiltIn | None) -> list[str]:
-    """Which claims of the paper hold here, and why others may not, as Markdown."""
-    sentences = claims.verdicts(summary)
-    if not sentences:
-        return []
-    parts = ["### Beside the paper", "\n".join(f"- {sentence}" for sentence in sentences)]
-    if built_in:
-        parts.append(f"Why it may differ. {' '.join(claims.reasons(summary, built_in))}")
-    return parts
 
 
 _SETS = {

@@ -152,8 +152,8 @@ class Results:
         if (rows, places) == (self.rows, self.places):
             return
         self.rows, self.places = rows, places
-        _replace(self.folder / PLACES, _head(Place) + _lines(self.places))
-        _replace(self.folder / ANSWERS, _head(Row) + _lines(self.rows))
+        _replace(self.folder / PLACES, csv_text(self.places, Place))
+        _replace(self.folder / ANSWERS, csv_text(self.rows))
 
     def _check_settings(self, given: Mapping[str, Any]) -> None:
         file = self.folder / SETTINGS
@@ -189,9 +189,9 @@ class Results:
         self.places = [place for place in places if (place.set, place.picture) in whole]
         # Only what a cut-off run left is ever written anew.
         if torn or len(self.rows) < len(rows):
-            _replace(self.folder / ANSWERS, _head(Row) + _lines(self.rows))
+            _replace(self.folder / ANSWERS, csv_text(self.rows))
         if torn_places or len(self.places) < len(places):
-            _replace(self.folder / PLACES, _head(Place) + _lines(self.places))
+            _replace(self.folder / PLACES, csv_text(self.places, Place))
 
 
 def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
@@ -214,13 +214,9 @@ def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
     return settings, _load(folder / ANSWERS, Row)[0], _load(folder / PLACES, Place)[0]
 
 
-def csv_text(rows: Iterable[Row]) -> str:
-    """The rows as a whole CSV file."""
-    return _head(Row) + _lines(rows)
-
-
-def _head(kind: type[Row] | type[Place]) -> str:
-    return ",".join(field.name for field in fields(kind)) + "\r\n"
+def csv_text(records: Iterable[Row] | Iterable[Place], kind: type[Row] | type[Place] = Row) -> str:
+    """The records as a whole CSV file."""
+    return ",".join(field.name for field in fields(kind)) + "\r\n" + _lines(records)
 
 
 def _lines(records: Iterable[Row] | Iterable[Place]) -> str:
@@ -267,9 +263,7 @@ def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -
     if not records:
         return
     with open(file, "a", encoding="utf-8", newline="") as stream:
-        if stream.tell() == 0:
-            stream.write(_head(kind))
-        stream.write(_lines(records))
+        stream.write(_lines(records) if stream.tell() else csv_text(records, kind))
         stream.flush()
         os.fsync(stream.fileno())
 

@@ -18,7 +18,7 @@ from spare_demo.evaluation import relevance_places as where
 from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.grading import is_right
-from spare_demo.evaluation.picks import PicturePicks, draw_anew
+from spare_demo.evaluation.picks import Pick, PicturePicks, draw_anew
 from spare_demo.evaluation.results import BLANK, Key, Place, Row
 from spare_demo.evaluation.sheets import LETTER_INSTRUCTION, Sheet, SheetQuestion
 from spare_demo.images.load import PictureError
@@ -101,9 +101,12 @@ def _measure(
         views = {each: _ask(model, picture, asked, experiment, each) for each in options}
         view = views[experiment.relevance][0]
         trials.append(_Trial(number, UNPRUNED, view.tokens.n, view, None, 0.0))
-        for label in experiment.methods:
-            own = views[experiment.relevance_of(label)][1]
-            for budget, selection, error in picks.of(label, own):
+        kept: dict[str, list[Pick]] = {}
+        for relevance, (_, own) in views.items():
+            alike = [label for label in methods if experiment.relevance_of(label) == relevance]
+            kept |= picks.of(alike, own)
+        for label in methods:
+            for budget, selection, error in kept[label]:
                 trials.append(_Trial(number, label, budget, view, selection, error))
         if blank is not None:
             nothing = _ask(model, blank, asked, experiment, experiment.relevance)[0]

@@ -1,4 +1,7 @@
-"""Runs a module of this package in a process that may take only so much time and memory."""
+"""Runs a module in a process that may take only so much time and memory.
+
+Run as a program, this one decodes one picture: its file comes in, RGB pixels or a refusal go out.
+"""
 
 from __future__ import annotations
 
@@ -52,3 +55,22 @@ def bound_this_process() -> None:
 
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+
+
+def main() -> None:
+    """Argument: the most pixels. Output: width, height and a line end before the pixels, row by
+    row; or a line end before the refusal's sentence."""
+    bound_this_process()
+    from spare_demo.images.load import PictureError, decode_file
+
+    try:
+        picture = decode_file(sys.stdin.buffer.read(), int(sys.argv[1]))
+    except PictureError as refusal:
+        sys.stdout.buffer.write(b"\n" + str(refusal).encode())
+    else:
+        sys.stdout.buffer.write(b"%d %d\n" % picture.size)
+        sys.stdout.buffer.write(picture.tobytes())
+
+
+if __name__ == "__main__":
+    main()

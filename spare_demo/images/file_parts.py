@@ -59,7 +59,7 @@ def has_too_many_parts(stream: IO[bytes]) -> bool:
         ((b"\x89PNG",), _png),
         ((b"GIF8",), _gif),
         (_TIFF_HEADS, tags_exceed),
-        ((b"P1", b"P2", b"P3"), _plain_numbers),
+        ((b"P1", b"P2", b"P3"), lambda data: len(data) > MOST_PLAIN_BYTES),
     ):
         if head.startswith(starts):
             data = stream.read()
@@ -150,7 +150,3 @@ def _gif(data: bytes) -> bool:
             if size == 0:
                 break
     return False
-
-
-def _plain_numbers(data: bytes) -> bool:
-    return len(data) > MOST_PLAIN_BYTES

@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -124,7 +126,7 @@ def decode_file(data: bytes, max_pixels: int) -> Image.Image:
 
 
 def _decode_apart(data: bytes, max_pixels: int) -> Image.Image:
-    output = run_bounded("spare_demo.images.decode_apart", data, str(max_pixels))
+    output = run_bounded("spare_demo.images.bounded_process", data, str(max_pixels))
     if output is None:
         raise PictureError(_TOO_COSTLY)
     size, _, rest = output.partition(b"\n")
@@ -137,16 +139,22 @@ def _decode_apart(data: bytes, max_pixels: int) -> Image.Image:
 def _decode_stream(stream: IO[bytes], head: bytes, max_pixels: int) -> Image.Image:
     Image.init()
     known = [name for name in _FORMATS if name in Image.OPEN]  # AVIF came with Pillow 11.3
+    refusal = _DAMAGED if head.startswith(_SIGNATURES) else _NOT_A_PICTURE
+    with _refusing(refusal, max_pixels), Image.open(stream, formats=known) as image:
+        return _decode(image, max_pixels)
+
+
+@contextmanager
+def _refusing(refusal: str, max_pixels: int) -> Iterator[None]:
+    """What Pillow raises becomes a PictureError, with a sentence of its own for too large ones."""
     try:
-        with Image.open(stream, formats=known) as image:
-            return _decode(image, max_pixels)
+        yield
     except (PictureError, MemoryError):  # no memory left says nothing about the file
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise PictureError(_too_large(None, max_pixels)) from error
     except Exception as error:  # parsers of hostile files raise whatever they like
-        broken = head.startswith(_SIGNATURES)
-        raise PictureError(_DAMAGED if broken else _NOT_A_PICTURE) from error
+        raise PictureError(refusal) from error
 
 
 def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
@@ -154,14 +162,8 @@ def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
     exif = image.info.get("exif")
     if isinstance(exif, bytes) and tags_exceed(exif):
         raise PictureError(_OVERLOADED)
-    try:
+    with _refusing(_DAMAGED, max_pixels):
         image.load()
-    except MemoryError:
-        raise
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise PictureError(_too_large(None, max_pixels)) from error
-    except Exception as error:
-        raise PictureError(_DAMAGED) from error
     _check_size(image.size, max_pixels)  # an ICO or GIF may hold more than it announced
     result = _to_rgb(_upright(image))
     if result is image:

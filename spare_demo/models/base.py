@@ -114,16 +114,12 @@ class Picture(Encoding):
     def random_errors(self) -> measures.Spread:
         """Relative reconstruction errors of random picks, at `measures.curve_budgets`."""
         budgets = measures.curve_budgets(self.grid.n)
-        return measures.random_spread(
-            self.compact_features, budgets, measures.RANDOM_SEEDS, relative=True
-        )
+        return measures.random_spread(self.compact_features, budgets, measures.RANDOM_SEEDS)
 
     @cached_property
     def least_errors(self) -> Tensor:
         """The relative error that no picks can be below, at `measures.curve_budgets`."""
-        budgets = measures.curve_budgets(self.grid.n)
-        squares = self._singular_squares
-        return measures.svd_bound(self.compact_features, budgets, relative=True, squares=squares)
+        return measures.svd_bound(self._singular_squares, measures.curve_budgets(self.grid.n))
 
     @cached_property
     def rank(self) -> int:

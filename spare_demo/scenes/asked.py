@@ -7,7 +7,7 @@ question one that is asked of that scene.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from PIL import Image
 
 from spare_demo.scenes import draw, signature
 from spare_demo.scenes.question import Question, plain_text
-from spare_demo.scenes.world import Scene, Thing
+from spare_demo.scenes.world import Scene
 
 Kind = Literal["word", "number", "things"]
 
@@ -64,20 +64,16 @@ def _asked(
         kind = "word" if things[0].word else "number"
     if question.answer in ("yes", "no") or not things:
         return Asked(question.answer, kind, None)
-    # What changes where it is taken out is what shows it, whatever lies before or behind it.
-    take_out = _move_away if kind == "things" else _without_print
-    rest = [take_out(t) if i in question.things else t for i, t in enumerate(scene.things)]
+    # What changes where it is taken out is what shows it, whatever lies before or behind it. A
+    # thing goes far outside the canvas: without it those after it would get other shades.
+    without: dict[str, Any] = (
+        {"x": -10_000.0} if kind == "things" else {"number": None, "word": None}
+    )
+    rest = [
+        replace(t, **without) if i in question.things else t for i, t in enumerate(scene.things)
+    ]
     changed = np.asarray(photo) != np.asarray(draw.draw(replace(scene, things=tuple(rest))))
     return Asked(question.answer, kind, _any_inside(changed.any(axis=2), boxes))
-
-
-def _move_away(thing: Thing) -> Thing:
-    """The thing far outside the canvas: without it those after it would get other shades."""
-    return replace(thing, x=-10_000.0)
-
-
-def _without_print(thing: Thing) -> Thing:
-    return replace(thing, number=None, word=None)
 
 
 def _any_inside(pixels: NDArray[np.bool_], boxes: NDArray[np.float64]) -> NDArray[np.bool_]:

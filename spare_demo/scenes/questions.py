@@ -276,8 +276,3 @@ def ask(
         if len(questions) == count:
             break
     return list(questions.values())
-
-
-def is_right(prediction: str, answer: str) -> bool:
-    """Whether an answer counts as right: the same words, whatever their case or a full stop."""
-    return prediction.strip().rstrip(".").lower() == answer.lower()

@@ -19,6 +19,14 @@ SETS: dict[str, Pairs] = {
 }
 """The sets that can be evaluated, and which pairs of colour or number and shape each holds."""
 
+WORLDS = {
+    "page": World(things=(3, 8)),
+    "shipped": World(things=(4, 7)),
+    **{name: World(pairs=pairs) for name, pairs in SETS.items()},
+}
+"""The world that each set's scenes are drawn from; "page" is that of new scenes on the page,
+"shipped" that of its examples."""
+_STREAMS = {"shipped": "page"}  # whose random stream a set takes, where not its own
 _PER_SCENE = 6  # a picture is looked at once, and few scenes allow many more different questions
 
 
@@ -29,6 +37,12 @@ class Sample:
     seed: int
     scene: Scene
     questions: tuple[Question, ...]
+
+
+def scene_and_stream(which: str, seed: int) -> tuple[Scene, Rng]:
+    """The scene of a set of `WORLDS` with this seed, and the random stream to go on with."""
+    rng = rng_of(_STREAMS.get(which, which), seed)
+    return sample_scene(WORLDS[which], rng), rng
 
 
 def ask_of(which: str, scene: Scene, rng: Rng, count: int) -> list[Question]:
@@ -49,10 +63,9 @@ def samples(which: str, count: int) -> Iterator[Sample]:
         raise ValueError(f"There is no set '{which}'. Choose one of: {', '.join(SETS)}.")
     if count < 1:
         raise ValueError("Ask for at least one question.")
-    world, seed = World(pairs=SETS[which]), 0
+    seed = 0
     while count:
-        rng = rng_of(which, seed)
-        scene = sample_scene(world, rng)
+        scene, rng = scene_and_stream(which, seed)
         questions = tuple(ask_of(which, scene, rng, min(_PER_SCENE, count)))
         if questions:
             yield Sample(seed, scene, questions)

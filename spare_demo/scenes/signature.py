@@ -14,41 +14,28 @@ from PIL import Image, PngImagePlugin
 from spare_demo.images.load import photo_digest
 from spare_demo.scenes import draw
 from spare_demo.scenes.question import Question
-from spare_demo.scenes.sets import SETS, Sample, ask_of
-from spare_demo.scenes.world import Rng, Scene, World, rng_of, sample_scene
+from spare_demo.scenes.sets import WORLDS, Sample, ask_of, scene_and_stream
+from spare_demo.scenes.world import Scene
 
 _KEY = "spare-scene"
-WORLDS = {
-    "page": World(things=(3, 8)),
-    "shipped": World(things=(4, 7)),
-    **{name: World(pairs=SETS[name]) for name in SETS},
-}
-"""The world that each set's scenes are drawn from; "page" is that of new scenes on the page,
-"shipped" that of its examples."""
-_STREAMS = {"shipped": "page"}  # whose random stream a set takes, where not its own
 _CHIPS = 4
 _QUESTIONS = 50  # a scene's own questions come first, the rest are those that are likely typed
 
 
 def scene_of(which: str, seed: int) -> Scene:
     """The scene of a set with this seed."""
-    return _sample(which, seed)[0]
+    return scene_and_stream(which, seed)[0]
 
 
 def questions_of(which: str, seed: int) -> list[Question]:
     """Questions about the scene of a set with this seed, those that it was made with first."""
-    return ask_of(which, *_sample(which, seed), _QUESTIONS)
+    return ask_of(which, *scene_and_stream(which, seed), _QUESTIONS)
 
 
 def sample_of(which: str, seed: int) -> Sample:
     """The scene of a set with this seed, and up to four of its questions; always the same ones."""
-    scene, rng = _sample(which, seed)
+    scene, rng = scene_and_stream(which, seed)
     return Sample(seed, scene, tuple(ask_of(which, scene, rng, _CHIPS)))
-
-
-def _sample(which: str, seed: int) -> tuple[Scene, Rng]:
-    rng = rng_of(_STREAMS.get(which, which), seed)
-    return sample_scene(WORLDS[which], rng), rng
 
 
 def save(which: str, seed: int, path: Path) -> None:

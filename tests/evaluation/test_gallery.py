@@ -20,11 +20,11 @@ from spare_demo.evaluation.gallery import (
     scene_sheets,
     write_gallery,
 )
+from spare_demo.evaluation.grading import grade
 from spare_demo.evaluation.results import Row
 from spare_demo.models import Answer, LlavaModel, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, signature
-from spare_demo.scenes.questions import is_right
 
 SHIPPED = read_gallery(ASSETS / "examples" / "gallery.json")
 
@@ -137,7 +137,7 @@ def test_a_shipped_case_still_shows_what_its_rule_says(model: LlavaModel, case: 
         return compare(model, picture, case.question, case.methods, budget, 16).answers
 
     def right(label: str, budget: int) -> bool:
-        return is_right(answers(budget)[label].text, case.truth)
+        return grade(answers(budget)[label].text, case.truth) is True
 
     assert case.question in {q.text for q in signature.sample_of(case.set, case.seed).questions}
     assert right(case.methods[0], case.budget)

@@ -78,7 +78,7 @@ def test_every_result_is_that_of_the_single_steps(
         kl = measures.kl_divergence(full.first_logits, answer.first_logits)
         assert row.kl == pytest.approx(float(kl), abs=1e-5)
         picks = torch.arange(16) if kept is None else kept.order
-        error = measures.reconstruction_error(view.tokens.features, picks, relative=True)
+        error = measures.reconstruction_error(view.tokens.features, picks)
         assert row.error == pytest.approx(error, abs=1e-6)
 
 
@@ -108,7 +108,7 @@ def test_a_method_may_read_relevance_otherwise_than_the_run(
             picture = tiny_model.look(measured.sheet.open())
             view = tiny_model.ask(picture, asked, other[row.method])
             picks = methods[row.method].select(view.tokens, row.budget)
-            error = measures.reconstruction_error(view.tokens.features, picks.order, relative=True)
+            error = measures.reconstruction_error(view.tokens.features, picks.order)
             assert row.error == pytest.approx(error, abs=1e-6)
             assert row.prediction == tiny_model.answer(view, picks, 4).text
     recorded = both.record()["variants"]["spare@tokens"]
@@ -240,9 +240,7 @@ def test_trim_reads_the_instruction_unless_set_to_the_question(
         tokens = tiny_model.encode(photo, text).tokens
         merged = [Trim().select(tokens, k).features for k in budgets]
         assert errors[label] == [
-            measures.merged_error(tokens.features, rows, relative=True)
-            for rows in merged
-            if rows is not None
+            measures.merged_error(tokens.features, rows) for rows in merged if rows is not None
         ]
     assert errors["prompt"] != errors["question"]
 
@@ -293,7 +291,7 @@ def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tupl
         else:
             answer = tiny_qwen.answer(view, method.select(view.tokens, k), 2)
             error = measures.reconstruction_error(
-                view.tokens.features, method.select(view.tokens, k).order, relative=True
+                view.tokens.features, method.select(view.tokens, k).order
             )
             assert row.error == pytest.approx(error, abs=1e-5)
         kl = measures.kl_divergence(full.first_logits, answer.first_logits)
@@ -346,10 +344,10 @@ def test_owners_are_what_covers_most_of_a_token() -> None:
 
 
 def test_the_chance_of_exceeding_counts_ties_half() -> None:
-    a, b = np.array([1.0, 2.0, 2.0]), np.array([2.0, 0.0])
-    pairs = [(x > y) + 0.5 * (x == y) for x in a for y in b]
-    assert where.chance_above(a, b) == pytest.approx(np.mean(pairs))
-    assert math.isnan(where.chance_above(a, b[:0]))
+    a, b = torch.tensor([1.0, 2.0, 2.0]), torch.tensor([2.0, 0.0])
+    pairs = [(x > y) + 0.5 * (x == y) for x in a.tolist() for y in b.tolist()]
+    assert measures.chance_above(a, b) == pytest.approx(np.mean(pairs))
+    assert math.isnan(measures.chance_above(a, b[:0]))
 
 
 def test_places_are_means_of_raw_cosine(tiny_model: LlavaModel, sheets: list[Sheet]) -> None:

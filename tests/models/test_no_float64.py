@@ -91,7 +91,7 @@ def test_methods_take_tensors_of_an_apple_gpu(view: View) -> None:
             continue
         here, there = method.select(tokens, 5), method.select(given, 5)
         assert here.order.tolist() == there.order.tolist(), name
-    assert measures.svd_bound(tokens.features, (4,), relative=True).shape == (1,)
+    assert measures.svd_bound(measures.singular_squares(tokens.features), (4,)).shape == (1,)
 
 
 def test_what_a_pass_gives_can_be_computed_with() -> None:

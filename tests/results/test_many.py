@@ -31,7 +31,7 @@ def test_cells_carry_the_figures_of_the_budget(result: Result) -> None:
     assert result.view is not None
     order = result.selections["spare"].order
     x = result.view.tokens.features
-    error = measures.reconstruction_error(x, order, relative=True)
+    error = measures.reconstruction_error(x, order)
     assert by_title["SPARE"].error == pytest.approx(error)
     whole, pruned = (result.answers[label] for label in (UNPRUNED, "spare"))
     kl = float(measures.kl_divergence(whole.first_logits, pruned.first_logits))

@@ -33,7 +33,7 @@ def plain_patches(visit: Visit) -> set[int]:
 def error(visit: Visit, slot: str, budget: int) -> str:
     order = visit.exploration.selections(budget)[slot].order
     features = visit.exploration.view.tokens.features
-    return number(measures.reconstruction_error(features, order, relative=True))
+    return number(measures.reconstruction_error(features, order))
 
 
 def tell(visitor, name: str):

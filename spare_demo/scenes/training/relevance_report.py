@@ -6,9 +6,9 @@ import numpy as np
 import open_clip
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from spare_demo.measures import chance_above
 from spare_demo.scenes import draw
 from spare_demo.scenes.sets import samples
 from spare_demo.scenes.training.architecture import GRID
@@ -43,15 +43,9 @@ def relevance_report(clip: open_clip.CLIP, tokenizer: PreTrainedTokenizerFast) -
                 for name, off in (("background", owner < 0), ("other things", ~on & (owner >= 0))):
                     if on.any() and off.any():
                         chances.setdefault((layer, name), []).append(
-                            _above(cosine[on], cosine[off])
+                            chance_above(cosine[on], cosine[off])
                         )
     return "relevance, AUC: " + ", ".join(
         f"layer {layer} over {name} {np.mean(values):.3f}"
         for (layer, name), values in chances.items()
     )
-
-
-def _above(ones: Tensor, others: Tensor) -> float:
-    """The chance that one of ``ones`` exceeds one of ``others``, ties half."""
-    difference = ones[:, None] - others[None]
-    return float((difference > 0).float().mean() + (difference == 0).float().mean() / 2)
