@@ -27,7 +27,6 @@ from spare_demo.ui.answers import own_html
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.pictures import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
-from spare_demo.ui.headline import headline_html
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
 from spare_demo.ui.steps import PageChanges, Steps
@@ -216,7 +215,7 @@ class Handlers:
             return
         yield {
             "budget_message": panels.message_html(),
-            "headline": headline_html(visit, k),
+            "headline": panels.headline_html(visit, k),
             "answers": self.steps.answers(visit, k),
             **self.steps.curve(visit, k),
         }
@@ -288,6 +287,14 @@ class Handlers:
         against = partial(self.model.reason_against, guidance_text=guidance_text)
         values = [tuning.able(value, against) for value in current]
         return [gr.update(choices=tuning.menu(against, v), value=v) for v in values]
+
+    def story_methods(self, guidance_text: GuidanceText) -> list[str]:
+        """Those that two of the stories compare in A and B, in a form that the model can run.
+
+        One that rebuilds, and one that keeps what differs.
+        """
+        against = partial(self.model.reason_against, guidance_text=guidance_text)
+        return [tuning.able(name, against) for name in ("spare", "cdpruner")]
 
     def load_example(self, index: int, question: str) -> tuple[str, str]:
         """An example's picture, and its question that follows the one on the page."""

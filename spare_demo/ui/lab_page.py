@@ -12,16 +12,15 @@ import gradio as gr
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.events import QUIET, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.handlers import with_refusals
 from spare_demo.ui.lab import METHODS, SETS, Bench, Lab
 from spare_demo.ui.steps import PageChanges
-from spare_demo.ui.streaming import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
 
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # A run takes minutes: it waits for other runs only, and shares the model with those who ask, since
 # the model takes turns pass by pass.
 _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
@@ -187,13 +186,13 @@ def wire_lab(
         return changes | {tabs: gr.Tabs(selected="compare")}
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
-    run = p.run.click(running, inputs, outputs, **_RUNNING, **_QUIET)
-    cancelled = p.stop.click(None, None, None, cancels=[run], queue=False, **_QUIET)
-    cancelled.then(stopped, [p.bench], outputs, queue=False, **_QUIET)
+    run = p.run.click(running, inputs, outputs, **_RUNNING, **QUIET)
+    cancelled = p.stop.click(None, None, None, cancels=[run], queue=False, **QUIET)
+    cancelled.then(stopped, [p.bench], outputs, queue=False, **QUIET)
     compared = [p.bench, p.a, p.b, p.at]
     for choice in (p.a, p.b, p.at):
-        choice.input(show_cases, compared, outputs, trigger_mode="always_last", **_QUIET)
+        choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)
     chosen = p.cases.select(
-        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **_QUIET
+        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **QUIET
     )
-    return chosen.then(None, None, None, js=TO_TOP, **_QUIET)
+    return chosen.then(None, None, None, js=TO_TOP, **QUIET)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 import gradio as gr
 
 from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.options import read_method
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "queue": False}
+from spare_demo.ui.events import QUIET
 
 _SIDE = 10  # of a patch in a sketch, in units of its own
 # Four rows of four patches each: "#" kept, "+" mixed into a kept one, "." dropped. Inside the
@@ -32,7 +30,7 @@ def method_line(menu: gr.Dropdown, value: str, slot: str) -> None:
     value: the menu's value at the start. slot: "a" or "b".
     """
     line = gr.HTML(line_html(value), elem_id=f"does-{slot}", elem_classes="does")
-    menu.change(line_html, menu, line, **_QUIET)
+    menu.change(line_html, menu, line, queue=False, **QUIET)
 
 
 def line_html(value: str) -> str:

@@ -18,6 +18,7 @@ from spare_demo.models.loading.memory import BITS, Room, size_words
 from spare_demo.models.loading.offers import Offer
 from spare_demo.table import html_table
 from spare_demo.ui import panels
+from spare_demo.ui.events import QUIET
 from spare_demo.ui.model_switch import ModelSwitch
 
 _PROGRESS = gr.Progress()
@@ -110,7 +111,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
     private: dict[str, Any] = {"api_visibility": "private"}
     # A place of its own: the present model answers while another one is downloaded.
     turn = {"concurrency_id": "loading", "concurrency_limit": 1, **private}
-    quiet = {"queue": False, "show_progress": "hidden", **private}
+    quiet = {"queue": False, **QUIET}
 
     def begin(event: Any) -> None:
         begun = event(lambda: _BEGUN, None, status, **quiet)
@@ -139,10 +140,8 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
 def upcoming_line(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
     """A line about the model that is being loaded, on a page that reopens with it by itself."""
     line = gr.HTML(elem_id="upcoming")
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
-    quiet["api_visibility"] = "private"
-    demo.load(lambda: upcoming_html(model_switch.upcoming), None, line, **quiet)
-    demo.load(None, None, None, js="() => { SPARE.awaitModel() }", **quiet)
+    demo.load(lambda: upcoming_html(model_switch.upcoming), None, line, queue=False, **QUIET)
+    demo.load(None, None, None, js="() => { SPARE.awaitModel() }", queue=False, **QUIET)
 
 
 def upcoming_html(title: str) -> str:

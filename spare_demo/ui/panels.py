@@ -8,9 +8,11 @@ from html import escape
 
 import numpy as np
 
+from spare_demo.analysis.finding import headline, kept_sentence
 from spare_demo.analysis.min_budget import Sufficiency
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
+from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.render import Canvas, Display
@@ -19,9 +21,14 @@ from spare_demo.render.colours import cividis
 from spare_demo.render.png import data_address
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
-from spare_demo.ui.story_card import stories_menu_html
 from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
+
+STORIES = {  # name in js/stories.js, which tells them: title
+    "pixels": "Tokens are not pixels",
+    "diversity": "Diversity is not reconstruction",
+    "relevance": "Where relevance falls",
+}
 
 _TAGLINE = (
     "Look inside visual token pruning: which of a picture's visual tokens a method keeps, and what "
@@ -30,7 +37,7 @@ _TAGLINE = (
 
 
 def header_html(model: Model) -> str:
-    """The page's name and the model that answers here."""
+    """The page's name, the menu of the stories and of the terms, and the model that answers."""
     prompt = ""
     if model.system == "vicuna_v1" and model.has_language_model:
         prompt = (
@@ -41,10 +48,16 @@ def header_html(model: Model) -> str:
     if not model.has_language_model:
         part = ", without its language model,"
         description = "What methods keep, and why, on real features; no answers."
+    stories = "".join(
+        f'<button type="button" data-story="{name}">{escape(title)}</button>'
+        for name, title in STORIES.items()
+    )
     where = "GPU" if model.device.type == "cuda" else model.device.type.upper()
     return (
         '<header class="masthead"><h1>SPARE demo</h1>'
-        f"<p>{mark_terms(_TAGLINE, 'visual token')}</p>{stories_menu_html()}"
+        f"<p>{mark_terms(_TAGLINE, 'visual token')}</p>"
+        f'<details class="more stories"><summary>Stories</summary><div>{stories}'
+        '<button type="button" class="open-terms">Terms explained</button></div></details>'
         f'<p class="model"><b>{escape(model.title)}</b>{part} on {where}. '
         f"{code_html(description)}{prompt}</p></header>"
     )
@@ -53,6 +66,21 @@ def header_html(model: Model) -> str:
 def code_html(text: str) -> str:
     """Text for HTML, with what stands in `backticks` as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
+def headline_html(visit: Visit, budget: int) -> str:
+    """The visit's headline; what is kept, where the answers are noise or of another budget.
+
+    budget: where the slider stands.
+    """
+    result, truth = visit.result, visit.truth
+    if visit.unknown or result.budget != budget:
+        selections = visit.exploration.selections(budget)
+        text = kept_sentence(result.methods, selections, visit.exploration.n)
+    else:
+        grades = grade_all({label: a.text for label, a in result.answers.items()}, truth)
+        text = headline(result, truth, grades, visit.asked)
+    return f'<p class="headline" aria-live="polite">{escape(text)}</p>'
 
 
 def message_html(sentence: str = "") -> str:

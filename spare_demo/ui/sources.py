@@ -17,6 +17,7 @@ from spare_demo.render.base import Colour
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.events import QUIET
 from spare_demo.ui.folds import fold
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.visit import SLOTS, Visit
@@ -54,8 +55,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
             [visit, budget, token, layer],
             display,
             js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",
-            show_progress="hidden",
-            api_visibility="private",
+            **QUIET,
         )
 
 

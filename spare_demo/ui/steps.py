@@ -17,7 +17,6 @@ from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
-from spare_demo.ui.headline import headline_html
 from spare_demo.ui.payload import payload
 from spare_demo.ui.per_layer import per_layer_reply
 from spare_demo.ui.permalink import link_of
@@ -40,7 +39,7 @@ class Steps:
             "message": panels.message_html(),
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
-            "headline": headline_html(visit, budget),
+            "headline": panels.headline_html(visit, budget),
             "chips": chips_html(
                 [text for text in visit.questions if text != visit.request.question.strip()],
                 visit.source,
@@ -63,7 +62,7 @@ class Steps:
     def finished(self, visit: Visit, budget: int) -> PageChanges:
         return {
             "visit": visit,
-            "headline": headline_html(visit, budget),
+            "headline": panels.headline_html(visit, budget),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),

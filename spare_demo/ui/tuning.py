@@ -18,15 +18,14 @@ from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.base import GROUPS
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 from spare_demo.relevance import GuidanceText
+from spare_demo.ui import panels
+from spare_demo.ui.events import QUIET
 
 NOT_HERE = " – not on this model: "
 """Between the title and the reason of a method that cannot run; js/menus.js disables it."""
 
 HEADING = "— "
 """What the label of a group of methods begins with; js/menus.js disables it."""
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-
 
 Reasons = Callable[[Method], str | None]
 """`model.reason_against`, perhaps with its guidance_text given."""
@@ -79,8 +78,8 @@ def settings_panel(
     def name_of(value: str) -> str:
         return value.partition(":")[0]
 
-    dropdown.change(name_of, dropdown, name_shown, **_QUIET)
-    demo.load(name_of, dropdown, name_shown, **_QUIET)
+    dropdown.change(name_of, dropdown, name_shown, **QUIET)
+    demo.load(name_of, dropdown, name_shown, **QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
         # One at a time: two panels that are made in one moment change one another's list of parts.
@@ -107,8 +106,7 @@ def settings_panel(
                 try:
                     value = choose(name, [field.name for field in fields], values)
                 except ValueError as error:
-                    words = f'<p class="message" role="alert">{escape(str(error))}</p>'
-                    return [gr.skip(), gr.skip(), words]
+                    return [gr.skip(), gr.skip(), panels.message_html(str(error))]
                 if value == current:
                     return [gr.skip(), gr.skip(), ""]
                 choices = menu(partial(against, guidance_text=by), value)
@@ -118,7 +116,7 @@ def settings_panel(
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
                 for event in events:
                     outputs = [dropdown, change_count, message]
-                    event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **_QUIET)
+                    event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **QUIET)
 
     return change_count
 

@@ -15,7 +15,7 @@ from spare_demo.models import load_model
 from spare_demo.settings import Settings
 from spare_demo.ui.examples import choose_opening, load_examples, new_scene
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.headline import headline_html
+from spare_demo.ui.panels import headline_html
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.visit import Visit
 
