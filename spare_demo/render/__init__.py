@@ -1,8 +1,8 @@
 """Arrays in; a picture or figure and the sentence that says what it shows out."""
 
-from spare_demo.render.base import BLUE, VERMILION, Rendered
+from spare_demo.render.base import BLUE, VERMILION
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.curves import kl_figure, reconstruction_figure
+from spare_demo.render.curves import CurveChart, error_chart, kl_chart
 from spare_demo.render.display import Display
 from spare_demo.render.grid import methods_grid
 from spare_demo.render.maps import (
@@ -28,20 +28,20 @@ __all__ = [
     "BLUE",
     "VERMILION",
     "Canvas",
+    "CurveChart",
     "Display",
-    "Rendered",
     "consensus_map",
     "difference",
+    "error_chart",
     "heatmap",
     "kept_overlay",
-    "kl_figure",
+    "kl_chart",
     "layer_overlay",
     "leftover_map",
     "merged_overlay",
     "methods_grid",
     "pick_order",
     "question_difference",
-    "reconstruction_figure",
     "relevance_change_map",
     "relevance_map",
     "selection_overlay",

@@ -1,15 +1,9 @@
-"""Shared by everything that draws curves: their look in a browser, round ticks, and a check."""
+"""Shared by everything that draws curves: their look in a browser, and round ticks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
-
-Curve = Sequence[float | None]
-"""One value for each budget; None where there is none, which leaves a gap."""
-Band = tuple[Sequence[float], Sequence[float], Sequence[float]]
-"""Mean, lowest and highest of random picks."""
 
 # Read on a white and on a black page alike; the ground stays the page's own.
 INK = "#808080"
@@ -36,10 +30,3 @@ def round_ticks(top: float) -> list[float]:
     power = 10.0 ** math.floor(math.log10(top))
     step = next(power * part for part in (0.2, 0.5, 1.0, 2.0) if top / (power * part) <= 5)
     return [float(f"{step * i:.10g}") for i in range(math.ceil(top / step - 1e-9) + 1)]
-
-
-def check_curves(budgets: Sequence[int], curves: Mapping[str, Curve], random: Band) -> None:
-    """Raises ValueError for no budgets, or a curve that has not one value for each."""
-    for name, curve in [*curves.items(), *(("random", part) for part in random)]:
-        if not len(budgets) or len(curve) != len(budgets):
-            raise ValueError(f"{name}: {len(curve)} values for {len(budgets)} budgets.")

@@ -1,10 +1,10 @@
-"""Shared by every drawing function: its result, the methods' colours, and number formats."""
+"""Shared by every drawing function: token indices, the methods' colours, and number formats."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,13 +27,6 @@ PALETTE: tuple[Colour, ...] = (
     (0x8C, 0x6D, 0x1F),  # in place of the yellow, which is too pale for a line
 )
 """For any number of methods; their black is left for what is no method."""
-
-
-class Rendered(NamedTuple):
-    """A drawing and the sentence that is its alt text and its caption."""
-
-    image: Any  # PIL.Image.Image (RGB), or plotly.graph_objects.Figure from `curves`
-    sentence: str
 
 
 def token_list(tokens: Tokens, n: int) -> NDArray[np.int64]:

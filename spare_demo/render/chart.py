@@ -1,8 +1,8 @@
 """What was measured over many questions: curves and bars with an interval at every point.
 
 As a Plotly figure for a browser, as SVG for a page of text; that is written by hand, for Plotly
-would need a browser to make a file of a figure. Of one comparison, whose curves have a band of
-random picks and no intervals, the files are drawn in `curve_files`.
+would need a browser to make a file of a figure. Those of one comparison, whose curves have a band
+of random picks and no intervals, are in `curves`.
 """
 
 from __future__ import annotations

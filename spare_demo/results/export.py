@@ -9,7 +9,7 @@ from PIL import Image
 
 from spare_demo.comparison.result import Result
 from spare_demo.render.png import png_bytes
-from spare_demo.results.drawings import USUAL, curve, drawings
+from spare_demo.results.drawings import USUAL, drawings, error_curve
 from spare_demo.results.io import write_result
 
 
@@ -43,10 +43,12 @@ def png(image: Image.Image) -> bytes:
 
 
 def _curve_page(result: Result) -> str:
-    figure = curve(result)
+    curves = result.reconstruction
+    assert curves is not None  # every finished result has them
+    chart = error_curve(curves, result.methods, result.titles, result.budget)
     # The whole of plotly.js goes into the page, so that it opens without a network; its button
     # that uploads the chart does not.
-    chart = figure.image.to_html(
+    plot = chart.figure.to_html(
         include_plotlyjs=True,
         full_html=False,
         config={"displayModeBar": False},
@@ -55,5 +57,5 @@ def _curve_page(result: Result) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reconstruction</title>'
         f'<body style="font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto">'
-        f"{chart}<p>{figure.sentence}</p></body></html>\n"
+        f"{plot}<p>{chart.sentence}</p></body></html>\n"
     )
