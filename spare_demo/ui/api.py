@@ -18,7 +18,7 @@ from spare_demo.analysis.answer_shift import measure_change, word_maps
 from spare_demo.comparison.pipeline import finish
 from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget, read_seed
 from spare_demo.comparison.selections import explore
-from spare_demo.images.load import PictureError, open_picture
+from spare_demo.images.load import PictureError
 from spare_demo.models import Model, View
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
@@ -246,8 +246,7 @@ class Api:
     def _open(self, image: str) -> Image.Image:
         if not image:
             raise PictureError("There is no picture. Send one.")
-        self.guide.check_size(image)
-        return open_picture(image, max_pixels=self.settings.max_pixels)
+        return self.guide.open(image)
 
     def _view(
         self, image: str, question: str, relevance: RelevanceOptions = RelevanceOptions()

@@ -22,6 +22,7 @@ from spare_demo.render.icon import icon
 from spare_demo.render.png import png_bytes
 from spare_demo.results.film import step_frame
 from spare_demo.results.references import SOFTWARE_TITLE
+from spare_demo.ui.gate.replies import path_of
 from spare_demo.ui.gradio_compat.server import page_address
 from spare_demo.ui.visit import Visit
 
@@ -80,7 +81,7 @@ class DocumentHead:
         if scope["type"] != "http" or scope["method"] != "GET":
             await self.app(scope, receive, send)
             return
-        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        path = path_of(scope)
         preview = _previews.get(scope["app"].get_blocks())
         if path in self._icons:
             # A new answer each time: what compresses it changes its headers.

@@ -37,11 +37,6 @@ class Example:
         """The first question."""
         return next(iter(self.answers))
 
-    @property
-    def answer(self) -> str:
-        """The true answer of the first question."""
-        return self.answers[self.question]
-
     def question_after(self, question: str) -> str:
         """The question that follows this one, in a circle; after any other, the first."""
         questions = [*self.answers]

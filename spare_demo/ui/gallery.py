@@ -14,6 +14,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.ui import examples, panels
 from spare_demo.ui.events import QUIET
 from spare_demo.ui.folds import fold
+from spare_demo.ui.layout import CONTROLS
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
 _HOW = (
@@ -21,12 +22,7 @@ _HOW = (
     "to ask it.</p>"
 )
 TO_TOP = "() => { window.scrollTo(0, 0) }"
-
-OPENED = (
-    *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "relevance_layer", "relevance_text", "guidance_text", "together"),
-    "positions",
-)
+OPENED = (*CONTROLS, "example")
 """The parts of the comparison that a case sets, by their names there."""
 
 

@@ -88,7 +88,7 @@ class Handlers:
                 image=example.path,
                 question=question,
                 methods=methods_by_slot(first, last, settings.seed),
-                budget=min(self.opening.budget, self.tokens),
+                budget=min(self.opening.budget, self.model.most_tokens),
                 max_new_tokens=settings.max_new_tokens,
                 seed=settings.seed,
                 aspect=self.model.aspect(None),
@@ -123,7 +123,7 @@ class Handlers:
         if not question.strip():
             yield {"message": panels.message_html(NO_QUESTION)}
             return
-        k, start = read_budget(budget, self.tokens), read_seed(seed)
+        k, start = read_budget(budget, self.model.most_tokens), read_seed(seed)
         request = Request(
             image=image,  # type: ignore[arg-type]  # None is refused with a sentence
             question=question,
@@ -160,7 +160,7 @@ class Handlers:
     def check_upload(self, image: str | None) -> Iterator[PageChanges]:
         """What Ask would refuse about a new picture, at once; nothing else changes."""
         if image:
-            self.guide.check_picture(image)
+            self.guide.open(image)
         yield {"message": panels.message_html()}
 
     def _find_finished(self, request: Request) -> Visit | None:
@@ -308,11 +308,6 @@ class Handlers:
     def marked(self, mark: int | str, visit: Visit) -> int:
         """The slider's place at a mark: a number of tokens, or a share of this picture's own."""
         return mark if isinstance(mark, int) else read_budget(mark, visit.exploration.n)
-
-    @property
-    def tokens(self) -> int:
-        """The most visual tokens a picture can have, the slider's end."""
-        return self.model.most_tokens
 
 
 def _key(digest: str, request: Request) -> Hashable:

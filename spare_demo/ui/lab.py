@@ -270,8 +270,8 @@ def duration(seconds: float) -> str:
 
 def _table_html(table: Table) -> str:
     return (
-        f"<h3>{escape(table.title)}</h3><div class='scroll' tabindex='0'>"
-        f"{html_table(table.head, table.rows, 'cost')}</div>"
+        f"<h3>{escape(table.title)}</h3>"
+        f"{panels.scroll_html(table.title, html_table(table.head, table.rows, 'cost'))}"
         f"{panels.words_html(table.note)}"
     )
 

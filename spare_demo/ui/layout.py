@@ -19,6 +19,12 @@ from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.terms import glossary_html
 from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
 
+CONTROLS = (
+    *("image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"),
+    *("relevance_text", "guidance_text", "together", "positions", "budget"),
+)
+"""The parts that say what is asked and how, by name."""
+
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _VIEWS = [("in equal shares to each view", False), ("over all views together", True)]
 PERCENTS = (5, 10, 20, 50)
@@ -185,7 +191,7 @@ def _lay_out_asked(
 
 
 def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChanges) -> None:
-    tokens = handlers.tokens
+    tokens = handlers.model.most_tokens
     with gr.Row(elem_id="budget-row"):
         parts.budget = SliderAsSent(
             1,

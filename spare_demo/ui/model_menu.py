@@ -171,8 +171,8 @@ def offers_html(offers: list[Offer]) -> str:
     free = f"{size_words(room.free + room.given_back)} are free {room.where}"
     free = free.removesuffix(" of memory")
     return (
-        "<div class='scroll' tabindex='0' role='region' aria-label='Models on this machine'>"
-        f"{html_table(_HEAD, rows, 'cost')}</div><p class='words'>{free} "
+        f"{panels.scroll_html('Models on this machine', html_table(_HEAD, rows, 'cost'))}"
+        f"<p class='words'>{free} "
         "without the present model. Needs and seconds are arithmetic: from the published sizes, "
         "and from how fast this machine multiplies matrices and reads memory. A question is three "
         "answers of 16 tokens about the largest picture; a real one takes somewhat longer.</p>"

@@ -128,7 +128,7 @@ def build(
 def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) -> PageChanges:
     """What the page opens on: an example, asked like any other."""
     opening, settings = handlers.opening, handlers.settings
-    budget = min(opening.budget, handlers.tokens)
+    budget = min(opening.budget, handlers.model.most_tokens)
     aspect = handlers.model.aspect(None)
     shown: PageChanges = {}
     for values in handlers.ask(
@@ -166,7 +166,7 @@ def _bare_opening(handlers: Handlers) -> PageChanges:
         "cost_fold": {"label": COSTS},
         "example": handlers.offered.index(opening.example),
         "question": opening.question,
-        "budget": min(opening.budget, handlers.tokens),
+        "budget": min(opening.budget, handlers.model.most_tokens),
     }
 
 

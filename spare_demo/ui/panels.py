@@ -157,6 +157,12 @@ def rank_html(rank: int, n: int, budget: int) -> str:
     return f'<p class="note rank-note" data-rank="{rank}"{hidden}>{rank_sentence(rank)}</p>'
 
 
+def scroll_html(label: str, table: str) -> str:
+    """A table that scrolls by itself on a narrow page; label: its name for a screen reader."""
+    place = f"class='scroll' tabindex='0' role='region' aria-label='{escape(label)}'"
+    return f"<div {place}>{table}</div>"
+
+
 def words_html(sentence: str) -> str:
     """A sentence under a figure."""
     return f'<p class="words">{escape(sentence)}</p>'
@@ -171,12 +177,12 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
             (str(trial.budget), trial.text, "same" if trial.same else "another")
             for trial in result.trials
         ]
+        table = html_table(("k", "answer", "against all tokens"), rows)
         sentence = result.sentence(title) if result.done else f"{title}: searching …"
         parts.append(
             f"<section class='tried {slot.lower()}'><p>{escape(sentence)}</p>"
             f"<details><summary>{len(result.trials)} budgets tried</summary>"
-            f"<div class='scroll' tabindex='0' role='region' aria-label='Budgets tried, {slot}'>"
-            f"{html_table(('k', 'answer', 'against all tokens'), rows)}</div></details></section>"
+            f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
         )
     return "".join(parts)
 
@@ -186,17 +192,16 @@ def figures_html(canvas: Canvas, figures: Sequence[tuple[Display, str]], words: 
 
     figures: each with its key as HTML. words: a sentence about all of them, or "".
     """
-    row = "".join(
-        f'<figure><img src="{bare_address(display, canvas)}" alt="{escape(display.sentence)}">'
-        f"{key}<figcaption>{escape(display.sentence)}</figcaption></figure>"
-        for display, key in figures
-    )
+    row = ""
+    for display, key in figures:
+        # Without its legend, which is made for paper and would be too small to read here.
+        picture = display.image.crop((0, 0, *canvas.size))
+        row += (
+            f'<figure><img src="{data_address(picture, compress_level=3)}" '
+            f'alt="{escape(display.sentence)}">'
+            f"{key}<figcaption>{escape(display.sentence)}</figcaption></figure>"
+        )
     return f'<div class="figures-row">{row}</div>{words_html(words) if words else ""}'
-
-
-def bare_address(display: Display, canvas: Canvas) -> str:
-    """A picture without its legend, which is made for paper and would be too small to read here."""
-    return data_address(display.image.crop((0, 0, *canvas.size)), compress_level=3)
 
 
 def questions_key_html(padding: bool) -> str:
@@ -220,10 +225,7 @@ def two_questions_html(visit: Visit, question: str, second: Result) -> str:
         )
     ]
     table = html_table(("Question", *names.values()), rows)
-    return (
-        "<div class='scroll two-questions' tabindex='0' role='region' "
-        f"aria-label='Answers to both questions'>{table}</div>"
-    )
+    return scroll_html("Answers to both questions", table)
 
 
 def change_key_html(size: float) -> str:

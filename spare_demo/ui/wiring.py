@@ -13,9 +13,10 @@ import gradio as gr
 from spare_demo.ui import chips
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import QUIET, in_steps
-from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
+from spare_demo.ui.find import CHANGED, READ, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.times_log import with_times
@@ -183,9 +184,7 @@ def wire(
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
         return run
 
-    controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
-    controls += ["relevance_text", "guidance_text", "together", "positions", "budget"]
-    asked = [*controls, "example", "visit"]
+    asked = [*CONTROLS, "example", "visit"]
 
     load = handlers.load_example
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
@@ -199,7 +198,7 @@ def wire(
     for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
         answering(event, handlers.ask, asked, "always_last")
     find = functools.partial(find_disagreement, handlers)
-    answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)
+    answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew: tuple[Any, ...] = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
         *(p.positions.input, p.seed.submit),
@@ -250,7 +249,7 @@ def wire(
         handler = with_event_data(once(getattr(handlers.replies, name)))
         getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
     linked = p.stage.reopen(
-        with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **QUIET
+        with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
     )
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)

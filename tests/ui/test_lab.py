@@ -119,7 +119,7 @@ def test_cases_are_where_a_is_right_and_b_is_wrong(
 def test_a_case_opens_as_an_example_with_its_true_answer(lab: Lab, named: Bench) -> None:
     (row,) = lab.cases(named, "spare", "random", 8)[1]
     example, seed = lab.case(named, row)
-    assert (example.question, example.answer) == ("q0?", "yes")
+    assert example.answers == {"q0?": "yes"}
     assert example.key == file_digest(example.path)
     assert 0 <= seed < 2**32
     assert seed != lab.case(replace(named, seed=1), row)[1]

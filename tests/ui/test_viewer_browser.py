@@ -405,7 +405,7 @@ def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
     captions = visitor.find("#second figcaption").all_inner_texts()
     assert captions == visitor.find("#second img").evaluate_all("all => all.map(i => i.alt)")
     assert "for the second too" in captions[1] and "Jaccard" in captions[1]
-    answers = visitor.find("#second .two-questions tbody tr")
+    answers = visitor.find("#second tbody tr")
     expect(answers).to_have_count(2)
     expect(answers.last).to_contain_text("How many arrows are there?")
     asked = visitor.find("#answers .answer-text").all_inner_texts()
