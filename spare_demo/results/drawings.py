@@ -14,25 +14,15 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import KlCurves, Result
 from spare_demo.comparison.selections import Curves
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render import (
-    Canvas,
-    CurveChart,
-    Display,
-    consensus_map,
-    difference,
-    error_chart,
-    kl_chart,
-    layer_overlay,
-    leftover_map,
-    methods_grid,
-    pick_order,
-    relevance_map,
-    selection_overlay,
-    weight_map,
-)
 from spare_demo.render.base import Tokens, colours_of
+from spare_demo.render.canvas import Canvas
 from spare_demo.render.card import Panel, card
-from spare_demo.render.grid import Cell
+from spare_demo.render.curves import CurveChart, error_chart, kl_chart
+from spare_demo.render.display import Display
+from spare_demo.render.grid import Cell, methods_grid
+from spare_demo.render.maps import consensus_map, leftover_map, relevance_map, weight_map
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
 
 ValueT = TypeVar("ValueT")
 

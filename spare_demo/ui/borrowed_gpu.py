@@ -28,7 +28,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Model, ModelError
 from spare_demo.models.generate.passes import DeviceElsewhere
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.guide import Guide

@@ -22,7 +22,7 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Model, Picture, View
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.settings import Settings
 from spare_demo.ui.visit import SLOTS, Visit
 

@@ -23,8 +23,9 @@ from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method
-from spare_demo.render import question_difference, relevance_change_map
 from spare_demo.render.film import encode_film
+from spare_demo.render.maps import relevance_change_map
+from spare_demo.render.overlay import question_difference
 from spare_demo.results.drawings import kl_curve
 from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from spare_demo.render import CurveChart
 from spare_demo.render.axes import round_ticks
+from spare_demo.render.curves import CurveChart
 
 
 @pytest.mark.parametrize("top", [3e-12, 1e-3, 0.2, 0.999, 1.0, 7, 100, 2345.6])

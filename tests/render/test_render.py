@@ -8,22 +8,15 @@ from PIL import Image
 
 from spare_demo.images.geometry import Grid, tile_grids
 from spare_demo.images.preprocess import fit
-from spare_demo.render import (
-    BLUE,
-    VERMILION,
-    Canvas,
-    difference,
-    error_chart,
-    heatmap,
-    kept_overlay,
-    pick_order,
-)
-from spare_demo.render.base import number, token_list
-from spare_demo.render.canvas import DIM
+from spare_demo.render.base import BLUE, VERMILION, number, token_list
+from spare_demo.render.canvas import DIM, Canvas
 from spare_demo.render.colours import cividis, hue_ramp
+from spare_demo.render.curves import error_chart
 from spare_demo.render.display import Text
-from spare_demo.render.maps import side_by_side
+from spare_demo.render.maps import heatmap, side_by_side
 from spare_demo.render.marks import line_width
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, kept_overlay
 from spare_demo.render.text import drawable, font, shorten
 
 MEAN = (122, 116, 104)

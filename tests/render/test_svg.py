@@ -14,22 +14,15 @@ from PIL import Image
 
 from spare_demo.images.preprocess import fit
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render import (
-    BLUE,
-    VERMILION,
-    Canvas,
-    CurveChart,
-    Display,
-    difference,
-    heatmap,
-    kept_overlay,
-    layer_overlay,
-    merged_overlay,
-    pick_order,
-)
-from spare_demo.render.base import hex_of
+from spare_demo.render.base import BLUE, VERMILION, hex_of
+from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
+from spare_demo.render.curves import CurveChart
+from spare_demo.render.display import Display
 from spare_demo.render.legend import DROPPED, PHOTO
+from spare_demo.render.maps import heatmap
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, kept_overlay, layer_overlay, merged_overlay
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "A <b> & “B”"
