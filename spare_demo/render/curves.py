@@ -200,8 +200,8 @@ def error_chart(
     at = nearest_place(budgets, budget)
     sentence = (
         f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
-        f"{_at(at, series, random)}. No choice can be below {number(float(bound[at]))}, "
-        f"the SVD bound.{_worse_than_random(budgets, at, budget, series, random[0])}"
+        f"{_numbers(chart, at)}. No choice can be below {number(float(bound[at]))}, the SVD bound."
+        f"{_worse_than_random(chart, at)}"
     )
     return replace(chart, sentence=sentence)
 
@@ -218,7 +218,7 @@ def kl_chart(
     at = nearest_place(budgets, budget)
     sentence = (
         "KL of the first word to the unpruned model, in nats, with "
-        f"{tokens_word(int(budgets[at]))}: {_at(at, series, random)}. 0 means that nothing changed."
+        f"{tokens_word(int(budgets[at]))}: {_numbers(chart, at)}. 0 means that nothing changed."
     )
     return replace(chart, sentence=sentence)
 
@@ -228,34 +228,29 @@ def nearest_place(budgets: Sequence[int], budget: int) -> int:
     return min(range(len(budgets)), key=lambda index: abs(budgets[index] - budget))
 
 
-def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
+def _numbers(chart: CurveChart, at: int) -> str:
     """The numbers at one place, in words."""
     methods = "".join(
         f"{label} {number(float(value))}, "
-        for label, curve in series.items()
-        if (value := curve[place]) is not None
+        for label, curve in chart.series.items()
+        if (value := curve[at]) is not None
     )
-    mean, low, high = (number(float(curve[place])) for curve in random)
+    mean, low, high = (number(float(curve[at])) for curve in chart.random)
     return f"{methods}random picks {mean} ({low} to {high})"
 
 
-def _worse_than_random(
-    budgets: Sequence[int],
-    place: int,
-    budget: int,
-    series: Mapping[str, Curve],
-    mean: Sequence[float],
-) -> str:
+def _worse_than_random(chart: CurveChart, at: int) -> str:
     """A sentence that names the methods whose error is above the mean of random picks, or ""."""
+    mean, budget = float(chart.random[0][at]), chart.budgets[at]
     worse = [
         label
-        for label, curve in series.items()
-        if (error := curve[place]) is not None and float(error) - float(mean[place]) > _EQUAL
+        for label, curve in chart.series.items()
+        if (error := curve[at]) is not None and float(error) - mean > _EQUAL
     ]
     if not worse:
         return ""
-    names = "both" if len(worse) == len(series) == 2 else " and ".join(worse)
-    where = "At this budget" if budgets[place] == budget else f"With {budgets[place]} tokens"
+    names = "both" if len(worse) == len(chart.series) == 2 else " and ".join(worse)
+    where = "At this budget" if budget == chart.budget else f"With {budget} tokens"
     return f" {where} {names} {'do' if len(worse) > 1 else 'does'} worse than random picks."
 
 

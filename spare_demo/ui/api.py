@@ -122,15 +122,15 @@ class Api:
             line.update(fields_of_view(view))
             k = read_budget(budget, view.tokens.n)
             exploration = explore(view, choose((method,), read_seed(seed)), k)
-            if exploration.inside:
-                title = getattr(exploration.methods[method], "title", method)
+            ran = exploration.methods[method]  # in its text-free form where there is no question
+            if ran.inside:
                 raise ValueError(
-                    f"{title} has no single token set: it chooses inside the "
+                    f"{ran.title} has no single token set: it chooses inside the "
                     "language model, layer by layer. Ask /compare, which tells what they kept."
                 )
             selection, weight = exploration.selections(k)[method], exploration.weights[method]
             return {
-                "method": getattr(exploration.methods[method], "name", method),
+                "method": ran.name,
                 "visual_tokens": exploration.n,
                 "rows": view.grid.rows,
                 "columns": view.grid.cols,

@@ -178,7 +178,7 @@ class Handlers:
         visit = self.guide.look(request, before)
         listed = [*self.offered, *([example] if example else [])]
         known, truth = examples.find(listed, visit.key[0], request.question)
-        number = examples.number(self.offered, visit.key[0])
+        keys = [offered.key for offered in self.offered]
         path, view = str(request.image), visit.exploration.view
         scene = read_signature(path, view.photo)
         asked = asked_in(scene, view.photo, request.question, view.grid.boxes.numpy())
@@ -187,7 +187,8 @@ class Handlers:
         few_kinds = examples.knows_only_scenes(self.model.name)
         return dataclasses.replace(
             visit, unknown=few_kinds and not known and scene is None, truth=truth, asked=asked,
-            example=number, questions=examples.questions_about(listed, visit.key[0], scene),
+            example=keys.index(visit.key[0]) if visit.key[0] in keys else None,
+            questions=examples.questions_about(listed, visit.key[0], scene),
         )  # fmt: skip
 
     def change_methods(

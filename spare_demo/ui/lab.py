@@ -30,7 +30,7 @@ from spare_demo.scenes import signature
 from spare_demo.settings import Settings
 from spare_demo.table import html_table
 from spare_demo.ui import panels
-from spare_demo.ui.examples import Example
+from spare_demo.ui.examples import Example, keep_latest
 from spare_demo.ui.steps import PageChanges
 
 BUDGETS = (16, 32, 64, 128, 192)
@@ -151,7 +151,7 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
-        self._tidy()
+        keep_latest(self.folder, _FILES)
         changes = {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
         return changes | self._pickers(bench)
 
@@ -205,13 +205,8 @@ class Lab:
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             signature.save(row.set, int(row.picture), path)
-            self._tidy()
+            keep_latest(self.folder, _FILES)
         return str(path)
-
-    def _tidy(self) -> None:
-        files = sorted(self.folder.iterdir(), key=lambda file: file.stat().st_mtime)
-        for old in files[:-_FILES]:
-            old.unlink(missing_ok=True)
 
     def _pickers(self, bench: Bench) -> PageChanges:
         """The choices of A, B and the budget that this run has."""

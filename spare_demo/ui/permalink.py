@@ -25,7 +25,6 @@ from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
-from spare_demo.ui.visit import Visit
 
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
@@ -146,12 +145,6 @@ def decode(
                 f"{_name_of(model)}, so picks and answers may differ."
             )
     return values, stale
-
-
-def link_of(visit: Visit, model: Model, examples: Sequence[Example]) -> str:
-    """The query of an address that opens this visit's settings; the page adds the budget."""
-    example = None if visit.example is None else Path(examples[visit.example].path).name
-    return encode(visit.request, model, example)
 
 
 def controls_of_link(

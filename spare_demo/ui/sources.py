@@ -15,7 +15,7 @@ from spare_demo.comparison.request import read_budget
 from spare_demo.render.base import BLUE, VERMILION, Colour
 from spare_demo.render.display import Display
 from spare_demo.render.maps import source_map
-from spare_demo.render.overlay import layer_overlay, merged_overlay
+from spare_demo.render.overlay import layer_overlay, selection_overlay
 from spare_demo.render.png import data_address
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
@@ -82,9 +82,7 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
             elif selection.sources is not None and token:
                 display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
             elif selection.sources is not None:
-                display = merged_overlay(
-                    visit.canvas, selection.sources, selection.order, colour, label
-                )
+                display = selection_overlay(visit.canvas, selection, colour, label)
             if display is not None:
                 figures.append(_figure(display))
     except ValueError as error:

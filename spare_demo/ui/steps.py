@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
@@ -11,14 +12,13 @@ from spare_demo.analysis.first_words import first_words
 from spare_demo.models import Model
 from spare_demo.pruners.views import view_members
 from spare_demo.results.drawings import error_curve
-from spare_demo.ui import examples, panels
+from spare_demo.ui import examples, panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.payload import payload
 from spare_demo.ui.per_layer import per_layer_reply
-from spare_demo.ui.permalink import link_of
 from spare_demo.ui.visit import Visit
 
 PageChanges = dict[str, Any]
@@ -33,6 +33,8 @@ class Steps:
 
     def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
+        number = visit.example
+        example = None if number is None else Path(self._offered[number].path).name
         return {
             "visit": visit,
             "message": panels.message_html(),
@@ -43,7 +45,7 @@ class Steps:
                 [text for text in visit.questions if text != visit.request.question.strip()],
                 visit.source,
             ),
-            "stage": payload(visit, budget, link_of(visit, self._model, self._offered)),
+            "stage": payload(visit, budget, permalink.encode(visit.request, self._model, example)),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             # These were of other picks.

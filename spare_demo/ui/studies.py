@@ -58,7 +58,7 @@ class Studies:
         results: dict[str, Sufficiency] = {}
         whole = _whole(visit)
         for slot in SLOTS:
-            if not _is_nested(visit, slot):
+            if not visit.exploration.methods[slot].nested:
                 continue
             picks = visit.exploration.full[slot]
             for result in find_sufficient(
@@ -237,11 +237,6 @@ def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[s
 def _answers_here(visit: Visit) -> bool:
     """Whether the model can answer the question about the picture, and was made for it."""
     return visit.result.language_model and not (visit.unknown or visit.off_topic)
-
-
-def _is_nested(visit: Visit, slot: str) -> bool:
-    """Whether the picks of a slot at one budget are the first ones at any larger budget."""
-    return bool(getattr(visit.exploration.methods[slot], "nested", False))
 
 
 def _whole(visit: Visit) -> Answer:
