@@ -90,8 +90,8 @@ def test_a_new_scene_brings_its_truth_and_its_places(built_in, tmp_path: Path) -
     scene = new_scene(tmp_path)
     request = page_request(scene.path, scene.question, budget=16)
     visit = handlers._look(request, None, None)  # another visitor's page does not know the scene
-    assert visit.truth == scene.answer and not visit.unknown
-    assert visit.asked is not None and visit.asked.answer == scene.answer
+    assert visit.truth == scene.answers[scene.question] and not visit.unknown
+    assert visit.asked is not None and visit.asked.answer == visit.truth
 
 
 def test_the_saved_page_has_it_above_its_viewer(finished: Visit) -> None:
