@@ -67,6 +67,8 @@ class Handlers:
         self.steps = Steps(model, settings.private, self.offered)
         self.replies = Replies(model, self.steps)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
+        first, last = (tuning.able(settings.methods[i], model.reason_against) for i in (0, -1))
+        self.first_methods = (first, last)  # in A and B when the page opens
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
 
@@ -79,15 +81,14 @@ class Handlers:
     @cached_property
     def _first_requests(self) -> dict[Hashable, Request]:
         """What is asked about each example at the start's settings, by its key."""
-        settings, against = self.settings, self.model.reason_against
-        first, last = (tuning.able(settings.methods[i], against) for i in (0, -1))
+        settings = self.settings
         requests: dict[Hashable, Request] = {}
         asked = [(example, question) for example in self.offered for question in example.answers]
         for example, question in asked:
             request = Request(
                 image=example.path,
                 question=question,
-                methods=methods_by_slot(first, last, settings.seed),
+                methods=methods_by_slot(*self.first_methods, settings.seed),
                 budget=min(self.opening.budget, self.model.most_tokens),
                 max_new_tokens=settings.max_new_tokens,
                 seed=settings.seed,
@@ -106,10 +107,10 @@ class Handlers:
         method_b: str,
         seed: object,
         aspect: Aspect,
-        relevance_layer: int,
-        relevance_text: TextPieces,
-        together: bool,
         budget: object,
+        relevance_layer: int = -2,
+        relevance_text: TextPieces = "stretches",
+        together: bool = False,
         guidance_text: GuidanceText = "clip",
         positions: Positions | None = None,
         example: examples.Example | None = None,
@@ -276,9 +277,9 @@ class Handlers:
 
     def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""
-        query_sent = asked.get("query")
-        query = query_sent if isinstance(query_sent, dict) else {}
-        yield controls_of_link(query, self.model, self.settings, self.offered)
+        query = asked.get("query")
+        settings_sent = query if isinstance(query, dict) else {}
+        yield controls_of_link(settings_sent, self.model, self.settings, self.offered)
 
     def menus(self, guidance_text: GuidanceText, *current: str) -> list[Any]:
         """The menus of A and B where text guidance is by this: other methods can run then.

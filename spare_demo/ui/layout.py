@@ -40,13 +40,10 @@ _GUIDANCE = [
 ]
 
 
-def lay_out(
-    demo: gr.Blocks, handlers: Handlers, names: tuple[str, str], shown: PageChanges
-) -> SimpleNamespace:
+def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNamespace:
     """Builds the page inside the current `gr.Blocks`.
 
     Args:
-        names: the methods in A and B at the start.
         shown: what it opens on, by part; "example" is the number of one of those offered.
 
     Returns:
@@ -58,7 +55,7 @@ def lay_out(
     parts.example = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(min_width=280, elem_id="asked"):
-            _lay_out_asked(parts, demo, handlers, names, shown)
+            _lay_out_asked(parts, demo, handlers, shown)
         with gr.Column(min_width=320, elem_id="kept"):
             parts.headline = gr.HTML(shown["headline"], elem_id="headline")
             parts.story_card = script_part("story_card", "story-card")
@@ -104,7 +101,6 @@ def _lay_out_asked(
     parts: SimpleNamespace,
     demo: gr.Blocks,
     handlers: Handlers,
-    names: tuple[str, str],
     shown: PageChanges,
 ) -> None:
     model, offered = handlers.model, handlers.offered
@@ -153,7 +149,9 @@ def _lay_out_asked(
         elem_id="guidance-text",
     )
     menus = []
-    for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
+    for slot, name, label in zip(
+        "ab", handlers.first_methods, ("A (blue)", "B (vermilion)"), strict=True
+    ):
         choices = tuning.menu(model.reason_against, name)
         menus.append(gr.Dropdown(choices, value=name, label=label, elem_id=f"method-{slot}"))
         method_line(menus[-1], name, slot)
