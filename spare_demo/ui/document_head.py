@@ -22,7 +22,7 @@ from spare_demo.render.icon import icon
 from spare_demo.render.png import png_bytes
 from spare_demo.results.film import step_frame
 from spare_demo.results.references import SOFTWARE_TITLE
-from spare_demo.ui.gate.replies import path_of
+from spare_demo.ui.gate.doors import path_of
 from spare_demo.ui.gradio_compat.server import page_address
 from spare_demo.ui.visit import Visit
 

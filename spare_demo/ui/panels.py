@@ -15,9 +15,8 @@ from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.render.base import number
+from spare_demo.render.base import cividis, number
 from spare_demo.render.canvas import Canvas
-from spare_demo.render.colours import cividis
 from spare_demo.render.display import Display
 from spare_demo.render.png import data_address
 from spare_demo.scenes.off_topic import MADE_FOR

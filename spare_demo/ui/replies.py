@@ -11,7 +11,7 @@ from typing import Any
 
 from spare_demo.analysis.why import Reason, leftover, why
 from spare_demo.models import Model
-from spare_demo.results.citation import cite
+from spare_demo.results.export import cite
 from spare_demo.tokens import Selection
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import slider_budget

@@ -17,8 +17,7 @@ from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
-from spare_demo.ui.payload import payload
-from spare_demo.ui.per_layer import per_layer_reply
+from spare_demo.ui.payload import payload, per_layer_reply
 from spare_demo.ui.visit import Visit
 
 PageChanges = dict[str, Any]

@@ -20,7 +20,7 @@ from PIL.PngImagePlugin import PngInfo
 from visits import QUESTION, controls, finished_answers, merged, with_result
 
 from spare_demo.models import LlavaModel, load_model
-from spare_demo.results.citation import cite
+from spare_demo.results.export import cite
 from spare_demo.settings import Settings
 from spare_demo.ui import build, page
 from spare_demo.ui.api import Api

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spare_demo.ui.gate.replies import path_of
+from spare_demo.ui.gate.doors import path_of
 from spare_demo.ui.gate.sweeper import repeated
 from spare_demo.ui.gradio_compat.queue import end_runs, sessions_of_runs
 from spare_demo.ui.gradio_compat.sessions import forget_state
