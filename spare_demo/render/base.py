@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 Colour = tuple[int, int, int]
 Flags = NDArray[np.bool_]
@@ -129,3 +132,16 @@ def _interpolate(
 ) -> NDArray[np.uint8]:
     channels = [np.interp(shares, stops, colours[:, channel]) for channel in range(3)]
     return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
+
+
+def png_bytes(image: Image.Image, **settings: Any) -> bytes:
+    """The picture as a PNG file; settings are those of Pillow's PNG writer."""
+    file = io.BytesIO()
+    image.save(file, "PNG", **settings)
+    return file.getvalue()
+
+
+def data_address(image: Image.Image, **settings: Any) -> str:
+    """The picture itself as the address of a picture, for HTML and SVG; settings as `png_bytes`."""
+    data = base64.b64encode(png_bytes(image, **settings)).decode("ascii")
+    return f"data:image/png;base64,{data}"

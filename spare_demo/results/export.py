@@ -15,7 +15,7 @@ from spare_demo.comparison.request import UNPRUNED, choose, name_of
 from spare_demo.comparison.result import Result
 from spare_demo.models import CATALOGUE, bits_of
 from spare_demo.pruners import PRUNERS
-from spare_demo.render.png import png_bytes
+from spare_demo.render.base import png_bytes
 from spare_demo.results.drawings import PANELS, USUAL, drawings, error_curve
 from spare_demo.results.io import versions, write_result
 from spare_demo.results.references import references

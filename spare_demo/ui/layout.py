@@ -7,17 +7,15 @@ from types import SimpleNamespace
 import gradio as gr
 
 from spare_demo.ui import panels, tuning
-from spare_demo.ui.chips import chips_part
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
 from spare_demo.ui.gradio_compat.pictures import photo_input
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.method_line import method_line
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.terms import glossary_html
-from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
+from spare_demo.ui.viewer import ANSWERS_ON_LOAD, CHIPS_ON_LOAD, near, script_part, viewer
 
 CONTROLS = (
     *("image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"),
@@ -116,7 +114,7 @@ def _lay_out_asked(
     parts.question = gr.Textbox(
         shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
     )
-    parts.chips = chips_part(shown["chips"])
+    parts.chips = gr.HTML(shown["chips"], js_on_load=CHIPS_ON_LOAD, elem_id="chips")
     parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
         parts.ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
@@ -154,7 +152,7 @@ def _lay_out_asked(
     ):
         choices = tuning.menu(model.reason_against, name)
         menus.append(gr.Dropdown(choices, value=name, label=label, elem_id=f"method-{slot}"))
-        method_line(menus[-1], name, slot)
+        tuning.method_line(menus[-1], name, slot)
     parts.method_a, parts.method_b = menus
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         parts.tuned_a, parts.tuned_b = (

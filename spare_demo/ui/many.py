@@ -11,10 +11,9 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade
 from spare_demo.pruners import PRUNERS
-from spare_demo.render.base import tokens_word
+from spare_demo.render.base import data_address, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
-from spare_demo.render.png import data_address
 from spare_demo.results.drawings import cells, consensus
 from spare_demo.ui.panels import colours_html, figures_html, words_html
 

@@ -15,10 +15,9 @@ from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.render.base import cividis, number
+from spare_demo.render.base import cividis, data_address, number
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.display import Display
-from spare_demo.render.png import data_address
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
 from spare_demo.ui.terms import mark_terms
@@ -134,6 +133,22 @@ def off_topic_html() -> str:
         "<p>It took this question for one about something else, so that its answers from fewer "
         "tokens say nothing about pruning. Ask about what is drawn, for instance “How many objects "
         "are there?”, or say it in other words.</p></section>"
+    )
+
+
+def chips_html(questions: Sequence[str], source: str) -> str:
+    """A button for each question; "" where there is none.
+
+    source: what the page knows their picture by; js/chips.js hides them beside any other.
+    """
+    if not questions:
+        return ""
+    buttons = "".join(
+        f'<button type="button" class="chip">{escape(question)}</button>' for question in questions
+    )
+    return (
+        f'<div class="question-chips" role="group" aria-label="Questions this picture can answer" '
+        f'data-picture="{escape(source)}">{buttons}</div>'
     )
 
 

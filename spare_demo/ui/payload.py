@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.png import png_bytes
+from spare_demo.render.base import png_bytes
 from spare_demo.results.references import references
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import (

@@ -92,6 +92,19 @@ class Replies:
         )
 
 
+def choose_chip(asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
+    """The question of the chip that was clicked, in the question's box.
+
+    Raises ValueError for one that the picture on the page was not offered with.
+    """
+    question = asked.get("question")
+    if question not in visit.questions:
+        raise ValueError(
+            "This question is of another picture. Press Ask to see what is on the page."
+        )
+    yield {"question": question}
+
+
 def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:
     """A file for the browser; what goes wrong is said beside its button, which waits for a word."""
     try:

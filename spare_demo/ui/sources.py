@@ -12,11 +12,10 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.comparison.request import read_budget
-from spare_demo.render.base import BLUE, VERMILION, Colour
+from spare_demo.render.base import BLUE, VERMILION, Colour, data_address
 from spare_demo.render.display import Display
 from spare_demo.render.maps import source_map
 from spare_demo.render.overlay import layer_overlay, selection_overlay
-from spare_demo.render.png import data_address
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import QUIET

@@ -14,7 +14,6 @@ from spare_demo.pruners.views import view_members
 from spare_demo.results.drawings import error_curve
 from spare_demo.ui import examples, panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
-from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
 from spare_demo.ui.payload import payload, per_layer_reply
@@ -40,7 +39,7 @@ class Steps:
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
             "headline": panels.headline_html(visit, budget),
-            "chips": chips_html(
+            "chips": panels.chips_html(
                 [text for text in visit.questions if text != visit.request.question.strip()],
                 visit.source,
             ),

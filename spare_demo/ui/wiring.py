@@ -10,7 +10,6 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.ui import chips
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import QUIET, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement
@@ -18,6 +17,7 @@ from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
+from spare_demo.ui.replies import choose_chip
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.times_log import with_times
 from spare_demo.ui.viewer import write_comparison
@@ -193,7 +193,7 @@ def wire(
         answering(event, handlers.ask, asked)
     # What is chosen while an answer runs is asked next: the controls show it already.
     chip = p.chips.choose(
-        with_event_data(once(chips.choose)), p.visit, [p.question, p.message], **QUIET
+        with_event_data(once(choose_chip)), p.visit, [p.question, p.message], **QUIET
     )
     for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
         answering(event, handlers.ask, asked, "always_last")

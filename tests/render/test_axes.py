@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from spare_demo.render.axes import round_ticks
+from spare_demo.render.chart import round_ticks
 from spare_demo.render.curves import CurveChart
 
 
