@@ -88,7 +88,7 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
         passes += 1
 
     model.hf.model.vision_tower.register_forward_hook(count)
-    first, n = handlers.offered[0], handlers.tokens
+    first, n = handlers.offered[0], handlers.model.most_tokens
     visit, sent, picture = None, 0, 0
     for question in (first.question, "Another question?"):
         for shown in handlers.ask(

@@ -6,7 +6,7 @@ from spare_demo.analysis.leave_one_out import leave_one_out
 from spare_demo.cli.options import print_wrapped
 from spare_demo.comparison.result import Result
 from spare_demo.models import Model, View
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 
 
 def print_carriers(model: Model, view: View, result: Result) -> None:

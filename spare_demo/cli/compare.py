@@ -37,9 +37,8 @@ from spare_demo.models import Answer, Model, View, bits_of, load_model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
-from spare_demo.results.citation import cite
 from spare_demo.results.drawings import PANELS, USUAL
-from spare_demo.results.export import write
+from spare_demo.results.export import cite, write
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import read_signature

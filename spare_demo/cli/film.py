@@ -10,7 +10,7 @@ from spare_demo.comparison.request import LabelledMethods
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Model
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.render.film import encode_film
 from spare_demo.results.film import film_frames, kind_of_film
 

@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import dataclasses
 import errno
+import functools
 import gc
 import os
 import signal
@@ -102,7 +103,7 @@ def _serve(settings: Settings) -> None:
         import spaces
 
         print("A ZeroGPU Space: what needs the model borrows a GPU for as long as it runs.")
-    from spare_demo.models import Model, load_model
+    from spare_demo.models import load_model
     from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
     from spare_demo.models.loading.choice import this_machine, to_follow
     from spare_demo.ui import serve
@@ -118,18 +119,17 @@ def _serve(settings: Settings) -> None:
     if later is not None:
         print(f"{later.title} takes minutes to load: {BUILT_IN.title} answers until it stands.")
 
-    def load() -> Model:
-        return load_model(
-            settings.model if later is None else BUILT_IN.name,
-            settings.device,
-            bits=settings.bits,
-            report=print,
-            language_model=not settings.without_language_model,
-            system=settings.system,
-            capture_prefill=settings.capture_prefill,
-            warm_up=not borrowed,
-        )
-
+    load = functools.partial(
+        load_model,
+        settings.model if later is None else BUILT_IN.name,
+        settings.device,
+        bits=settings.bits,
+        report=print,
+        language_model=not settings.without_language_model,
+        system=settings.system,
+        capture_prefill=settings.capture_prefill,
+        warm_up=not borrowed,
+    )
     model = load() if borrowed else on_own_thread(load)
     if settings.log_times:
         show_times()

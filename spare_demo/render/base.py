@@ -1,14 +1,17 @@
-"""Shared by every drawing function: its result, the methods' colours, and number formats."""
+"""Shared by every drawing function: token indices, colours, and number formats."""
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Iterable, Sequence
 from itertools import cycle
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 Colour = tuple[int, int, int]
 Flags = NDArray[np.bool_]
@@ -27,13 +30,6 @@ PALETTE: tuple[Colour, ...] = (
     (0x8C, 0x6D, 0x1F),  # in place of the yellow, which is too pale for a line
 )
 """For any number of methods; their black is left for what is no method."""
-
-
-class Rendered(NamedTuple):
-    """A drawing and the sentence that is its alt text and its caption."""
-
-    image: Any  # PIL.Image.Image (RGB), or plotly.graph_objects.Figure from `curves`
-    sentence: str
 
 
 def token_list(tokens: Tokens, n: int) -> NDArray[np.int64]:
@@ -91,3 +87,61 @@ def hex_of(colour: Sequence[int] | NDArray[np.uint8]) -> str:
 def tokens_word(count: int) -> str:
     """ "1 token", "2 tokens"."""
     return f"{count} token" if count == 1 else f"{count} tokens"
+
+
+# Cividis (Nunez, Anderton and Renslow 2018, PLOS ONE 13(7): e0199239): position in the published
+# table of 256 and its red, green, blue there; linear between these, at most two levels off it.
+_CIVIDIS = np.array(
+    [
+        (0, 0, 34, 78),
+        (19, 0, 48, 111),
+        (21, 0, 49, 112),
+        (23, 1, 50, 113),
+        (28, 18, 53, 112),
+        (34, 30, 58, 111),
+        (52, 54, 70, 108),
+        (84, 86, 92, 109),
+        (126, 123, 122, 120),
+        (147, 143, 138, 120),
+        (179, 174, 163, 113),
+        (205, 201, 185, 101),
+        (219, 217, 197, 92),
+        (232, 231, 209, 80),
+        (243, 243, 219, 66),
+        (251, 253, 227, 52),
+        (255, 254, 232, 56),
+    ],
+    np.float64,
+)
+
+
+def cividis(shares: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """(n,) numbers 0..1 -> (n, 3) RGB, dark blue for low and yellow for high."""
+    return _interpolate(_CIVIDIS[:, 0] / 255, _CIVIDIS[:, 1:], shares)
+
+
+def hue_ramp(hue: Colour, shares: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """(n,) numbers 0..1 -> (n, 3) RGB, from a dark to a light shade of `hue`."""
+    base = np.array(hue, np.float64)
+    shades = np.stack([base * 0.35, base, base * 0.25 + 255 * 0.75])
+    return _interpolate(np.array([0, 0.5, 1]), shades, shares)
+
+
+def _interpolate(
+    stops: NDArray[np.float64], colours: NDArray[np.float64], shares: NDArray[np.float64]
+) -> NDArray[np.uint8]:
+    channels = [np.interp(shares, stops, colours[:, channel]) for channel in range(3)]
+    return np.rint(np.stack(channels, axis=-1)).astype(np.uint8)
+
+
+def png_bytes(image: Image.Image, **settings: Any) -> bytes:
+    """The picture as a PNG file; settings are those of Pillow's PNG writer."""
+    file = io.BytesIO()
+    image.save(file, "PNG", **settings)
+    return file.getvalue()
+
+
+def data_address(image: Image.Image, **settings: Any) -> str:
+    """The picture itself as the address of a picture, for HTML and SVG; settings as `png_bytes`."""
+    data = base64.b64encode(png_bytes(image, **settings)).decode("ascii")
+    return f"data:image/png;base64,{data}"

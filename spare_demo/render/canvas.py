@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from spare_demo.images.geometry import Box, Grid, MultiGrid
-from spare_demo.render.base import Flags
-from spare_demo.render.png import data_address
+from spare_demo.render.base import Flags, data_address
 
 # The picture's long side, in canvas pixels: two and three times 336, large enough to read
 # numbers on patches and small enough to send at every step of a slider.

@@ -1,8 +1,8 @@
 """What was measured over many questions: curves and bars with an interval at every point.
 
 As a Plotly figure for a browser, as SVG for a page of text; that is written by hand, for Plotly
-would need a browser to make a file of a figure. Of one comparison, whose curves have a band of
-random picks and no intervals, the files are drawn in `curve_files`.
+would need a browser to make a file of a figure. Those of one comparison, whose curves have a band
+of random picks and no intervals, are in `curves`.
 """
 
 from __future__ import annotations
@@ -11,11 +11,30 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 import plotly.graph_objects as go
 
-from spare_demo.render.axes import FONT, INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
 from spare_demo.render.base import PALETTE, hex_of
+
+# Read on a white and on a black page alike; the ground stays the page's own.
+INK = "#808080"
+FONT = "system-ui, sans-serif"
+PLOTLY_AXIS: dict[str, Any] = {
+    "gridcolor": "rgba(128,128,128,0.25)",
+    "linecolor": INK,
+    "showline": True,
+    "zeroline": False,
+    "automargin": True,
+}
+PLOTLY_LAYOUT: dict[str, Any] = {
+    "template": "none",
+    "paper_bgcolor": "rgba(0,0,0,0)",
+    "plot_bgcolor": "rgba(0,0,0,0)",
+    "font": {"color": INK, "size": 13, "family": FONT},
+    "hoverlabel": {"bgcolor": "#ffffff", "font": {"color": "#20242a"}},
+    "modebar": {"orientation": "v", "bgcolor": "rgba(0,0,0,0)", "color": INK},
+}
 
 _COLOURS = (*map(hex_of, PALETTE), "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
@@ -64,6 +83,13 @@ class Bars:
 
 
 Chart = Lines | Bars
+
+
+def round_ticks(top: float) -> list[float]:
+    """0 and up to five round steps, the last at or above `top`, which is above 0."""
+    power = 10.0 ** math.floor(math.log10(top))
+    step = next(power * part for part in (0.2, 0.5, 1.0, 2.0) if top / (power * part) <= 5)
+    return [float(f"{step * i:.10g}") for i in range(math.ceil(top / step - 1e-9) + 1)]
 
 
 def look_of(place: int) -> tuple[str, str]:

@@ -1,133 +1,226 @@
-"""What is lost, and what changes, against the number of tokens kept."""
+"""What is lost, and what changes, against the number of tokens kept: for a browser and for papers.
+
+Shares of right answers over many questions, which have intervals, and their bars are drawn in
+`chart`.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
-from spare_demo.render.axes import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, Band, Curve, check_curves
-from spare_demo.render.base import Rendered, colours_of, number, tokens_word
+from spare_demo.render.base import Colour, colours_of, number, tokens_word
+from spare_demo.render.chart import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
+from spare_demo.render.display import Area, Display, Item, Line, Point, Text
 
-_BAND = "rgba(128,128,128,0.22)"
+Curve = Sequence[float | None]
+"""One value for each budget; None where there is none, which leaves a gap."""
+Band = tuple[Sequence[float], Sequence[float], Sequence[float]]
+"""Mean, lowest and highest of random picks."""
+
+_RANDOM_FILL = "rgba(128,128,128,0.22)"
 _EQUAL = 1e-9  # relative errors this close differ by rounding alone
 
+# Of the files.
+_WIDTH, _HEIGHT = 760, 380
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 560, 24, 320
+_LINE: Colour = (0x55, 0x55, 0x55)
+_GRID: Colour = (0xDD, 0xDD, 0xDD)
+_BAND: Colour = (0xE2, 0xE2, 0xE2)
+_TEXT: Colour = (0x20, 0x24, 0x2A)
+_SIZE = 13  # of text
+_SCALE = 3  # PNG pixels per unit: 2280 across, a paper's column at 300 dots an inch and more
 
-def reconstruction_figure(
-    budgets: Sequence[int],
-    series: Mapping[str, Curve],
-    random_band: Band,
-    svd_bound: Sequence[float],
-    budget: int,
-) -> Rendered:
-    """Relative error of rebuilding all tokens from the k kept ones, against k.
 
-    Args:
-        budgets: (m,) ascending numbers of tokens kept.
-        series: method label -> (m,) relative errors; the first is drawn blue, the second vermilion.
+@dataclass(frozen=True, eq=False)
+class CurveChart:
+    """A line per method, the band of random picks, and the budget set now as an upright line.
+
+    Attributes:
+        budgets: (m,) ascending numbers of tokens kept, >= 1, on a logarithmic axis.
+        series: method label -> (m,) values >= 0; the first is drawn blue, the second vermilion.
             Where one is None there is a gap.
-        random_band: (m,) mean, lowest and highest error of random picks.
-        svd_bound: (m,) error of the best k directions, which no choice of k tokens can beat.
-        budget: the budget set now, marked by a vertical line.
+        random: (m,) mean, lowest and highest of random picks.
+        budget: the budget set now.
+        y_title, file_title: what the values are, beside the words of the page and in a file.
+        sentence: the numbers at the budget.
+        bound: (m,) least possible values, dashed; None for none.
 
     Raises:
         ValueError: no budgets, or a curve of another length.
     """
-    check_curves(budgets, {**series, "SVD bound": svd_bound}, random_band)
-    figure = _figure(budgets, series, random_band, budget, "relative error")
-    figure.add_trace(_line("SVD bound", budgets, svd_bound, INK, "dash"))
-    at = nearest_place(budgets, budget)
-    return Rendered(
-        figure,
-        f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
-        f"{_at(at, series, random_band)}. No choice can be below {number(float(svd_bound[at]))}, "
-        f"the SVD bound.{_worse_than_random(budgets, at, budget, series, random_band[0])}",
-    )
+
+    budgets: Sequence[int]
+    series: Mapping[str, Curve]
+    random: Band
+    budget: int
+    y_title: str
+    file_title: str
+    sentence: str = ""
+    bound: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        for name, curve in (*self._curves.items(), *(("random", part) for part in self.random)):
+            if not len(self.budgets) or len(curve) != len(self.budgets):
+                raise ValueError(f"{name}: {len(curve)} values for {len(self.budgets)} budgets.")
+
+    @property
+    def _curves(self) -> dict[str, Curve]:
+        """Every line by its name."""
+        bound = {} if self.bound is None else {"SVD bound": self.bound}
+        return {**self.series, "random": self.random[0], **bound}
+
+    @property
+    def figure(self) -> go.Figure:
+        """For a browser, readable on a light and on a dark page."""
+        mean, low, high = self.random
+        band = go.Scatter(
+            x=[*self.budgets, *self.budgets[::-1]],
+            y=[*_plain(high), *_plain(low)[::-1]],
+            fill="toself",
+            fillcolor=_RANDOM_FILL,
+            line={"width": 0},
+            mode="lines",
+            hoverinfo="skip",
+            showlegend=False,
+        )
+        traces = [band, self._trace("random", mean, INK, "dot")]
+        for label, (r, g, b) in colours_of(self.series).items():
+            traces.append(self._trace(label, self.series[label], f"rgb({r},{g},{b})", "solid"))
+        if self.bound is not None:
+            traces.append(self._trace("SVD bound", self.bound, INK, "dash"))
+        axis = PLOTLY_AXIS | {"tickcolor": INK, "ticks": "outside"}
+        # Made at once: to update one that exists takes Plotly several times as long.
+        layout = go.Layout(
+            **PLOTLY_LAYOUT,
+            hovermode="x unified",
+            margin={"l": 56, "r": 36, "t": 16, "b": 48},
+            height=320,
+            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+            xaxis={
+                **axis,
+                "type": "log",
+                "tickangle": 0,
+                "tickvals": [2**e for e in range(12)],
+                "title": {"text": "tokens kept (k)"},
+            },
+            yaxis={**axis, "rangemode": "tozero", "title": {"text": self.y_title}},
+            shapes=[
+                {
+                    "type": "line",
+                    "xref": "x",
+                    "yref": "paper",
+                    "x0": self.budget,
+                    "x1": self.budget,
+                    "y0": 0,
+                    "y1": 1,
+                    "line": {"color": INK, "width": 1.5},
+                }
+            ],
+        )
+        return go.Figure(traces, layout)
+
+    def _trace(self, name: str, values: Curve, colour: str, dash: str) -> go.Scatter:
+        return go.Scatter(
+            x=list(self.budgets),
+            y=_plain(values),
+            name=name,
+            mode="lines",
+            line={"color": colour, "width": 2.5 if dash == "solid" else 1.5, "dash": dash},
+            hovertemplate="%{y:.3f}",
+        )
+
+    @property
+    def display(self) -> Display:
+        """For papers, as PNG and SVG."""
+        budgets, (_, low, highest) = self.budgets, self.random
+        values_drawn = [value for curve in (*self._curves.values(), highest) for value in curve]
+        ticks = round_ticks(max(value for value in values_drawn if value is not None) or 1.0)
+        first, last = math.log(budgets[0]), math.log(budgets[-1])
+
+        def x_at(k: float) -> float:
+            share = (math.log(k) - first) / (last - first) if last > first else 0.5
+            return _LEFT + (_RIGHT - _LEFT) * share
+
+        def y_at(value: float) -> float:
+            return _BOTTOM - (_BOTTOM - _TOP) * value / ticks[-1]
+
+        def points(values: Curve) -> tuple[Point, ...]:
+            pairs = zip(budgets, values, strict=True)
+            return tuple((x_at(k), y_at(value)) for k, value in pairs if value is not None)
+
+        items: list[Item] = [Area(points(highest) + points(low)[::-1], _BAND)]
+        texts: list[Item] = []  # above all lines
+        for tick in ticks:
+            y = y_at(tick)
+            items.append(Line(((_LEFT, y), (_RIGHT, y)), _GRID))
+            texts.append(Text(_LEFT - 8, y + 4, f"{tick:.4g}", _SIZE, _TEXT, "rs"))
+        for k in [2**e for e in range(13) if budgets[0] <= 2**e <= budgets[-1]]:
+            items.append(Line(((x_at(k), _BOTTOM), (x_at(k), _BOTTOM + 5)), _LINE))
+            texts.append(Text(x_at(k), _BOTTOM + 20, str(k), _SIZE, _TEXT, "ms"))
+        items.append(Line(((_LEFT, _BOTTOM), (_RIGHT, _BOTTOM)), _LINE))
+        if budgets[0] <= self.budget <= budgets[-1]:
+            x = x_at(self.budget)
+            items.append(Line(((x, _TOP), (x, _BOTTOM)), _LINE, 1.5))
+            texts.append(Text(x, _TOP - 8, f"k = {self.budget}", _SIZE, _TEXT, "ms"))
+        looks: dict[str, tuple[Colour, float, tuple[float, float] | None]] = {
+            label: (colour, 2.5, None) for label, colour in colours_of(self.series).items()
+        }
+        looks |= {"random": (_LINE, 1.5, (2, 3)), "SVD bound": (_LINE, 1.5, (7, 4))}
+        for index, (label, values) in enumerate(self._curves.items()):
+            if line_points := points(values):
+                items.append(Line(line_points, *looks[label]))
+            y = _TOP + 12 + 22 * index
+            items.append(Line(((_RIGHT + 20, y), (_RIGHT + 48, y)), *looks[label]))
+            texts.append(Text(_RIGHT + 56, y + 4, label, _SIZE, _TEXT, "ls"))
+        middle = (_LEFT + _RIGHT) / 2
+        texts.append(Text(middle, _BOTTOM + 44, "tokens kept (k)", _SIZE, _TEXT, "ms"))
+        half_way = (_TOP + _BOTTOM) / 2
+        texts.append(Text(18, half_way, self.file_title, _SIZE, _TEXT, "ms", upright=True))
+        return Display(_WIDTH, _HEIGHT, [*items, *texts], self.sentence, scale=_SCALE)
 
 
-def kl_figure(
+def error_chart(
     budgets: Sequence[int],
     series: Mapping[str, Curve],
-    random_band: Band,
+    random: Band,
+    bound: Sequence[float],
     budget: int,
-) -> Rendered:
+) -> CurveChart:
+    """Relative error of rebuilding all tokens from the k kept ones, against k.
+
+    bound: (m,) error of the best k directions, which no choice of k tokens can beat. The other
+    arguments, and what it raises, as of `CurveChart`.
+    """
+    title = "relative error"
+    chart = CurveChart(budgets, series, random, budget, title, title, bound=bound)
+    at = nearest_place(budgets, budget)
+    sentence = (
+        f"Relative error of rebuilding all tokens from {tokens_word(int(budgets[at]))}: "
+        f"{_numbers(chart, at)}. No choice can be below {number(float(bound[at]))}, the SVD bound."
+        f"{_worse_than_random(chart, at)}"
+    )
+    return replace(chart, sentence=sentence)
+
+
+def kl_chart(
+    budgets: Sequence[int], series: Mapping[str, Curve], random: Band, budget: int
+) -> CurveChart:
     """How far the first word's distribution moved from the unpruned model's, against k.
 
-    Arguments and what it raises as of `reconstruction_figure`; the values are KL(unpruned ||
-    pruned) in nats.
+    Arguments and what it raises as of `CurveChart`; the values are KL(unpruned || pruned) in nats.
     """
-    check_curves(budgets, series, random_band)
+    titles = ("KL (nats)", "KL to the unpruned model (nats)")
+    chart = CurveChart(budgets, series, random, budget, *titles)
     at = nearest_place(budgets, budget)
-    return Rendered(
-        _figure(budgets, series, random_band, budget, "KL (nats)"),
+    sentence = (
         "KL of the first word to the unpruned model, in nats, with "
-        f"{tokens_word(int(budgets[at]))}: {_at(at, series, random_band)}. 0 means that nothing "
-        "changed.",
+        f"{tokens_word(int(budgets[at]))}: {_numbers(chart, at)}. 0 means that nothing changed."
     )
-
-
-def _figure(
-    budgets: Sequence[int], series: Mapping[str, Curve], random: Band, budget: int, value: str
-) -> go.Figure:
-    """The band and mean of random picks, and a line per method; k on a logarithmic axis."""
-    mean, low, high = random
-    band = go.Scatter(
-        x=[*budgets, *budgets[::-1]],
-        y=[*_plain(high), *_plain(low)[::-1]],
-        fill="toself",
-        fillcolor=_BAND,
-        line={"width": 0},
-        mode="lines",
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    traces = [band, _line("random", budgets, mean, INK, "dot")]
-    for label, (r, g, b) in colours_of(series).items():
-        traces.append(_line(label, budgets, series[label], f"rgb({r},{g},{b})", "solid"))
-    return go.Figure(traces, _layout(budget, value))
-
-
-def _line(name: str, budgets: Sequence[int], values: Curve, colour: str, dash: str) -> go.Scatter:
-    return go.Scatter(
-        x=list(budgets),
-        y=_plain(values),
-        name=name,
-        mode="lines",
-        line={"color": colour, "width": 2.5 if dash == "solid" else 1.5, "dash": dash},
-        hovertemplate="%{y:.3f}",
-    )
-
-
-def _layout(budget: int, value: str) -> go.Layout:
-    """Made at once: to update one that exists takes Plotly several times as long."""
-    axis = PLOTLY_AXIS | {"tickcolor": INK, "ticks": "outside"}
-    return go.Layout(
-        **PLOTLY_LAYOUT,
-        hovermode="x unified",
-        margin={"l": 56, "r": 36, "t": 16, "b": 48},
-        height=320,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        xaxis={
-            **axis,
-            "type": "log",
-            "tickangle": 0,
-            "tickvals": [2**e for e in range(12)],
-            "title": {"text": "tokens kept (k)"},
-        },
-        yaxis={**axis, "rangemode": "tozero", "title": {"text": value}},
-        shapes=[
-            {
-                "type": "line",
-                "xref": "x",
-                "yref": "paper",
-                "x0": budget,
-                "x1": budget,
-                "y0": 0,
-                "y1": 1,
-                "line": {"color": INK, "width": 1.5},
-            }
-        ],
-    )
+    return replace(chart, sentence=sentence)
 
 
 def nearest_place(budgets: Sequence[int], budget: int) -> int:
@@ -135,34 +228,29 @@ def nearest_place(budgets: Sequence[int], budget: int) -> int:
     return min(range(len(budgets)), key=lambda index: abs(budgets[index] - budget))
 
 
-def _at(place: int, series: Mapping[str, Curve], random: Band) -> str:
+def _numbers(chart: CurveChart, at: int) -> str:
     """The numbers at one place, in words."""
     methods = "".join(
         f"{label} {number(float(value))}, "
-        for label, curve in series.items()
-        if (value := curve[place]) is not None
+        for label, curve in chart.series.items()
+        if (value := curve[at]) is not None
     )
-    mean, low, high = (number(float(curve[place])) for curve in random)
+    mean, low, high = (number(float(curve[at])) for curve in chart.random)
     return f"{methods}random picks {mean} ({low} to {high})"
 
 
-def _worse_than_random(
-    budgets: Sequence[int],
-    place: int,
-    budget: int,
-    series: Mapping[str, Curve],
-    mean: Sequence[float],
-) -> str:
+def _worse_than_random(chart: CurveChart, at: int) -> str:
     """A sentence that names the methods whose error is above the mean of random picks, or ""."""
+    mean, budget = float(chart.random[0][at]), chart.budgets[at]
     worse = [
         label
-        for label, curve in series.items()
-        if (error := curve[place]) is not None and float(error) - float(mean[place]) > _EQUAL
+        for label, curve in chart.series.items()
+        if (error := curve[at]) is not None and float(error) - mean > _EQUAL
     ]
     if not worse:
         return ""
-    names = "both" if len(worse) == len(series) == 2 else " and ".join(worse)
-    where = "At this budget" if budgets[place] == budget else f"With {budgets[place]} tokens"
+    names = "both" if len(worse) == len(chart.series) == 2 else " and ".join(worse)
+    where = "At this budget" if budget == chart.budget else f"With {budget} tokens"
     return f" {where} {names} {'do' if len(worse) > 1 else 'does'} worse than random picks."
 
 

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from spare_demo.render.base import Colour, hex_of
-from spare_demo.render.png import data_address
+from spare_demo.render.base import Colour, data_address, hex_of
 from spare_demo.render.text import LEADING, drawable, font
 
 Point = tuple[float, float]
@@ -205,24 +204,18 @@ class Line:
             f'stroke-width="{self.width:g}"{dash}/>'
         )
 
-    def _pieces(self) -> list[list[Point]]:
+    def _pieces(self) -> list[Sequence[Point]]:
         """The pieces that are drawn; a dash goes on from corner to corner."""
         if self.dash is None:
-            return [list(self.points)]
-        on, off = self.dash
-        pieces, place = [], 0.0  # how far into on + off
-        for (x0, y0), (x1, y1) in zip(self.points, self.points[1:], strict=False):
-            length = math.hypot(x1 - x0, y1 - y0)
-            done = 0.0
-            while done < length:
-                stretch = min((on if place < on else on + off) - place, length - done)
-                if place < on:
-                    ends = [(done + s) / length for s in (0, stretch)]
-                    pieces.append([(x0 + (x1 - x0) * t, y0 + (y1 - y0) * t) for t in ends])
-                done += max(stretch, 1e-6)
-                place = (place + stretch) % (on + off)
-                if on + off - place < 1e-9:
-                    place = 0.0
+            return [self.points]
+        x, y = np.array(self.points, np.float64).T
+        way = np.concatenate([[0.0], np.hypot(np.diff(x), np.diff(y)).cumsum()])  # to each point
+        pieces: list[Sequence[Point]] = []
+        for start in np.arange(0, way[-1], sum(self.dash)):
+            end = min(start + self.dash[0], way[-1])
+            stops = [start, *way[(start < way) & (way < end)], end]
+            ends = zip(np.interp(stops, way, x), np.interp(stops, way, y), strict=True)
+            pieces.append([(float(across), float(down)) for across, down in ends])
         return pieces
 
 

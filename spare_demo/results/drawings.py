@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
 
 from spare_demo import measures
 from spare_demo.analysis.cost import CostRow, bytes_text, cost_rows, seconds_text, tokens_text
-from spare_demo.comparison.method_record import add_gaps, inside_note
+from spare_demo.comparison.method_record import MethodRecord, add_gaps, inside_note
 from spare_demo.comparison.request import UNPRUNED
-from spare_demo.comparison.result import Result
-from spare_demo.comparison.selections import Curve
+from spare_demo.comparison.result import KlCurves, Result
+from spare_demo.comparison.selections import Curves
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render import (
-    Canvas,
-    Display,
-    Rendered,
-    consensus_map,
-    difference,
-    kl_figure,
-    layer_overlay,
-    leftover_map,
-    methods_grid,
-    pick_order,
-    reconstruction_figure,
-    relevance_map,
-    selection_overlay,
-    weight_map,
-)
 from spare_demo.render.base import Tokens, colours_of
+from spare_demo.render.canvas import Canvas
 from spare_demo.render.card import Panel, card
-from spare_demo.render.curve_files import curves_display
-from spare_demo.render.grid import Cell
+from spare_demo.render.curves import CurveChart, error_chart, kl_chart
+from spare_demo.render.display import Display
+from spare_demo.render.grid import Cell, methods_grid
+from spare_demo.render.maps import consensus_map, leftover_map, relevance_map, weight_map
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, layer_overlay, selection_overlay
+
+ValueT = TypeVar("ValueT")
 
 PANELS = {
     "comparison": "all answers side by side",
@@ -112,7 +104,12 @@ def drawings(comparison: Result, panels: Collection[str] = USUAL) -> Iterator[Dr
         footer = f"SPARE demo · model {comparison.model} · times of a single run"
         columns = _panels(comparison, canvas)
         yield Drawing("comparison", card(comparison.question, columns, footer))
-    yield from _curves(comparison, panels)
+    curves, kl, methods = comparison.reconstruction, comparison.kl, comparison.methods
+    if "reconstruction" in panels and curves is not None:
+        chart = error_curve(curves, methods, titles, comparison.budget)
+        yield Drawing("reconstruction", chart.display)
+    if "kl" in panels and kl is not None:
+        yield Drawing("kl", kl_curve(kl, methods, titles, comparison.budget).display)
 
 
 def cells(result: Result) -> list[Cell]:
@@ -224,52 +221,34 @@ def _cost(row: CostRow) -> str:
     return f"prefill {prefill} ({row.prefill_share:.0%}) · cache {cache} ({row.kv_cache_share:.0%})"
 
 
-def curve(comparison: Result) -> Rendered:
-    """The error of every label against the number of tokens kept, as a figure."""
-    curves = comparison.reconstruction
-    assert curves is not None  # every finished result has them
-    figure = reconstruction_figure(
+def error_curve(
+    curves: Curves, methods: Mapping[str, MethodRecord], titles: Mapping[str, str], budget: int
+) -> CurveChart:
+    """Reconstruction errors against the number of tokens kept; methods, titles: by label."""
+    random = curves.random
+    chart = error_chart(
         curves.budgets,
-        _series(comparison, curves.errors, len(curves.budgets)),
-        _band(curves.random),
+        _by_title(add_gaps(curves.errors, methods, len(curves.budgets)), titles),
+        (random.mean.tolist(), random.low.tolist(), random.high.tolist()),
         curves.bound.tolist(),
-        comparison.budget,
+        budget,
     )
-    return Rendered(figure.image, _with_note(comparison, figure.sentence, error=True))
+    return _with_note(chart, inside_note(_by_title(methods, titles), error=True))
 
 
-def _series(comparison: Result, curves: Mapping[str, Curve], points: int) -> dict[str, Curve]:
-    every = add_gaps(curves, comparison.methods, points)
-    return {comparison.titles[label]: curve for label, curve in every.items()}
+def kl_curve(
+    curves: KlCurves, methods: Mapping[str, MethodRecord], titles: Mapping[str, str], budget: int
+) -> CurveChart:
+    """The same of the KL to the unpruned model."""
+    series = _by_title(add_gaps(curves.series, methods, len(curves.budgets)), titles)
+    chart = kl_chart(curves.budgets, series, curves.random, budget)
+    return _with_note(chart, inside_note(_by_title(methods, titles), error=False))
 
 
-def _band(random: measures.Spread) -> tuple[list[float], list[float], list[float]]:
-    return random.mean.tolist(), random.low.tolist(), random.high.tolist()
+def _by_title(values: Mapping[str, ValueT], titles: Mapping[str, str]) -> dict[str, ValueT]:
+    return {titles[label]: value for label, value in values.items()}
 
 
-def _with_note(comparison: Result, sentence: str, error: bool) -> str:
-    """A curve's sentence with what it means for methods inside the language model."""
-    records = {comparison.titles[label]: item for label, item in comparison.methods.items()}
-    return f"{sentence} {inside_note(records, error)}".strip()
-
-
-def _curves(comparison: Result, panels: Collection[str]) -> Iterator[Drawing]:
-    budget = comparison.budget
-    if "reconstruction" in panels and (curves := comparison.reconstruction) is not None:
-        display = curves_display(
-            curves.budgets,
-            _series(comparison, curves.errors, len(curves.budgets)),
-            _band(curves.random),
-            budget,
-            "relative error",
-            curve(comparison).sentence,
-            curves.bound.tolist(),
-        )
-        yield Drawing("reconstruction", display)
-    if "kl" in panels and (kl := comparison.kl) is not None:
-        series = _series(comparison, kl.series, len(kl.budgets))
-        figure = kl_figure(kl.budgets, series, kl.random, budget)
-        sentence = _with_note(comparison, figure.sentence, error=False)
-        y_title = "KL to the unpruned model (nats)"
-        display = curves_display(kl.budgets, series, kl.random, budget, y_title, sentence)
-        yield Drawing("kl", display)
+def _with_note(chart: CurveChart, note: str) -> CurveChart:
+    """The chart, its sentence with what it means for methods inside the language model."""
+    return replace(chart, sentence=f"{chart.sentence} {note}".strip())

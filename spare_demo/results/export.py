@@ -1,16 +1,24 @@
-"""A comparison as files: its pictures, its curve and `result.json`, in one folder."""
+"""A comparison as files: in a folder, or in one archive to cite it by and to repeat it."""
 
 from __future__ import annotations
 
+import io
+import shlex
+import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
 from PIL import Image
 
+from spare_demo.comparison.method_record import MethodRecord
+from spare_demo.comparison.request import UNPRUNED, choose, name_of
 from spare_demo.comparison.result import Result
-from spare_demo.render.png import png_bytes
-from spare_demo.results.drawings import USUAL, curve, drawings
-from spare_demo.results.io import write_result
+from spare_demo.models import CATALOGUE, bits_of
+from spare_demo.pruners import PRUNERS
+from spare_demo.render.base import png_bytes
+from spare_demo.results.drawings import PANELS, USUAL, drawings, error_curve
+from spare_demo.results.io import versions, write_result
+from spare_demo.results.references import references
 
 
 def write(
@@ -43,10 +51,12 @@ def png(image: Image.Image) -> bytes:
 
 
 def _curve_page(result: Result) -> str:
-    figure = curve(result)
+    curves = result.reconstruction
+    assert curves is not None  # every finished result has them
+    chart = error_curve(curves, result.methods, result.titles, result.budget)
     # The whole of plotly.js goes into the page, so that it opens without a network; its button
     # that uploads the chart does not.
-    chart = figure.image.to_html(
+    plot = chart.figure.to_html(
         include_plotlyjs=True,
         full_html=False,
         config={"displayModeBar": False},
@@ -55,5 +65,110 @@ def _curve_page(result: Result) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Reconstruction</title>'
         f'<body style="font-family: system-ui, sans-serif; max-width: 60rem; margin: 2rem auto">'
-        f"{chart}<p>{figure.sentence}</p></body></html>\n"
+        f"{plot}<p>{chart.sentence}</p></body></html>\n"
+    )
+
+
+_THEN = (1980, 1, 1, 0, 0, 0)  # a zip's first day: the same result gives the same bytes
+
+
+def cite(result: Result, panels: Collection[str] = USUAL, link: str | None = None) -> bytes:
+    """A zip: result.json, each panel as PNG and SVG, the picture, the commands and the BibTeX.
+
+    Args:
+        panels: names of `drawings.PANELS`; one that this result lacks is left out.
+        link: an address that reopens the settings, to stand in the README.
+
+    Raises:
+        ValueError: an unknown panel, or none at all.
+    """
+    if not panels:
+        raise ValueError(f"Choose at least one picture: {', '.join(PANELS)}.")
+    files: dict[str, bytes] = {"result.json": write_result(result).encode()}
+    sentences: dict[str, str] = {}
+    for drawing in drawings(result, panels):
+        files[f"{drawing.name}.png"] = png(drawing.display.image)
+        sentences[drawing.name] = drawing.display.sentence
+        files[f"{drawing.name}.svg"] = drawing.display.svg.encode()
+    files["picture.png"] = png_bytes(result.photo)
+    files["references.bib"] = references(result).encode()
+    files["README.txt"] = _readme(result, sentences, link).encode()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zip_file:
+        for name, data in files.items():
+            # PNG is compressed already: once more is seconds of work on a large photo for nothing.
+            kind = zipfile.ZIP_STORED if name.endswith(".png") else zipfile.ZIP_DEFLATED
+            zip_file.writestr(zipfile.ZipInfo(name, _THEN), data, kind)
+    return archive.getvalue()
+
+
+def command_line(result: Result) -> str:
+    """The command that asks the model again and gives the same result.
+
+    Where a method was given settings that have no flag, or a set was made by hand, the command
+    takes them from result.json.
+    """
+    settings = result.settings
+    start = ["python", "-m", "spare_demo", "compare"]
+    names = []
+    for label, record in result.methods.items():
+        if (name := _name(label, record, settings.seed)) is None:
+            return shlex.join([*start, "--from", "result.json", "--again", "--out", "again"])
+        names.append(name)
+    flags = {
+        "--model": result.model,
+        "--system": result.system,
+        "--bits": bits_of(result.revision),
+        "--budget": result.budget,
+        "--seed": settings.seed,
+        "--max-new-tokens": settings.max_new_tokens,
+        "--aspect": settings.aspect,
+        "--positions": settings.positions,
+        "--relevance-layer": settings.relevance.layer,
+        "--relevance-text": settings.relevance.text,
+        "--guidance-text": settings.relevance.guidance_text,
+        "--out": "again",
+    }
+    # Files of earlier versions say no positions.
+    words = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
+    if settings.together:
+        words.append("--together")
+    if not result.language_model:
+        words.append("--without-language-model")
+    # After "--", so that a question may begin with a dash.
+    arguments = ["--", "picture.png", result.question]
+    return shlex.join([*start, *words, "--methods", *names, *arguments])
+
+
+def _name(label: str, record: MethodRecord, seed: int) -> str | None:
+    """What --methods calls this one, or None if that would make another method or label."""
+    if record.name not in PRUNERS:
+        return None
+    method = record.method()
+    name = name_of(method)
+    same = list(choose((name,), seed).values()) == [method]
+    return name if same and (label == name or label.startswith(f"{name} (")) else None
+
+
+def _readme(result: Result, sentences: dict[str, str], link: str | None) -> str:
+    titles = {UNPRUNED: "All tokens", **result.titles}
+    lines = [f"  {titles[label]}: {answer.text}" for label, answer in result.answers.items()]
+    answers = "\n".join(lines) or "  none: the model was loaded without its language model"
+    captions = "\n\n".join(f"{name}: {sentence}" for name, sentence in sentences.items())
+    packages = ", ".join(f"{name} {number}" for name, number in versions().items())
+    link_text = f"\nThe same settings on the page:\n  {link}\n" if link else ""
+    model = result.model
+    local = model not in CATALOGUE and "/" not in model  # its path is nobody else's business
+    where = f"There --model needs the path of the folder {model}.\n" if local else ""
+    return (
+        f"Question: {result.question or '(none)'}\n"
+        f"Model: {result.model} {result.revision}\n"
+        f"Answers:\n{answers}\n\n"
+        f"Draw this again, without a model, from result.json (it holds the picture):\n"
+        f"  python -m spare_demo compare --from result.json --out again\n"
+        f"Ask the model again:\n"
+        f"  {command_line(result)}\n{where}{link_text}\n"
+        f"To cite the methods and this program: references.bib.\n"
+        f"Made with {packages}.\n\n"
+        f"{captions}\n"
     )

@@ -27,7 +27,7 @@ from spare_demo.analysis.cost import cost_rows
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import open_picture, photo_digest
-from spare_demo.render.png import png_bytes
+from spare_demo.render.base import png_bytes
 from spare_demo.results.format_2 import upgrade
 from spare_demo.tokens import Selection
 

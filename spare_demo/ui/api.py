@@ -18,7 +18,7 @@ from spare_demo.analysis.answer_shift import measure_change, word_maps
 from spare_demo.comparison.pipeline import finish
 from spare_demo.comparison.request import UNPRUNED, Request, choose, read_budget, read_seed
 from spare_demo.comparison.selections import explore
-from spare_demo.images.load import PictureError, open_picture
+from spare_demo.images.load import PictureError
 from spare_demo.models import Model, View
 from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.results.io import read_pick_list, to_json
@@ -27,9 +27,8 @@ from spare_demo.tokens import Positions
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.operations import describe, describe_endpoint, make_optional
-from spare_demo.ui.gradio_compat.parts import NumberAsSent
-from spare_demo.ui.gradio_compat.pictures import photo_input
-from spare_demo.ui.gradio_compat.sessions import forget_caller
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, photo_input
+from spare_demo.ui.gradio_compat.queue import forget_caller
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.times_log import (
     ALL_STAGES,
@@ -122,15 +121,15 @@ class Api:
             line.update(fields_of_view(view))
             k = read_budget(budget, view.tokens.n)
             exploration = explore(view, choose((method,), read_seed(seed)), k)
-            if exploration.inside:
-                title = getattr(exploration.methods[method], "title", method)
+            ran = exploration.methods[method]  # in its text-free form where there is no question
+            if ran.inside:
                 raise ValueError(
-                    f"{title} has no single token set: it chooses inside the "
+                    f"{ran.title} has no single token set: it chooses inside the "
                     "language model, layer by layer. Ask /compare, which tells what they kept."
                 )
             selection, weight = exploration.selections(k)[method], exploration.weights[method]
             return {
-                "method": getattr(exploration.methods[method], "name", method),
+                "method": ran.name,
                 "visual_tokens": exploration.n,
                 "rows": view.grid.rows,
                 "columns": view.grid.cols,
@@ -246,8 +245,7 @@ class Api:
     def _open(self, image: str) -> Image.Image:
         if not image:
             raise PictureError("There is no picture. Send one.")
-        self.guide.check_size(image)
-        return open_picture(image, max_pixels=self.settings.max_pixels)
+        return self.guide.open(image)
 
     def _view(
         self, image: str, question: str, relevance: RelevanceOptions = RelevanceOptions()

@@ -28,7 +28,7 @@ from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Model, ModelError
 from spare_demo.models.generate.passes import DeviceElsewhere
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.settings import Settings
 from spare_demo.ui.errors import fault_sentence
 from spare_demo.ui.guide import Guide
@@ -90,17 +90,20 @@ class VisitData:
         result = dataclasses.replace(visit.result, photo=None, view=None)  # type: ignore[arg-type]
         return cls(visit.key, request, result, facts)
 
-    @property
-    def path(self) -> str:
-        """The file of the picture."""
-        return str(self.request.image)
-
     def restore(self, canvas: Canvas, exploration: Exploration) -> Visit:
         """The visit, with what the model made of its picture."""
         view = exploration.view
         request = dataclasses.replace(self.request, image=view.photo)
         result = dataclasses.replace(self.result, photo=view.photo, view=view)
-        return Visit(self.key, canvas, exploration, request, result, path=self.path, **self.facts)
+        return Visit(
+            self.key,
+            canvas,
+            exploration,
+            request,
+            result,
+            path=str(self.request.image),
+            **self.facts,
+        )
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,9 @@ class BorrowedGpu(Here):
             return data.restore(before.canvas, before.exploration)
         same = before is not None and before.key == data.key
         most = self._settings.max_pixels
-        photo = before.photo if same and before else open_picture(data.path, max_pixels=most)
+        photo = (
+            before.photo if same and before else open_picture(data.request.image, max_pixels=most)
+        )
         exploration: Exploration = unpack(step.exploration, photo)
         return data.restore(Canvas(photo, exploration.view.grid), exploration)
 

@@ -10,7 +10,7 @@ import torch
 from spare_demo.analysis.cost import seconds_text
 from spare_demo.analysis.leave_one_out import LeaveOneOut
 from spare_demo.models import Answer
-from spare_demo.ui.per_layer import identity
+from spare_demo.ui.payload import identity
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import array, to_numbered_json
 

@@ -20,6 +20,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.table import Wide, html_table
+from spare_demo.ui.panels import scroll_html
 from spare_demo.ui.visit import SLOTS, Visit
 
 _NONE = "–"
@@ -52,7 +53,12 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         lines.append(
             ("allocated", *[bytes_text(max(r.kv_cache_bytes, r.allocated_bytes)) for r in rows])
         )
-    notes = [newline_sentence(visit.result.answers), *_about_selecting(visit)]
+    notes = [newline_sentence(visit.result.answers)]
+    if which := " and ".join(visit.exploration.select_seconds):
+        notes.append(
+            f"Select, {which}: all {visit.exploration.n} picks at once, of which every budget "
+            "takes the first ones."
+        )
     if visit.exploration.inside:
         notes.append(
             "Operations and cache are those of every layer with the tokens it got; the operations "
@@ -67,8 +73,7 @@ def cost_html(visit: Visit, floor: Callable[[Answer], float | None]) -> str:
         )
     head, kinds = ["", *(names[row.label] for row in rows)], [row.label.lower() for row in rows]
     return (
-        "<div class='scroll' tabindex='0' role='region' aria-label='Cost of each answer'>"
-        f"{html_table(head, lines, 'cost stages', kinds)}</div>"
+        f"{scroll_html('Cost of each answer', html_table(head, lines, 'cost stages', kinds))}"
         f"<p>{escape(cost_sentence(rows, names))}</p>"
         f"<p class='note'>{escape(' '.join(filter(None, notes)))}</p>"
     )
@@ -101,13 +106,3 @@ def _paper_counts(visit: Visit) -> Iterator[str]:
                 f"The paper of {visit.titles[slot]} counts {plan.counted:.1f} visual tokens, where "
                 f"the average over layers is {plan.average:.1f}: {note}."
             )
-
-
-def _about_selecting(visit: Visit) -> Iterator[str]:
-    exploration = visit.exploration
-    if exploration.select_seconds:
-        which = " and ".join(exploration.select_seconds)
-        yield (
-            f"Select, {which}: all {exploration.n} picks at once, of which every budget takes the "
-            "first ones."
-        )

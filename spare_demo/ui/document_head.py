@@ -18,10 +18,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.analysis.growth import Step
-from spare_demo.render.icon import icon
-from spare_demo.render.png import png_bytes
+from spare_demo.render.base import BLUE, VERMILION, Colour, png_bytes
+from spare_demo.render.display import Box, Display
 from spare_demo.results.film import step_frame
 from spare_demo.results.references import SOFTWARE_TITLE
+from spare_demo.ui.gate.doors import path_of
 from spare_demo.ui.gradio_compat.server import page_address
 from spare_demo.ui.visit import Visit
 
@@ -80,7 +81,7 @@ class DocumentHead:
         if scope["type"] != "http" or scope["method"] != "GET":
             await self.app(scope, receive, send)
             return
-        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        path = path_of(scope)
         preview = _previews.get(scope["app"].get_blocks())
         if path in self._icons:
             # A new answer each time: what compresses it changes its headers.
@@ -145,3 +146,21 @@ def with_head(html: str, address: str, preview: Preview | None) -> str:
 
 def _meta(kind: str, name: str, content: str) -> str:
     return f'<meta {kind}="{name}" content="{escape(content)}">'
+
+
+_GROUND: Colour = (35, 40, 48)
+_DROPPED: Colour = (92, 98, 108)
+_PATCHES = ((BLUE, _DROPPED, _DROPPED), (_DROPPED, VERMILION, BLUE), (VERMILION, _DROPPED, BLUE))
+_SIDE, _GAP = 8, 2
+
+
+def icon() -> Display:
+    """A square of 32 units, twice as many pixels wide."""
+    step = _SIDE + _GAP
+    boxes = [
+        Box(_GAP + column * step, _GAP + row * step, _SIDE, _SIDE, colour)
+        for row, colours in enumerate(_PATCHES)
+        for column, colour in enumerate(colours)
+    ]
+    side = _GAP + len(_PATCHES) * step
+    return Display(side, side, boxes, "SPARE demo", _GROUND)

@@ -38,11 +38,6 @@ class Example:
         """The first question."""
         return next(iter(self.answers))
 
-    @property
-    def answer(self) -> str:
-        """The true answer of the first question."""
-        return self.answers[self.question]
-
     def question_after(self, question: str) -> str:
         """The question that follows this one, in a circle; after any other, the first."""
         questions = [*self.answers]
@@ -131,9 +126,14 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"scene-{seed}.png"
     signature.save(which, seed, path)
-    for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-_SCENES_ON_DISK]:
-        old.unlink(missing_ok=True)
+    keep_latest(folder, _SCENES_ON_DISK)
     return _example(path, {question.text: question.answer for question in questions})
+
+
+def keep_latest(folder: Path, most: int) -> None:
+    """Delete the oldest files of a folder until so many are left."""
+    for old in sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime)[:-most]:
+        old.unlink(missing_ok=True)
 
 
 def find(examples: Sequence[Example], key: str, question: str) -> tuple[bool, str | None]:
@@ -153,8 +153,3 @@ def questions_about(
     own = [question for example in examples if example.key == key for question in example.answers]
     drawn = [] if scene is None else [q.text for q in signature.sample_of(*scene).questions]
     return tuple(dict.fromkeys([*own, *drawn]))[:_MOST_QUESTIONS]
-
-
-def number(examples: Sequence[Example], key: str) -> int | None:
-    """Which of the offered examples has this picture, None for any other picture."""
-    return next((i for i, example in enumerate(examples) if example.key == key), None)

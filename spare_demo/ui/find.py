@@ -10,19 +10,17 @@ from spare_demo.analysis.disagreement import find_split
 from spare_demo.comparison.request import QuestionOptions, read_budget, read_seed
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui import examples
-from spare_demo.ui.gradio_compat.pictures import cached_picture
+from spare_demo.ui.gradio_compat.parts import cached_picture
 from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import Visit
 
 MOST_SCENES = 60
 """Scenes that are drawn for one press of the button."""
 
-CONTROLS = (
-    *("method_a", "method_b", "seed", "aspect", "relevance_layer", "relevance_text"),
-    *("guidance_text", "together", "positions", "budget"),
-)
+READ = tuple(name for name in CONTROLS if name not in ("image", "question"))
 """The parts of the page that `find_disagreement` reads."""
 CHANGED = ("image", "question", "example")
 """What it changes beside the parts of every comparison."""
@@ -31,7 +29,7 @@ CHANGED = ("image", "question", "example")
 def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChanges]:
     """Draw scenes until the answers of A and B differ; then show that one as if it was asked.
 
-    controls: what each of `CONTROLS` says, as `Handlers.ask` takes it.
+    controls: what each of `READ` says, as `Handlers.ask` takes it.
 
     Yields how many scenes were tried, after each of them.
 
@@ -39,7 +37,7 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
         ValueError: with a sentence for the visitor, where A and B can never differ.
     """
     model, settings = handlers.model, handlers.settings
-    k, seed = read_budget(controls["budget"], handlers.tokens), read_seed(controls["seed"])
+    k, seed = read_budget(controls["budget"], model.most_tokens), read_seed(controls["seed"])
     methods = methods_by_slot(controls["method_a"], controls["method_b"], seed)
     if methods["A"] == methods["B"]:
         raise ValueError("A and B are the same method. Choose another one in A or B.")

@@ -12,7 +12,9 @@ from spare_demo.comparison.request import QuestionOptions
 from spare_demo.evaluation.gallery import read_gallery
 from spare_demo.images.geometry import Aspect
 from spare_demo.ui import examples, panels
+from spare_demo.ui.events import QUIET
 from spare_demo.ui.folds import fold
+from spare_demo.ui.layout import CONTROLS
 
 GALLERY_FILE = examples.FOLDER / "gallery.json"
 _HOW = (
@@ -20,14 +22,7 @@ _HOW = (
     "to ask it.</p>"
 )
 TO_TOP = "() => { window.scrollTo(0, 0) }"
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-
-
-OPENED = (
-    *("image", "question", "method_a", "method_b", "budget", "example"),
-    *("seed", "aspect", "relevance_layer", "relevance_text", "guidance_text", "together"),
-    "positions",
-)
+OPENED = (*CONTROLS, "example")
 """The parts of the comparison that a case sets, by their names there."""
 
 
@@ -61,8 +56,8 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: Aspect) -> Any:
         values = controls_of(example, case.question, methods, case.budget, 0, options)
         return {parts[name]: value for name, value in values.items()}
 
-    chosen = shown.select(open_case, None, [*parts.values()], **_QUIET)
-    return chosen.then(None, None, None, js=TO_TOP, **_QUIET)
+    chosen = shown.select(open_case, None, [*parts.values()], **QUIET)
+    return chosen.then(None, None, None, js=TO_TOP, **QUIET)
 
 
 def thumbnails(pictures: list[tuple[str, str]], name: str) -> gr.Gallery:

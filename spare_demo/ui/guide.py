@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import OrderedDict
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import torch
+from PIL import Image
 
 from spare_demo.comparison.pipeline import answer_steps, start_result
 from spare_demo.comparison.request import (
@@ -20,9 +22,8 @@ from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import PictureError, file_digest, open_picture
 from spare_demo.models import Model, Picture, View
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.settings import Settings
-from spare_demo.ui.cache import SharedCache
 from spare_demo.ui.visit import SLOTS, Visit
 
 _CPU = torch.device("cpu")
@@ -51,10 +52,8 @@ class Guide:
 
     def __init__(self, model: Model, settings: Settings, public: Collection[str] = ()) -> None:
         """public: digests of files that are no visitor's own; what they hold is kept for all."""
-        self.model, self.settings = model, settings
-        self._pictures: SharedCache[tuple[str, Aspect], tuple[Picture, Canvas]] = SharedCache(
-            lambda key: key[0] in public, _SHARED_PICTURES
-        )
+        self.model, self.settings, self._public = model, settings, public
+        self._pictures: OrderedDict[tuple[str, Aspect], tuple[Picture, Canvas]] = OrderedDict()
 
     def look(self, request: Request, before: Visit | None = None) -> Visit:
         """Picture and question as the model sees them, and what is kept. No answer yet.
@@ -69,7 +68,7 @@ class Guide:
         question, path = self.settings.check_question(request.question), request.image
         if not isinstance(path, str) or not path:
             raise PictureError("There is no picture yet. Drop one in, or take an example below it.")
-        self.check_size(path)
+        self._check_size(path)
         model, relevance, together = self.model, request.relevance, request.together
         positions = model.position_option(request.positions)
         key = (file_digest(path), model.aspect(request.aspect))
@@ -85,7 +84,10 @@ class Guide:
             view = model.encode(photo, question, key[1], relevance, together)
             view = dataclasses.replace(view, picture=view.picture.to(_CPU))
             canvas = Canvas(view.photo, view.grid)
-            self._pictures.put(key, (view.picture, canvas))
+            if key[0] in self._public:
+                self._pictures[key] = view.picture, canvas
+                if len(self._pictures) > _SHARED_PICTURES:
+                    self._pictures.popitem(last=False)
         budget = min(request.budget_of(model.most_tokens), view.tokens.n)
         request = dataclasses.replace(
             request,
@@ -100,12 +102,12 @@ class Guide:
         ran = ("relevance", "select") if known is not None else ("encode", "relevance", "select")
         return Visit(key, canvas, exploration, request, result, path=path, ran=ran)
 
-    def check_picture(self, path: str) -> None:
-        """Raises PictureError, as `look` would, for an upload that cannot be opened."""
-        self.check_size(path)
-        open_picture(path, max_pixels=self.settings.max_pixels)
+    def open(self, path: str) -> Image.Image:
+        """The photo in an upload; PictureError, as of `look`, for one that cannot be opened."""
+        self._check_size(path)
+        return open_picture(path, max_pixels=self.settings.max_pixels)
 
-    def check_size(self, path: str) -> None:
+    def _check_size(self, path: str) -> None:
         """Refuses a file that is too large to read at all, or that is gone."""
         try:
             size = Path(path).stat().st_size

@@ -25,9 +25,8 @@ from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import own_html
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.gradio_compat.pictures import picture_name
+from spare_demo.ui.gradio_compat.parts import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
-from spare_demo.ui.headline import headline_html
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies
 from spare_demo.ui.steps import PageChanges, Steps
@@ -68,6 +67,8 @@ class Handlers:
         self.steps = Steps(model, settings.private, self.offered)
         self.replies = Replies(model, self.steps)
         self.guide = Guide(model, settings, {example.key for example in self.offered})
+        first, last = (tuning.able(settings.methods[i], model.reason_against) for i in (0, -1))
+        self.first_methods = (first, last)  # in A and B when the page opens
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
         self._finished: dict[Hashable, Visit] = {}
 
@@ -80,16 +81,15 @@ class Handlers:
     @cached_property
     def _first_requests(self) -> dict[Hashable, Request]:
         """What is asked about each example at the start's settings, by its key."""
-        settings, against = self.settings, self.model.reason_against
-        first, last = (tuning.able(settings.methods[i], against) for i in (0, -1))
+        settings = self.settings
         requests: dict[Hashable, Request] = {}
         asked = [(example, question) for example in self.offered for question in example.answers]
         for example, question in asked:
             request = Request(
                 image=example.path,
                 question=question,
-                methods=methods_by_slot(first, last, settings.seed),
-                budget=min(self.opening.budget, self.tokens),
+                methods=methods_by_slot(*self.first_methods, settings.seed),
+                budget=min(self.opening.budget, self.model.most_tokens),
                 max_new_tokens=settings.max_new_tokens,
                 seed=settings.seed,
                 aspect=self.model.aspect(None),
@@ -107,10 +107,10 @@ class Handlers:
         method_b: str,
         seed: object,
         aspect: Aspect,
-        relevance_layer: int,
-        relevance_text: TextPieces,
-        together: bool,
         budget: object,
+        relevance_layer: int = -2,
+        relevance_text: TextPieces = "stretches",
+        together: bool = False,
         guidance_text: GuidanceText = "clip",
         positions: Positions | None = None,
         example: examples.Example | None = None,
@@ -124,7 +124,7 @@ class Handlers:
         if not question.strip():
             yield {"message": panels.message_html(NO_QUESTION)}
             return
-        k, start = read_budget(budget, self.tokens), read_seed(seed)
+        k, start = read_budget(budget, self.model.most_tokens), read_seed(seed)
         request = Request(
             image=image,  # type: ignore[arg-type]  # None is refused with a sentence
             question=question,
@@ -161,7 +161,7 @@ class Handlers:
     def check_upload(self, image: str | None) -> Iterator[PageChanges]:
         """What Ask would refuse about a new picture, at once; nothing else changes."""
         if image:
-            self.guide.check_picture(image)
+            self.guide.open(image)
         yield {"message": panels.message_html()}
 
     def _find_finished(self, request: Request) -> Visit | None:
@@ -179,7 +179,7 @@ class Handlers:
         visit = self.guide.look(request, before)
         listed = [*self.offered, *([example] if example else [])]
         known, truth = examples.find(listed, visit.key[0], request.question)
-        number = examples.number(self.offered, visit.key[0])
+        keys = [offered.key for offered in self.offered]
         path, view = str(request.image), visit.exploration.view
         scene = read_signature(path, view.photo)
         asked = asked_in(scene, view.photo, request.question, view.grid.boxes.numpy())
@@ -188,7 +188,8 @@ class Handlers:
         few_kinds = examples.knows_only_scenes(self.model.name)
         return dataclasses.replace(
             visit, unknown=few_kinds and not known and scene is None, truth=truth, asked=asked,
-            example=number, questions=examples.questions_about(listed, visit.key[0], scene),
+            example=keys.index(visit.key[0]) if visit.key[0] in keys else None,
+            questions=examples.questions_about(listed, visit.key[0], scene),
         )  # fmt: skip
 
     def change_methods(
@@ -220,7 +221,7 @@ class Handlers:
             return
         yield {
             "budget_message": panels.message_html(),
-            "headline": headline_html(visit, k),
+            "headline": panels.headline_html(visit, k),
             "answers": self.steps.answers(visit, k),
             **self.steps.curve(visit, k),
         }
@@ -280,9 +281,9 @@ class Handlers:
 
     def reopen(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """The settings that a link names, in the page's controls; what it cannot open is said."""
-        query_sent = asked.get("query")
-        query = query_sent if isinstance(query_sent, dict) else {}
-        yield controls_of_link(query, self.model, self.settings, self.offered)
+        query = asked.get("query")
+        settings_sent = query if isinstance(query, dict) else {}
+        yield controls_of_link(settings_sent, self.model, self.settings, self.offered)
 
     def menus(self, guidance_text: GuidanceText, *current: str) -> list[Any]:
         """The menus of A and B where text guidance is by this: other methods can run then.
@@ -292,6 +293,14 @@ class Handlers:
         against = partial(self.model.reason_against, guidance_text=guidance_text)
         values = [tuning.able(value, against) for value in current]
         return [gr.update(choices=tuning.menu(against, v), value=v) for v in values]
+
+    def story_methods(self, guidance_text: GuidanceText) -> list[str]:
+        """Those that two of the stories compare in A and B, in a form that the model can run.
+
+        One that rebuilds, and one that keeps what differs.
+        """
+        against = partial(self.model.reason_against, guidance_text=guidance_text)
+        return [tuning.able(name, against) for name in ("spare", "cdpruner")]
 
     def load_example(self, index: int, question: str) -> tuple[str, str]:
         """An example's picture, and its question that follows the one on the page."""
@@ -305,11 +314,6 @@ class Handlers:
     def marked(self, mark: int | str, visit: Visit) -> int:
         """The slider's place at a mark: a number of tokens, or a share of this picture's own."""
         return mark if isinstance(mark, int) else read_budget(mark, visit.exploration.n)
-
-    @property
-    def tokens(self) -> int:
-        """The most visual tokens a picture can have, the slider's end."""
-        return self.model.most_tokens
 
 
 def _key(digest: str, request: Request) -> Hashable:

@@ -1,4 +1,7 @@
-"""The Lab's steps: a measuring run that can be watched, stopped and looked into. No components."""
+"""The Lab's steps: a measuring run that can be watched, stopped and looked into.
+
+What each changes on its tab, by the name of the part.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+
+import gradio as gr
 
 from spare_demo.comparison.request import UNPRUNED, choose, read_seed
 from spare_demo.evaluation import figures, tables
@@ -30,7 +35,7 @@ from spare_demo.scenes import signature
 from spare_demo.settings import Settings
 from spare_demo.table import html_table
 from spare_demo.ui import panels
-from spare_demo.ui.examples import Example
+from spare_demo.ui.examples import Example, keep_latest
 from spare_demo.ui.steps import PageChanges
 
 BUDGETS = (16, 32, 64, 128, 192)
@@ -42,6 +47,7 @@ SETS = {
 }
 MOST_SCENES = 200
 MOST_SCENES_IN_PUBLIC = 20  # others wait for the same model
+TO_COME = panels.words_html("Run draws the curve here. It grows scene by scene.")
 _RESAMPLES = 400  # for intervals that are drawn again after every scene
 _CASES = 12
 _FILES = 200  # of all visitors; older ones are of no use
@@ -125,7 +131,17 @@ class Lab:
                     f"{least}, or leave the method out."
                 )
         bench = Bench(experiment, _read_scenes(scenes, self.most_scenes), seed=start)
-        yield {"bench": bench, "message": "", "progress": _progress(bench), **self._pickers(bench)}
+        choices, a, b, at = _pickers(bench)
+        yield {
+            "bench": bench,
+            "message": "",
+            "progress": _progress(bench),
+            "curve": None,
+            "curve_words": TO_COME,
+            "download": gr.update(value=None, interactive=False),
+            **choices,
+            **self.look_into(None, a, b, at),
+        }
         start_time = time.monotonic()
         sheets = itertools.islice(draw_sheets(which, 10**6), bench.scenes)
         for sheet in sheets:
@@ -140,7 +156,14 @@ class Lab:
                 sheets=(*bench.sheets, sheet),
                 seconds=time.monotonic() - start_time,
             )
-            yield {"bench": bench, "progress": _progress(bench), **self._curves(bench)}
+            figure = figures.accuracy(bench.summary())
+            yield {
+                "bench": bench,
+                "progress": _progress(bench),
+                "curve": plotly_figure(figure.chart),
+                "curve_words": panels.words_html(figure.sentence),
+                "skills": self.skills(bench, at),
+            }
         yield self.finished(bench)
 
     def finished(self, bench: Bench | None) -> PageChanges:
@@ -151,9 +174,26 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / f"lab-{secrets.token_hex(4)}.csv"  # several processes write here
         file.write_bytes(csv_text(bench.rows).encode())
-        self._tidy()
-        changes = {"bench": bench, "progress": _progress(bench, ended=True), "download": str(file)}
-        return changes | self._pickers(bench)
+        keep_latest(self.folder, _FILES)
+        # The menus once more: the page may have lost what they were given at the start (events.py).
+        choices, a, b, at = _pickers(bench)
+        return {
+            "bench": bench,
+            "progress": _progress(bench, ended=True),
+            "download": gr.update(value=str(file), interactive=True),
+            **choices,
+            **self.look_into(bench, a, b, at),
+        }
+
+    def look_into(self, bench: Bench | None, a: str, b: str, budget: object) -> PageChanges:
+        """Where A is right and B is wrong, and the skills, of the rows so far."""
+        pictures, rows, sentence = self.cases(bench, a, b, budget)
+        return {
+            "cases": gr.update(value=pictures, visible=bool(pictures)),
+            "rows": rows,
+            "cases_words": panels.words_html(sentence) if sentence else "",
+            "skills": self.skills(bench, budget),
+        }
 
     def skills(self, bench: Bench | None, budget: object) -> str:
         """The table of skills at one budget, as HTML."""
@@ -205,25 +245,20 @@ class Lab:
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             signature.save(row.set, int(row.picture), path)
-            self._tidy()
+            keep_latest(self.folder, _FILES)
         return str(path)
 
-    def _tidy(self) -> None:
-        files = sorted(self.folder.iterdir(), key=lambda file: file.stat().st_mtime)
-        for old in files[:-_FILES]:
-            old.unlink(missing_ok=True)
 
-    def _pickers(self, bench: Bench) -> PageChanges:
-        """The choices of A, B and the budget that this run has."""
-        labels = [*bench.experiment.methods, UNPRUNED]
-        return {
-            "compared": [(title_of(label), label) for label in labels],
-            "at": (bench.experiment.budgets, middle(bench.experiment.budgets)),
-        }
-
-    def _curves(self, bench: Bench) -> PageChanges:
-        figure = figures.accuracy(bench.summary())
-        return {"curve": plotly_figure(figure.chart), "curve_words": figure.sentence}
+def _pickers(bench: Bench) -> tuple[PageChanges, str, str, Budget]:
+    """The choices of A, B and the budget that this run has, and those to begin with."""
+    labels, budgets = [*bench.experiment.methods, UNPRUNED], bench.experiment.budgets
+    names, at = [(title_of(label), label) for label in labels], middle(budgets)
+    choices = {
+        "a": gr.update(choices=names, value=labels[0]),
+        "b": gr.update(choices=names, value=labels[1]),
+        "at": gr.update(choices=list(budgets), value=at),
+    }
+    return choices, labels[0], labels[1], at
 
 
 def _rows_of(bench: Bench, label: str, budget: Budget) -> list[Row]:
@@ -270,8 +305,8 @@ def duration(seconds: float) -> str:
 
 def _table_html(table: Table) -> str:
     return (
-        f"<h3>{escape(table.title)}</h3><div class='scroll' tabindex='0'>"
-        f"{html_table(table.head, table.rows, 'cost')}</div>"
+        f"<h3>{escape(table.title)}</h3>"
+        f"{panels.scroll_html(table.title, html_table(table.head, table.rows, 'cost'))}"
         f"{panels.words_html(table.note)}"
     )
 

@@ -10,31 +10,27 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.pruners import PRUNERS
-from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.events import QUIET, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.handlers import with_refusals
-from spare_demo.ui.lab import METHODS, SETS, Bench, Lab
+from spare_demo.ui.lab import METHODS, SETS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
-from spare_demo.ui.streaming import in_steps
 
 LAB_CSS = Path(__file__).with_name("lab.css")
 
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # A run takes minutes: it waits for other runs only, and shares the model with those who ask, since
 # the model takes turns pass by pass.
 _RUNNING: dict[str, Any] = {"concurrency_id": "lab", "concurrency_limit": 1}
 
-# What a run shows once more at its end, should the page have lost it (steps.py).
+# What a run shows once more at its end, should the page have lost it (events.py).
 _AGAIN = ("curve", "cases", "download", "a", "b", "at")
-_NO_FILE: Any = gr.update(value=None, interactive=False)
 
 _INTRO = (
     "<p>Measure methods on drawn scenes whose answers are known. Every question is answered with "
     "what each method keeps at each budget; the bars are 95 % intervals over scenes.</p>"
 )
-_TO_COME = panels.words_html("Run draws the curve here. It grows scene by scene.")
 _CLI = (
     "For longer runs, your own questions and every figure: "
     "<code>python -m spare_demo evaluate --help</code>"
@@ -87,7 +83,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
         with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
             gr.HTML("<h2>Right answers against tokens kept</h2>")
             parts.curve = gr.Plot(show_label=False, elem_id="lab-curve")
-            parts.curve_words = gr.HTML(_TO_COME, elem_id="lab-curve-words")
+            parts.curve_words = gr.HTML(TO_COME, elem_id="lab-curve-words")
             parts.skills = gr.HTML(elem_id="lab-skills")
     gr.HTML("<h2>Where A is right and B is wrong</h2>")
     with gr.Row(elem_id="lab-compared"):
@@ -122,58 +118,16 @@ def wire_lab(
     def put(values: PageChanges) -> dict:
         return {getattr(p, name): value for name, value in values.items()}
 
-    def looked_into(bench: Bench | None, a: str, b: str, at: object) -> PageChanges:
-        pictures, rows, words = lab.cases(bench, a, b, at)
-        return {
-            "cases": gr.update(value=pictures, visible=bool(pictures)),
-            "rows": rows,
-            "cases_words": panels.words_html(words) if words else "",
-            "skills": lab.skills(bench, at),
-        }
-
-    def offer(shown: PageChanges) -> tuple[str, str, object]:
-        """What can be looked into is what the run has; A, B and the budget to begin with."""
-        names, (offered, at) = shown.pop("compared"), shown.pop("at")
-        a, b = names[0][1], names[1 if len(names) > 1 else 0][1]
-        shown["a"], shown["b"] = (gr.update(choices=names, value=v) for v in (a, b))
-        shown["at"] = gr.update(choices=list(offered), value=at)
-        return a, b, at
-
-    def ended(shown: PageChanges) -> None:
-        # The menus once more: the page may have lost what they were given at the start (steps.py).
-        a, b, at = offer(shown)
-        shown["download"] = gr.update(value=shown["download"], interactive=True)
-        shown |= looked_into(shown["bench"], a, b, at)
-
-    def measure(
-        methods: list[str], budgets: list[int], scenes: object, which: str, seed: object
-    ) -> Iterator[PageChanges]:
-        at: object = None
-        for shown in steps_of_run(methods, budgets, scenes, which, seed):
-            if "download" in shown:
-                ended(shown)
-            elif "compared" in shown:  # the run begins
-                a, b, at = offer(shown)
-                shown |= {"curve": None, "curve_words": _TO_COME, "download": _NO_FILE}
-                shown |= looked_into(None, a, b, at)
-            elif "curve" in shown:
-                shown["curve_words"] = panels.words_html(shown["curve_words"])
-                shown["skills"] = lab.skills(shown["bench"], at)
-            yield shown
-
     def running(*inputs: Any) -> Iterator[dict]:
-        steps = with_refusals(measure)(*inputs)
+        steps = with_refusals(steps_of_run)(*inputs)
         yield from map(put, in_steps(steps, busy, idle, again=_AGAIN))
 
     def stopped(bench: Bench | None) -> dict:
-        shown = lab.finished(bench)
-        if "download" in shown:
-            ended(shown)
-        return put(shown | idle)
+        return put(lab.finished(bench) | idle)
 
     def show_cases(bench: Bench | None, a: str, b: str, at: object) -> dict:
-        changes = with_refusals(lambda *inputs: iter([looked_into(*inputs)]))(bench, a, b, at)
-        return put({name: value for change in changes for name, value in change.items()})
+        (shown,) = with_refusals(lambda: iter([lab.look_into(bench, a, b, at)]))()
+        return put(shown)
 
     def opened(
         bench: Bench, rows: list, a: str, b: str, at: object, event: gr.SelectData
@@ -187,13 +141,13 @@ def wire_lab(
         return changes | {tabs: gr.Tabs(selected="compare")}
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
-    run = p.run.click(running, inputs, outputs, **_RUNNING, **_QUIET)
-    cancelled = p.stop.click(None, None, None, cancels=[run], queue=False, **_QUIET)
-    cancelled.then(stopped, [p.bench], outputs, queue=False, **_QUIET)
+    run = p.run.click(running, inputs, outputs, **_RUNNING, **QUIET)
+    cancelled = p.stop.click(None, None, None, cancels=[run], queue=False, **QUIET)
+    cancelled.then(stopped, [p.bench], outputs, queue=False, **QUIET)
     compared = [p.bench, p.a, p.b, p.at]
     for choice in (p.a, p.b, p.at):
-        choice.input(show_cases, compared, outputs, trigger_mode="always_last", **_QUIET)
+        choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)
     chosen = p.cases.select(
-        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **_QUIET
+        opened, [p.bench, p.rows, p.a, p.b, p.at], [*opening.values(), tabs], **QUIET
     )
-    return chosen.then(None, None, None, js=TO_TOP, **_QUIET)
+    return chosen.then(None, None, None, js=TO_TOP, **QUIET)

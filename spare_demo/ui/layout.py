@@ -7,17 +7,20 @@ from types import SimpleNamespace
 import gradio as gr
 
 from spare_demo.ui import panels, tuning
-from spare_demo.ui.chips import chips_part
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import CHANGES, fold
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
-from spare_demo.ui.gradio_compat.pictures import photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.method_line import method_line
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.terms import glossary_html
-from spare_demo.ui.viewer import ANSWERS_ON_LOAD, near, script_part, viewer
+from spare_demo.ui.viewer import ANSWERS_ON_LOAD, CHIPS_ON_LOAD, near, script_part, viewer
+
+CONTROLS = (
+    *("image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"),
+    *("relevance_text", "guidance_text", "together", "positions", "budget"),
+)
+"""The parts that say what is asked and how, by name."""
 
 _TOWER_LAYERS = [("last but one, as CDPruner released", -2), ("last, CLIP's own output", -1)]
 _VIEWS = [("in equal shares to each view", False), ("over all views together", True)]
@@ -34,13 +37,10 @@ _GUIDANCE = [
 ]
 
 
-def lay_out(
-    demo: gr.Blocks, handlers: Handlers, names: tuple[str, str], shown: PageChanges
-) -> SimpleNamespace:
+def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNamespace:
     """Builds the page inside the current `gr.Blocks`.
 
     Args:
-        names: the methods in A and B at the start.
         shown: what it opens on, by part; "example" is the number of one of those offered.
 
     Returns:
@@ -52,7 +52,7 @@ def lay_out(
     parts.example = gr.State()
     with gr.Row(elem_id="story"):
         with gr.Column(min_width=280, elem_id="asked"):
-            _lay_out_asked(parts, demo, handlers, names, shown)
+            _lay_out_asked(parts, demo, handlers, shown)
         with gr.Column(min_width=320, elem_id="kept"):
             parts.headline = gr.HTML(shown["headline"], elem_id="headline")
             parts.story_card = script_part("story_card", "story-card")
@@ -98,7 +98,6 @@ def _lay_out_asked(
     parts: SimpleNamespace,
     demo: gr.Blocks,
     handlers: Handlers,
-    names: tuple[str, str],
     shown: PageChanges,
 ) -> None:
     model, offered = handlers.model, handlers.offered
@@ -114,7 +113,7 @@ def _lay_out_asked(
     parts.question = gr.Textbox(
         shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
     )
-    parts.chips = chips_part(shown["chips"])
+    parts.chips = gr.HTML(shown["chips"], js_on_load=CHIPS_ON_LOAD, elem_id="chips")
     parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
         parts.ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
@@ -147,10 +146,12 @@ def _lay_out_asked(
         elem_id="guidance-text",
     )
     menus = []
-    for slot, name, label in zip("ab", names, ("A (blue)", "B (vermilion)"), strict=True):
+    for slot, name, label in zip(
+        "ab", handlers.first_methods, ("A (blue)", "B (vermilion)"), strict=True
+    ):
         choices = tuning.menu(model.reason_against, name)
         menus.append(gr.Dropdown(choices, value=name, label=label, elem_id=f"method-{slot}"))
-        method_line(menus[-1], name, slot)
+        tuning.method_line(menus[-1], name, slot)
     parts.method_a, parts.method_b = menus
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         parts.tuned_a, parts.tuned_b = (
@@ -185,7 +186,7 @@ def _lay_out_asked(
 
 
 def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChanges) -> None:
-    tokens = handlers.tokens
+    tokens = handlers.model.most_tokens
     with gr.Row(elem_id="budget-row"):
         parts.budget = SliderAsSent(
             1,

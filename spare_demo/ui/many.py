@@ -11,12 +11,11 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade
 from spare_demo.pruners import PRUNERS
-from spare_demo.render import Canvas
-from spare_demo.render.base import tokens_word
+from spare_demo.render.base import data_address, tokens_word
+from spare_demo.render.canvas import Canvas
 from spare_demo.render.grid import INSIDE, Cell, by_kl, grid_sentence, kept_picture
-from spare_demo.render.png import data_address
 from spare_demo.results.drawings import cells, consensus
-from spare_demo.ui.panels import bare_address, colours_html, words_html
+from spare_demo.ui.panels import colours_html, figures_html, words_html
 
 _LONGEST = 320
 """Longest side of a picture in pixels: a row of six is shown smaller on most screens."""
@@ -80,14 +79,9 @@ class ManyHtml:
         display = consensus(result, self._canvas)
         if display is None:
             return ""
-        words = escape(display.sentence)
-        return (
-            "<h3>How many methods keep each patch</h3>"
-            f'<div class="figures-row"><figure class="consensus">'
-            f'<img src="{bare_address(display, self._canvas)}" alt="{words}">'
-            f"{colours_html('kept by none', f'by all {len(result.selections)}')}"
-            f"<figcaption>{words}</figcaption></figure></div>"
-        )
+        key = colours_html("kept by none", f"by all {len(result.selections)}")
+        figure = figures_html(self._canvas, [(display, key)], "")
+        return f"<h3>How many methods keep each patch</h3>{figure}"
 
 
 def _head(result: Result, note: str) -> str:

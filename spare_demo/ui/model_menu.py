@@ -18,6 +18,7 @@ from spare_demo.models.loading.memory import BITS, Room, size_words
 from spare_demo.models.loading.offers import Offer
 from spare_demo.table import html_table
 from spare_demo.ui import panels
+from spare_demo.ui.events import QUIET
 from spare_demo.ui.model_switch import ModelSwitch
 
 _PROGRESS = gr.Progress()
@@ -110,7 +111,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
     private: dict[str, Any] = {"api_visibility": "private"}
     # A place of its own: the present model answers while another one is downloaded.
     turn = {"concurrency_id": "loading", "concurrency_limit": 1, **private}
-    quiet = {"queue": False, "show_progress": "hidden", **private}
+    quiet = {"queue": False, **QUIET}
 
     def begin(event: Any) -> None:
         begun = event(lambda: _BEGUN, None, status, **quiet)
@@ -139,10 +140,8 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
 def upcoming_line(demo: gr.Blocks, model_switch: ModelSwitch) -> None:
     """A line about the model that is being loaded, on a page that reopens with it by itself."""
     line = gr.HTML(elem_id="upcoming")
-    quiet: dict[str, Any] = {"queue": False, "show_progress": "hidden"}
-    quiet["api_visibility"] = "private"
-    demo.load(lambda: upcoming_html(model_switch.upcoming), None, line, **quiet)
-    demo.load(None, None, None, js="() => { SPARE.awaitModel() }", **quiet)
+    demo.load(lambda: upcoming_html(model_switch.upcoming), None, line, queue=False, **QUIET)
+    demo.load(None, None, None, js="() => { SPARE.awaitModel() }", queue=False, **QUIET)
 
 
 def upcoming_html(title: str) -> str:
@@ -172,8 +171,8 @@ def offers_html(offers: list[Offer]) -> str:
     free = f"{size_words(room.free + room.given_back)} are free {room.where}"
     free = free.removesuffix(" of memory")
     return (
-        "<div class='scroll' tabindex='0' role='region' aria-label='Models on this machine'>"
-        f"{html_table(_HEAD, rows, 'cost')}</div><p class='words'>{free} "
+        f"{panels.scroll_html('Models on this machine', html_table(_HEAD, rows, 'cost'))}"
+        f"<p class='words'>{free} "
         "without the present model. Needs and seconds are arithmetic: from the published sizes, "
         "and from how fast this machine multiplies matrices and reads memory. A question is three "
         "answers of 16 tokens about the largest picture; a real one takes somewhat longer.</p>"

@@ -15,7 +15,7 @@ from spare_demo.models import Model
 from spare_demo.models.generate.passes import DeviceElsewhere, ModelUnloadedError
 from spare_demo.models.loading.memory import open_visits
 from spare_demo.settings import Settings
-from spare_demo.ui import panels, sources, tuning
+from spare_demo.ui import panels, sources
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
@@ -26,10 +26,14 @@ from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
-from spare_demo.ui.gradio_compat.pictures import cached_picture
+from spare_demo.ui.gradio_compat.parts import cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
-from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
-from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
+from spare_demo.ui.gradio_compat.queue import (
+    forget_session,
+    keep_no_deep_links,
+    keep_one_record,
+    look_less_often,
+)
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
@@ -67,11 +71,9 @@ def build(
     """
     gpu = gpu or Here()
     handlers = Handlers(model, settings)
-    first, last = settings.methods[0], settings.methods[-1]
-    names = (tuning.able(first, model.reason_against), tuning.able(last, model.reason_against))
     slow = model.warm_up_seconds > QUICK
     try:
-        shown = _opening(handlers, names, pictures_only=slow)
+        shown = _opening(handlers, pictures_only=slow)
     except DeviceElsewhere:
         shown = _bare_opening(handlers)
     opening_visit: Visit | None = shown["visit"]
@@ -91,7 +93,7 @@ def build(
             upcoming_line(demo, model_switch)
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
-                parts = lay_out(demo, handlers, names, shown)
+                parts = lay_out(demo, handlers, shown)
                 sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []
@@ -125,22 +127,18 @@ def build(
     return demo
 
 
-def _opening(handlers: Handlers, names: tuple[str, str], pictures_only: bool) -> PageChanges:
+def _opening(handlers: Handlers, pictures_only: bool) -> PageChanges:
     """What the page opens on: an example, asked like any other."""
-    opening, settings = handlers.opening, handlers.settings
-    budget = min(opening.budget, handlers.tokens)
-    aspect = handlers.model.aspect(None)
+    opening, (first, last) = handlers.opening, handlers.first_methods
+    budget = min(opening.budget, handlers.model.most_tokens)
     shown: PageChanges = {}
     for values in handlers.ask(
         image=cached_picture(opening.example.path),
         question=opening.question,
-        method_a=names[0],
-        method_b=names[1],
-        seed=settings.seed,
-        aspect=aspect,
-        relevance_layer=-2,
-        relevance_text="stretches",
-        together=False,
+        method_a=first,
+        method_b=last,
+        seed=handlers.settings.seed,
+        aspect=handlers.model.aspect(None),
         budget=budget,
     ):
         shown |= values
@@ -166,7 +164,7 @@ def _bare_opening(handlers: Handlers) -> PageChanges:
         "cost_fold": {"label": COSTS},
         "example": handlers.offered.index(opening.example),
         "question": opening.question,
-        "budget": min(opening.budget, handlers.tokens),
+        "budget": min(opening.budget, handlers.model.most_tokens),
     }
 
 

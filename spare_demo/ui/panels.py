@@ -8,20 +8,26 @@ from html import escape
 
 import numpy as np
 
+from spare_demo.analysis.finding import headline, kept_sentence
 from spare_demo.analysis.min_budget import Sufficiency
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
+from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.render import Canvas, Display
-from spare_demo.render.base import number
-from spare_demo.render.colours import cividis
-from spare_demo.render.png import data_address
+from spare_demo.render.base import cividis, data_address, number
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.display import Display
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table
-from spare_demo.ui.story_card import stories_menu_html
 from spare_demo.ui.terms import mark_terms
 from spare_demo.ui.visit import Visit
+
+STORIES = {  # name in js/stories.js, which tells them: title
+    "pixels": "Tokens are not pixels",
+    "diversity": "Diversity is not reconstruction",
+    "relevance": "Where relevance falls",
+}
 
 _TAGLINE = (
     "Look inside visual token pruning: which of a picture's visual tokens a method keeps, and what "
@@ -30,7 +36,7 @@ _TAGLINE = (
 
 
 def header_html(model: Model) -> str:
-    """The page's name and the model that answers here."""
+    """The page's name, the menu of the stories and of the terms, and the model that answers."""
     prompt = ""
     if model.system == "vicuna_v1" and model.has_language_model:
         prompt = (
@@ -41,10 +47,16 @@ def header_html(model: Model) -> str:
     if not model.has_language_model:
         part = ", without its language model,"
         description = "What methods keep, and why, on real features; no answers."
+    stories = "".join(
+        f'<button type="button" data-story="{name}">{escape(title)}</button>'
+        for name, title in STORIES.items()
+    )
     where = "GPU" if model.device.type == "cuda" else model.device.type.upper()
     return (
         '<header class="masthead"><h1>SPARE demo</h1>'
-        f"<p>{mark_terms(_TAGLINE, 'visual token')}</p>{stories_menu_html()}"
+        f"<p>{mark_terms(_TAGLINE, 'visual token')}</p>"
+        f'<details class="more stories"><summary>Stories</summary><div>{stories}'
+        '<button type="button" class="open-terms">Terms explained</button></div></details>'
         f'<p class="model"><b>{escape(model.title)}</b>{part} on {where}. '
         f"{code_html(description)}{prompt}</p></header>"
     )
@@ -53,6 +65,21 @@ def header_html(model: Model) -> str:
 def code_html(text: str) -> str:
     """Text for HTML, with what stands in `backticks` as code."""
     return re.sub("`([^`]*)`", r"<code>\1</code>", escape(text))
+
+
+def headline_html(visit: Visit, budget: int) -> str:
+    """The visit's headline; what is kept, where the answers are noise or of another budget.
+
+    budget: where the slider stands.
+    """
+    result, truth = visit.result, visit.truth
+    if visit.unknown or result.budget != budget:
+        selections = visit.exploration.selections(budget)
+        text = kept_sentence(result.methods, selections, visit.exploration.n)
+    else:
+        grades = grade_all({label: a.text for label, a in result.answers.items()}, truth)
+        text = headline(result, truth, grades, visit.asked)
+    return f'<p class="headline" aria-live="polite">{escape(text)}</p>'
 
 
 def message_html(sentence: str = "") -> str:
@@ -110,6 +137,22 @@ def off_topic_html() -> str:
     )
 
 
+def chips_html(questions: Sequence[str], source: str) -> str:
+    """A button for each question; "" where there is none.
+
+    source: what the page knows their picture by; js/chips.js hides them beside any other.
+    """
+    if not questions:
+        return ""
+    buttons = "".join(
+        f'<button type="button" class="chip">{escape(question)}</button>' for question in questions
+    )
+    return (
+        f'<div class="question-chips" role="group" aria-label="Questions this picture can answer" '
+        f'data-picture="{escape(source)}">{buttons}</div>'
+    )
+
+
 def truth_html(answer: str | None) -> str:
     """The true answer of an example's own question."""
     return "" if answer is None else f'<p class="truth">True answer: <b>{escape(answer)}</b></p>'
@@ -130,6 +173,12 @@ def rank_html(rank: int, n: int, budget: int) -> str:
     return f'<p class="note rank-note" data-rank="{rank}"{hidden}>{rank_sentence(rank)}</p>'
 
 
+def scroll_html(label: str, table: str) -> str:
+    """A table that scrolls by itself on a narrow page; label: its name for a screen reader."""
+    place = f"class='scroll' tabindex='0' role='region' aria-label='{escape(label)}'"
+    return f"<div {place}>{table}</div>"
+
+
 def words_html(sentence: str) -> str:
     """A sentence under a figure."""
     return f'<p class="words">{escape(sentence)}</p>'
@@ -144,12 +193,12 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
             (str(trial.budget), trial.text, "same" if trial.same else "another")
             for trial in result.trials
         ]
+        table = html_table(("k", "answer", "against all tokens"), rows)
         sentence = result.sentence(title) if result.done else f"{title}: searching …"
         parts.append(
             f"<section class='tried {slot.lower()}'><p>{escape(sentence)}</p>"
             f"<details><summary>{len(result.trials)} budgets tried</summary>"
-            f"<div class='scroll' tabindex='0' role='region' aria-label='Budgets tried, {slot}'>"
-            f"{html_table(('k', 'answer', 'against all tokens'), rows)}</div></details></section>"
+            f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
         )
     return "".join(parts)
 
@@ -159,17 +208,16 @@ def figures_html(canvas: Canvas, figures: Sequence[tuple[Display, str]], words: 
 
     figures: each with its key as HTML. words: a sentence about all of them, or "".
     """
-    row = "".join(
-        f'<figure><img src="{bare_address(display, canvas)}" alt="{escape(display.sentence)}">'
-        f"{key}<figcaption>{escape(display.sentence)}</figcaption></figure>"
-        for display, key in figures
-    )
+    row = ""
+    for display, key in figures:
+        # Without its legend, which is made for paper and would be too small to read here.
+        picture = display.image.crop((0, 0, *canvas.size))
+        row += (
+            f'<figure><img src="{data_address(picture, compress_level=3)}" '
+            f'alt="{escape(display.sentence)}">'
+            f"{key}<figcaption>{escape(display.sentence)}</figcaption></figure>"
+        )
     return f'<div class="figures-row">{row}</div>{words_html(words) if words else ""}'
-
-
-def bare_address(display: Display, canvas: Canvas) -> str:
-    """A picture without its legend, which is made for paper and would be too small to read here."""
-    return data_address(display.image.crop((0, 0, *canvas.size)), compress_level=3)
 
 
 def questions_key_html(padding: bool) -> str:
@@ -193,10 +241,7 @@ def two_questions_html(visit: Visit, question: str, second: Result) -> str:
         )
     ]
     table = html_table(("Question", *names.values()), rows)
-    return (
-        "<div class='scroll two-questions' tabindex='0' role='region' "
-        f"aria-label='Answers to both questions'>{table}</div>"
-    )
+    return scroll_html("Answers to both questions", table)
 
 
 def change_key_html(size: float) -> str:

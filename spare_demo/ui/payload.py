@@ -1,17 +1,31 @@
 """What the browser needs of one comparison to draw every layer at every budget by itself.
 
-It asks the server for the rest (`replies.py`).
+It asks the server for the rest (`replies.py`). A method inside the language model has no single
+token set: what it kept in each layer is known once it has answered, and small, two bits per patch
+for each place where tokens leave.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
-from spare_demo.render.png import png_bytes
+import torch
+from torch import Tensor
+
+from spare_demo.pruners.plan import LayerSet
+from spare_demo.render.base import png_bytes
 from spare_demo.results.references import references
-from spare_demo.ui.per_layer import identity, per_layer
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import MOST_BYTES, array, comparison_data, source_arrays, to_bytes
+from spare_demo.ui.wire import (
+    MOST_BYTES,
+    Array,
+    array,
+    comparison_data,
+    source_arrays,
+    to_bytes,
+    to_numbered_json,
+)
 
 
 def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
@@ -63,3 +77,74 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
         "badge": "tokens of the built-in model" if visit.unknown else "",
         "example": visit.example,
     }
+
+
+def identity(visit: Visit) -> str:
+    """The same for visits that look at one picture with one question and the same methods."""
+    request = visit.request
+    parts = (visit.key, request.labelled, request.options(budget=0), request.question)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def per_layer(visit: Visit, slot: str) -> dict[str, Any] | None:
+    """A slot's tokens in every layer, at the budget of its answer; None where there is none.
+
+    budget       as asked for
+    counts       visual rows of each layer
+    sets         from which layer on: kept, merged (bits of (n,) patches, the first the lowest of
+                 a byte), rows: how many merged rows there are, sources: what is in each of them,
+                 grown: whether they are kept patches' own
+    sentence     what the visitor reads about them
+    """
+    answer = visit.result.answers.get(slot)
+    if slot not in visit.exploration.inside or answer is None or not answer.layer_sets:
+        return None
+    return {
+        "budget": visit.result.budget,
+        "counts": list(answer.kept_per_layer),
+        "sets": [_set(layer_set, visit.exploration.n) for layer_set in answer.layer_sets],
+        "sentence": sentence(visit, slot),
+    }
+
+
+def per_layer_reply(visit: Visit) -> str | None:
+    """The tokens of all slots inside the language model, in a message."""
+    slots = {slot: data for slot in SLOTS if (data := per_layer(visit, slot))}
+    if not slots:
+        return None
+    return to_numbered_json("per-layer", of=identity(visit), slots=slots)
+
+
+def sentence(visit: Visit, slot: str) -> str:
+    """That there is no single set, and how many tokens there were on average and at the end.
+
+    Also how many entered, where not all did.
+    """
+    answer, plan = visit.result.answers[slot], visit.result.plans[slot]
+    note = visit.result.methods[slot].counting_note
+    among = "" if plan.entering is None else f", among {plan.entering.size} chosen before it"
+    text = (
+        f"{visit.titles[slot]} has no single token set: it chooses inside the language "
+        f"model{among}. Its layers got {answer.average_visual_tokens:.1f} visual tokens on "
+        f"average, the last one {answer.kept_per_layer[-1]}."
+    )
+    if note:
+        text += f" Its paper counts {plan.counted:.1f}: {note}."
+    return text
+
+
+def _set(layer_set: LayerSet, n: int) -> dict[str, Any]:
+    return {
+        "layer": layer_set.layer,
+        "kept": _bits(layer_set.kept, n),
+        "merged": _bits(layer_set.merged, n),
+        "rows": layer_set.merged_rows,
+        "sources": source_arrays(layer_set.sources),
+        "grown": layer_set.grown,
+    }
+
+
+def _bits(patches: Tensor, n: int) -> Array:
+    flags = torch.zeros(-(-n // 8) * 8, dtype=torch.long)
+    flags[patches] = 1
+    return array((flags.view(-1, 8) << torch.arange(8)).sum(dim=1), "u1")

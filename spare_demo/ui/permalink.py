@@ -25,7 +25,6 @@ from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
-from spare_demo.ui.visit import Visit
 
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
@@ -92,52 +91,46 @@ def decode(
     arguments = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
     values: dict[str, Any] = {}
     stale: list[str] = []
-
-    def take(name: str, read: Callable[[str], Any], sentence: str) -> None:
-        if name not in arguments:
-            return
-        try:
-            values[name] = read(arguments[name])
-        except ValueError:
-            stale.append(sentence.format(_quote(arguments[name])))
-
-    for slot, name in (("A", "method_a"), ("B", "method_b")):
-        take(
-            name,
-            _method,
-            f"{slot}: there is no method {{}} here, or not with these settings; the page's own is "
-            "set.",
-        )
-    tokens = model.most_tokens
-    take(
-        "budget", _whole(1, tokens), f"A budget of {{}} does not fit this model's {tokens} tokens."
-    )
-    take("seed", _whole(0, 2**32 - 1), "The seed {} is not a whole number this page takes.")
-    take(
-        "example",
-        _one_of(examples),
-        "The example {} is not among those for this model; choose another.",
-    )
-    take("aspect", _one_of(model.aspects), "This model cannot fit a picture by {}.")
-    take("relevance_layer", _layer, "Relevance cannot be read from layer {}.")
-    take("relevance_text", _one_of(get_args(TextPieces)), "Relevance cannot read the text by {}.")
-    take("guidance_text", _one_of(get_args(GuidanceText)), "There is no text guidance by {}.")
-    views = _TOGETHER if model.several_views else {}
-    take(
-        "together",
-        lambda text: views[_one_of(views)(text)],
-        "A budget cannot be shared by {} among this model's views.",
-    )
-    take(
-        "positions",
-        _one_of(model.position_options),
-        "Kept tokens cannot have {} positions in this model.",
-    )
-    take(
-        "depth",
-        _whole(1, model.layers),
-        "This language model has no layer {}; its last one is shown.",
-    )
+    tokens, views = model.most_tokens, _TOGETHER if model.several_views else {}
+    no_method = "there is no method {} here, or not with these settings; the page's own is set."
+    readers: dict[str, tuple[Callable[[str], Any], str]] = {
+        "method_a": (_method, f"A: {no_method}"),
+        "method_b": (_method, f"B: {no_method}"),
+        "budget": (
+            _whole(1, tokens),
+            f"A budget of {{}} does not fit this model's {tokens} tokens.",
+        ),
+        "seed": (_whole(0, 2**32 - 1), "The seed {} is not a whole number this page takes."),
+        "example": (
+            _one_of(examples),
+            "The example {} is not among those for this model; choose another.",
+        ),
+        "aspect": (_one_of(model.aspects), "This model cannot fit a picture by {}."),
+        "relevance_layer": (_layer, "Relevance cannot be read from layer {}."),
+        "relevance_text": (
+            _one_of(get_args(TextPieces)),
+            "Relevance cannot read the text by {}.",
+        ),
+        "guidance_text": (_one_of(get_args(GuidanceText)), "There is no text guidance by {}."),
+        "together": (
+            lambda text: views[_one_of(views)(text)],
+            "A budget cannot be shared by {} among this model's views.",
+        ),
+        "positions": (
+            _one_of(model.position_options),
+            "Kept tokens cannot have {} positions in this model.",
+        ),
+        "depth": (
+            _whole(1, model.layers),
+            "This language model has no layer {}; its last one is shown.",
+        ),
+    }
+    for name, (read, sentence) in readers.items():
+        if name in arguments:
+            try:
+                values[name] = read(arguments[name])
+            except ValueError:
+                stale.append(sentence.format(_quote(arguments[name])))
     if "question" in arguments:
         try:
             if text := settings.check_question(arguments["question"]):
@@ -152,12 +145,6 @@ def decode(
                 f"{_name_of(model)}, so picks and answers may differ."
             )
     return values, stale
-
-
-def link_of(visit: Visit, model: Model, examples: Sequence[Example]) -> str:
-    """The query of an address that opens this visit's settings; the page adds the budget."""
-    example = None if visit.example is None else Path(examples[visit.example].path).name
-    return encode(visit.request, model, example)
 
 
 def controls_of_link(

@@ -11,7 +11,7 @@ from typing import Any
 
 from spare_demo.analysis.why import Reason, leftover, why
 from spare_demo.models import Model
-from spare_demo.results.citation import cite
+from spare_demo.results.export import cite
 from spare_demo.tokens import Selection
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import slider_budget
@@ -90,6 +90,19 @@ class Replies:
                 visit, answers=self._steps.answers(visit, visit.result.budget, True)
             ).encode(),
         )
+
+
+def choose_chip(asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
+    """The question of the chip that was clicked, in the question's box.
+
+    Raises ValueError for one that the picture on the page was not offered with.
+    """
+    question = asked.get("question")
+    if question not in visit.questions:
+        raise ValueError(
+            "This question is of another picture. Press Ask to see what is on the page."
+        )
+    yield {"question": question}
 
 
 def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:

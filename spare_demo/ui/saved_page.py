@@ -21,10 +21,9 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.images.load import photo_digest
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.ui import panels
 from spare_demo.ui.answers import answers_html
-from spare_demo.ui.headline import headline_html
 from spare_demo.ui.payload import payload
 from spare_demo.ui.viewer import code, markup
 from spare_demo.ui.visit import SLOTS, Visit
@@ -87,7 +86,7 @@ def save_visit(visit: Visit, note: str = "", answers: str | None = None) -> str:
         "style": "\n".join(
             (_HERE / name).read_text("utf-8") for name in ("style.css", "saved.css")
         ),
-        "headline": headline_html(visit, budget),
+        "headline": panels.headline_html(visit, budget),
         "viewer": markup("viewer"),
         "why": markup("why"),
         "n": visit.exploration.n,

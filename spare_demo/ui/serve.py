@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import gradio as gr
 
@@ -54,10 +55,7 @@ def _serve_model(
     changes = settings.private or later is not None
     model_switch = ModelSwitch(model, settings, later) if changes else None
     serving = threading.Event()
-
-    def make_page() -> gr.Blocks:
-        return build(model, settings, serving, model_switch, gpu)
-
+    make_page = partial(build, model, settings, serving, model_switch, gpu)
     # Where the GPU is borrowed, CUDA is out of reach on this thread alone.
     demo = on_own_thread(make_page) if gpu is None else make_page()
     try:

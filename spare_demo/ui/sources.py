@@ -12,11 +12,13 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.comparison.request import read_budget
-from spare_demo.render import BLUE, VERMILION, Display, layer_overlay, merged_overlay, source_map
-from spare_demo.render.base import Colour
-from spare_demo.render.png import data_address
+from spare_demo.render.base import BLUE, VERMILION, Colour, data_address
+from spare_demo.render.display import Display
+from spare_demo.render.maps import source_map
+from spare_demo.render.overlay import layer_overlay, selection_overlay
 from spare_demo.ui import panels
 from spare_demo.ui.borrowed_gpu import Here
+from spare_demo.ui.events import QUIET
 from spare_demo.ui.folds import fold
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.visit import SLOTS, Visit
@@ -54,8 +56,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
             [visit, budget, token, layer],
             display,
             js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",
-            show_progress="hidden",
-            api_visibility="private",
+            **QUIET,
         )
 
 
@@ -80,9 +81,7 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
             elif selection.sources is not None and token:
                 display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
             elif selection.sources is not None:
-                display = merged_overlay(
-                    visit.canvas, selection.sources, selection.order, colour, label
-                )
+                display = selection_overlay(visit.canvas, selection, colour, label)
             if display is not None:
                 figures.append(_figure(display))
     except ValueError as error:

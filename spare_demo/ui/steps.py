@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
 from spare_demo.analysis.first_words import first_words
-from spare_demo.comparison.method_record import add_gaps, inside_note
 from spare_demo.models import Model
 from spare_demo.pruners.views import view_members
-from spare_demo.render import reconstruction_figure
-from spare_demo.ui import examples, panels
+from spare_demo.results.drawings import error_curve
+from spare_demo.ui import examples, panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
-from spare_demo.ui.chips import chips_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.folds import CHANGES, cost_title, lost_title
-from spare_demo.ui.headline import headline_html
-from spare_demo.ui.payload import payload
-from spare_demo.ui.per_layer import per_layer_reply
-from spare_demo.ui.permalink import link_of
-from spare_demo.ui.visit import SLOTS, Visit
+from spare_demo.ui.payload import payload, per_layer_reply
+from spare_demo.ui.visit import Visit
 
 PageChanges = dict[str, Any]
 
@@ -35,17 +31,19 @@ class Steps:
 
     def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
+        number = visit.example
+        example = None if number is None else Path(self._offered[number].path).name
         return {
             "visit": visit,
             "message": panels.message_html(),
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
-            "headline": headline_html(visit, budget),
-            "chips": chips_html(
+            "headline": panels.headline_html(visit, budget),
+            "chips": panels.chips_html(
                 [text for text in visit.questions if text != visit.request.question.strip()],
                 visit.source,
             ),
-            "stage": payload(visit, budget, link_of(visit, self._model, self._offered)),
+            "stage": payload(visit, budget, permalink.encode(visit.request, self._model, example)),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             # These were of other picks.
@@ -63,7 +61,7 @@ class Steps:
     def finished(self, visit: Visit, budget: int) -> PageChanges:
         return {
             "visit": visit,
-            "headline": headline_html(visit, budget),
+            "headline": panels.headline_html(visit, budget),
             "answers": self.answers(visit, budget),
             **self.cost(visit),
             **({"reply": reply} if (reply := per_layer_reply(visit)) else {}),
@@ -96,23 +94,14 @@ class Steps:
         return answers if saved else asked_html(visit, budget, answers)
 
     def curve(self, visit: Visit, budget: int) -> PageChanges:
-        curves, methods = visit.exploration.curves, visit.result.methods
-        errors = add_gaps(curves.errors, methods, len(curves.budgets))
-        series = {visit.titles[slot]: curve for slot, curve in errors.items()}
-        band = (
-            curves.random.mean.tolist(),
-            curves.random.low.tolist(),
-            curves.random.high.tolist(),
-        )
-        figure = reconstruction_figure(curves.budgets, series, band, curves.bound.tolist(), budget)
-        note = inside_note({visit.titles[slot]: methods[slot] for slot in SLOTS}, error=True)
+        chart = error_curve(visit.exploration.curves, visit.result.methods, visit.titles, budget)
         view, n = visit.exploration.view, visit.exploration.n
         # Each of several views is picked from by itself, and their own ranks are not at hand.
         rank = view.picture.rank if len(view_members(view.tokens)) == 1 else n
-        words = [figure.sentence, note, panels.rank_sentence(rank) if rank < n else ""]
+        words = f"{chart.sentence} {panels.rank_sentence(rank) if rank < n else ''}".strip()
         return {
-            "curve": figure.image,
+            "curve": chart.figure,
             "lost_fold": gr.update(label=lost_title(visit, budget)),
-            "curve_words": panels.words_html(" ".join(filter(None, words))),
+            "curve_words": panels.words_html(words),
             "rank": panels.rank_html(rank, n, budget),
         }

@@ -16,7 +16,6 @@ from spare_demo.analysis.answer_shift import compare_questions, kl_curves, word_
 from spare_demo.analysis.growth import growing_budgets
 from spare_demo.analysis.leave_one_out import LeaveOneOut, leave_one_out
 from spare_demo.analysis.min_budget import Sufficiency, find_sufficient
-from spare_demo.comparison.method_record import inside_note
 from spare_demo.comparison.pipeline import add_first_kl, answer_steps, start_result
 from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_budget
 from spare_demo.comparison.result import KlCurves
@@ -24,8 +23,10 @@ from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method
-from spare_demo.render import kl_figure, question_difference, relevance_change_map
 from spare_demo.render.film import encode_film
+from spare_demo.render.maps import relevance_change_map
+from spare_demo.render.overlay import question_difference
+from spare_demo.results.drawings import kl_curve
 from spare_demo.results.film import film_frames
 from spare_demo.settings import Settings
 from spare_demo.ui import panels
@@ -57,7 +58,7 @@ class Studies:
         results: dict[str, Sufficiency] = {}
         whole = _whole(visit)
         for slot in SLOTS:
-            if not _is_nested(visit, slot):
+            if not visit.exploration.methods[slot].nested:
                 continue
             picks, result = visit.exploration.full[slot], visit.result
             here = {result.budget: result.answers[slot]} if slot in result.answers else {}
@@ -118,14 +119,11 @@ class Studies:
 
     def kl(self, curves: KlCurves, budget: int, visit: Visit) -> PageChanges:
         """The curves so far, as the page shows them."""
-        series = {visit.titles[slot]: curves.series[slot] for slot in SLOTS}
-        figure = kl_figure(curves.budgets, series, curves.random, budget)
-        methods = {visit.titles[slot]: visit.result.methods[slot] for slot in SLOTS}
-        note = inside_note(methods, error=False)
-        plot = gr.update(value=figure.image, visible=True)
+        chart = kl_curve(curves, visit.result.methods, visit.titles, budget)
+        plot = gr.update(value=chart.figure, visible=True)
         return {
             "kl": plot,
-            "kl_words": panels.words_html(f"{figure.sentence} {note}".strip()),
+            "kl_words": panels.words_html(chart.sentence),
             "kl_fold": gr.update(label=kl_title(visit, curves, budget)),
         }
 
@@ -241,11 +239,6 @@ def _answers(visit: Visit, methods: Mapping[str, Method], budget: int) -> dict[s
 def _answers_here(visit: Visit) -> bool:
     """Whether the model can answer the question about the picture, and was made for it."""
     return visit.result.language_model and not (visit.unknown or visit.off_topic)
-
-
-def _is_nested(visit: Visit, slot: str) -> bool:
-    """Whether the picks of a slot at one budget are the first ones at any larger budget."""
-    return bool(getattr(visit.exploration.methods[slot], "nested", False))
 
 
 def _whole(visit: Visit) -> Answer:

@@ -1,4 +1,4 @@
-"""The settings of a method as controls under its menu, made from the fields of its dataclass.
+"""The menu of methods, the line under it, and a method's settings as controls.
 
 A menu's value is the method as `pruners.options.read_method` reads it: its name, and what is set
 otherwise than usual. So a control changes nothing but the menu, and whoever reads the menu gets
@@ -18,15 +18,14 @@ from spare_demo.pruners import PRUNERS, Method
 from spare_demo.pruners.base import GROUPS
 from spare_demo.pruners.options import fields_of, read_method, read_value, title_of, write_method
 from spare_demo.relevance import GuidanceText
+from spare_demo.ui import panels
+from spare_demo.ui.events import QUIET
 
 NOT_HERE = " – not on this model: "
 """Between the title and the reason of a method that cannot run; js/menus.js disables it."""
 
 HEADING = "— "
 """What the label of a group of methods begins with; js/menus.js disables it."""
-
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-
 
 Reasons = Callable[[Method], str | None]
 """`model.reason_against`, perhaps with its guidance_text given."""
@@ -79,8 +78,8 @@ def settings_panel(
     def name_of(value: str) -> str:
         return value.partition(":")[0]
 
-    dropdown.change(name_of, dropdown, name_shown, **_QUIET)
-    demo.load(name_of, dropdown, name_shown, **_QUIET)
+    dropdown.change(name_of, dropdown, name_shown, **QUIET)
+    demo.load(name_of, dropdown, name_shown, **QUIET)
 
     with gr.Accordion(f"Settings of {slot}", open=False, elem_id=f"tune-{slot.lower()}"):
         # One at a time: two panels that are made in one moment change one another's list of parts.
@@ -107,8 +106,7 @@ def settings_panel(
                 try:
                     value = choose(name, [field.name for field in fields], values)
                 except ValueError as error:
-                    words = f'<p class="message" role="alert">{escape(str(error))}</p>'
-                    return [gr.skip(), gr.skip(), words]
+                    return [gr.skip(), gr.skip(), panels.message_html(str(error))]
                 if value == current:
                     return [gr.skip(), gr.skip(), ""]
                 choices = menu(partial(against, guidance_text=by), value)
@@ -118,7 +116,7 @@ def settings_panel(
                 events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
                 for event in events:
                     outputs = [dropdown, change_count, message]
-                    event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **_QUIET)
+                    event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **QUIET)
 
     return change_count
 
@@ -166,3 +164,56 @@ def _control(field: Any, value: Any) -> gr.Dropdown | gr.Number:
         return gr.Number(value, label=label, info=words, interactive=True)
     return gr.Dropdown(list(field.metadata["choices"]), value=value, label=label, info=words,
                        interactive=True)  # fmt: skip
+
+
+_SIDE = 10  # of a patch in a sketch, in units of its own
+# Four rows of four patches each: "#" kept, "+" mixed into a kept one, "." dropped. Inside the
+# language model there are more of them at first and fewer later, so two stand side by side.
+_SKETCHES = {
+    "before": ("Some patches are kept, the others dropped.", ("#..#", ".#..", "..#.", "#...")),
+    "merging": ("Kept patches take in some of the others.", ("#+.+", "+#+.", ".+#+", "+..#")),
+    "inside": (
+        "More patches in the first layers, fewer in later ones.",
+        ("####.#..#", "####...#.", "####.#...", "####...#."),
+    ),
+    "controls": ("Patches are kept without a look at them.", ("#.#.", "....", "#.#.", "....")),
+}
+
+
+def method_line(menu: gr.Dropdown, value: str, slot: str) -> None:
+    """Puts the line of the menu's method where the page is being built, and follows the menu.
+
+    value: the menu's value at the start. slot: "a" or "b".
+    """
+    line = gr.HTML(line_html(value), elem_id=f"does-{slot}", elem_classes="does")
+    menu.change(line_html, menu, line, queue=False, **QUIET)
+
+
+def line_html(value: str) -> str:
+    """The line as HTML.
+
+    value: a method as menus have it. Raises ValueError for anything else.
+    """
+    method: Method = read_method(value, PRUNERS)
+    # Some controls look at the patches, as the methods do that they are controls for.
+    kind = "before" if method.group == "controls" and method.reads else method.group
+    return f"<p>{sketch_svg(kind)}<span>{escape(method.summary)}</span></p>"
+
+
+def sketch_svg(kind: str) -> str:
+    """A drawing of what a kind of methods does; it is of no picture in particular."""
+    words, rows = _SKETCHES[kind]
+    kinds = {"#": "kept", "+": "mixed", ".": "dropped"}
+    gap = 4 if kind == "inside" else len(rows[0])  # the column between two drawings
+    squares = "".join(
+        f'<rect class="{kinds[mark]}" x="{x * _SIDE + 1}" y="{y * _SIDE + 1}" '
+        f'width="{_SIDE - 2}" height="{_SIDE - 2}"/>'
+        for y, row in enumerate(rows)
+        for x, mark in enumerate(row)
+        if x != gap
+    )
+    width, height = _SIDE * len(rows[0]), _SIDE * len(rows)
+    return (
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
+        f'aria-label="Sketch: {escape(words)}"><title>{escape(words)}</title>{squares}</svg>'
+    )

@@ -41,6 +41,7 @@ _ON_LOAD = {
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
 _NEAR = "SPARE.near(element, trigger); /* 'near' */"
+CHIPS_ON_LOAD = "SPARE.chips(element, trigger); /* 'choose' */"
 ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' 'load_tiny' */"
 
 

@@ -16,7 +16,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Answer
-from spare_demo.render import Canvas
+from spare_demo.render.canvas import Canvas
 from spare_demo.scenes.asked import Asked
 from spare_demo.scenes.off_topic import is_off_topic
 from spare_demo.tokens import Selection

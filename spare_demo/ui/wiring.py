@@ -10,15 +10,15 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.ui import chips
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.find import CHANGED, CONTROLS, find_disagreement
+from spare_demo.ui.events import QUIET, in_steps
+from spare_demo.ui.find import CHANGED, READ, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
+from spare_demo.ui.replies import choose_chip
 from spare_demo.ui.steps import PageChanges
-from spare_demo.ui.story_card import story_methods
-from spare_demo.ui.streaming import in_steps
 from spare_demo.ui.times_log import with_times
 from spare_demo.ui.viewer import write_comparison
 
@@ -46,7 +46,6 @@ _BY_HAND = "() => { SPARE.editByHand() }"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
 _TELL = "(budget) => { SPARE.showBudget?.(budget) }"
 
-_QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 # One turn at the model for each question; the rest queue and see their place.
 ANSWERING: dict[str, Any] = {"concurrency_id": "model", "concurrency_limit": 1}
 # It asks many times: it waits for other searches only, and whoever asks once does not wait for it.
@@ -147,7 +146,7 @@ def wire(
     running = []
     p = parts
     redrawn = ["budget", "visit"]
-    moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **_QUIET}
+    moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **QUIET}
     draw_curve, drawn_curve = (
         once(handlers.draw_curve),
         [p.curve, p.curve_words, p.rank, p.lost_fold],
@@ -173,35 +172,33 @@ def wire(
 
         Returns the event of the run.
         """
-        options: dict[str, Any] = {"trigger_mode": mode, **_QUIET}
+        options: dict[str, Any] = {"trigger_mode": mode, **QUIET}
         begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
         shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
         answer = stream(handler, names, place)
         run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
         running.append(run)
         # Turned away before its turn, it brings nothing that would end it.
-        run.failure(None, None, [p.ask, p.stop], js=_IDLE, **_QUIET)
+        run.failure(None, None, [p.ask, p.stop], js=_IDLE, **QUIET)
         if curve:
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
         return run
 
-    controls = ["image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"]
-    controls += ["relevance_text", "guidance_text", "together", "positions", "budget"]
-    asked = [*controls, "example", "visit"]
+    asked = [*CONTROLS, "example", "visit"]
 
     load = handlers.load_example
-    chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **_QUIET)
-    drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **_QUIET)
+    chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
+    drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked)
     # What is chosen while an answer runs is asked next: the controls show it already.
     chip = p.chips.choose(
-        with_event_data(once(chips.choose)), p.visit, [p.question, p.message], **_QUIET
+        with_event_data(once(choose_chip)), p.visit, [p.question, p.message], **QUIET
     )
     for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
         answering(event, handlers.ask, asked, "always_last")
     find = functools.partial(find_disagreement, handlers)
-    answering(p.find.click, find, CONTROLS, place="tried", more=CHANGED, turn=_FINDING)
+    answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew: tuple[Any, ...] = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),
         *(p.positions.input, p.seed.submit),
@@ -210,32 +207,32 @@ def wire(
         handlers.menus,
         [p.guidance_text, p.method_a, p.method_b],
         [p.method_a, p.method_b],
-        **_QUIET,
+        **QUIET,
     )
     for event in (*chosen_anew, by.then):
         answering(event, handlers.ask, asked, "always_last")
 
     others = ["method_a", "method_b", "seed", "budget", "visit"]
     told = p.story_card.choose_methods(
-        functools.partial(story_methods, handlers.model),
+        handlers.story_methods,
         p.guidance_text,
         [p.method_a, p.method_b],
-        **_QUIET,
+        **QUIET,
     )
     for event in (p.method_a.input, p.method_b.input, told.then):
         answering(event, handlers.change_methods, others, "always_last")
 
-    p.budget.change(None, p.budget, None, js=_TELL, **_QUIET)
+    p.budget.change(None, p.budget, None, js=_TELL, **QUIET)
     # Plotly is larger than all else together, and draws anew at every question.
-    p.lost.near(None, None, p.curve, js=_SHOW, **_QUIET)
-    p.by_hand.click(None, None, None, js=_BY_HAND, **_QUIET)
+    p.lost.near(None, None, p.curve, js=_SHOW, **QUIET)
+    p.by_hand.click(None, None, None, js=_BY_HAND, **QUIET)
     studies = handlers.studies
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)
     answering(p.measure.click, studies.measure, redrawn, place="kl_words", curve=False)
     answering(p.compare_all.click, studies.all_methods, redrawn, place="many", curve=False)
     filmed = answering(p.cite.film, studies.film, redrawn, curve=False)
-    filmed.then(None, None, None, js=_FILM_OVER, **_QUIET)
+    filmed.then(None, None, None, js=_FILM_OVER, **QUIET)
     for event in (p.compare_questions.click, p.other.submit):
         inputs = ["other", "budget", "visit"]
         answering(event, studies.second, inputs, place="second", curve=False)
@@ -252,7 +249,7 @@ def wire(
         handler = with_event_data(once(getattr(handlers.replies, name)))
         getattr(part, name)(handler, p.visit, [p.reply, p.message], **turn)
     linked = p.stage.reopen(
-        with_event_data(once(handlers.reopen)), p.visit, of([*controls, "notice"]), **_QUIET
+        with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
     )
     answering(linked.then, handlers.ask, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
@@ -261,7 +258,7 @@ def wire(
     answering(p.budget.release, handlers.settle, redrawn, "always_last")
     for mark, button in p.marks:
         to = functools.partial(move_to, mark)
-        moved = button.click(to, p.visit, p.budget, queue=False, **_QUIET)
+        moved = button.click(to, p.visit, p.budget, queue=False, **QUIET)
         redraw = moved.then(once(handlers.redraw), of(redrawn), outputs, **moving)
         answering(redraw.then, handlers.settle, redrawn, "always_last")
 
@@ -272,13 +269,13 @@ def wire(
     p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
     # Not `input`, which a Textbox leaves out for what is pasted or deleted.
     for event in (p.image.change, p.question.change):
-        event(None, None, None, js=_COMPARE, **_QUIET)
+        event(None, None, None, js=_COMPARE, **QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
-    ended = p.stop.click(None, None, None, cancels=running, queue=False, **_QUIET)
+    ended = p.stop.click(None, None, None, cancels=running, queue=False, **QUIET)
     stopped = ended.then(
-        once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **_QUIET
+        once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **QUIET
     )
-    stopped.then(None, None, None, js=_FILM_OVER, **_QUIET)
+    stopped.then(None, None, None, js=_FILM_OVER, **QUIET)
     stopped.then(draw_curve, of(redrawn), drawn_curve, **moving)
     questions = json.dumps([_AGAIN.join(example.answers) for example in handlers.offered])
-    demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **_QUIET)
+    demo.load(None, None, None, js=_ON_LOAD.replace("QUESTIONS", questions), **QUIET)

@@ -20,8 +20,9 @@ from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel, ModelError, catalogue, load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
-from spare_demo.render import Canvas, Display
+from spare_demo.render.canvas import Canvas
 from spare_demo.render.card import Panel, card
+from spare_demo.render.display import Display
 from spare_demo.results.drawings import PANELS
 from spare_demo.results.io import read_result
 

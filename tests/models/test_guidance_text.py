@@ -16,7 +16,7 @@ from spare_demo.pruners import PRUNERS
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.maps import relevance_map
-from spare_demo.results.citation import command_line
+from spare_demo.results.export import command_line
 from spare_demo.results.io import read_result, write_result
 from spare_demo.tokens import VisualTokens
 from spare_demo.ui.wire import comparison_data

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from spare_demo.render.axes import check_curves, round_ticks
+from spare_demo.render.chart import round_ticks
+from spare_demo.render.curves import CurveChart
 
 
 @pytest.mark.parametrize("top", [3e-12, 1e-3, 0.2, 0.999, 1.0, 7, 100, 2345.6])
@@ -21,10 +22,14 @@ def test_ticks_are_few_and_reach_the_top(top: float) -> None:
 
 def test_every_curve_has_a_value_for_each_budget() -> None:
     pair = [0.2, 0.1]
-    check_curves([1, 2], {"a": pair}, (pair, pair, pair))
+
+    def make(budgets: list[int], series: dict[str, list[float]], random: list[float]) -> None:
+        CurveChart(budgets, series, (pair[: len(budgets)], random, random), 1, "y", "y")
+
+    make([1, 2], {"a": pair}, pair)
     with pytest.raises(ValueError, match="a: 1 values for 2 budgets"):
-        check_curves([1, 2], {"a": [0.2]}, (pair, pair, pair))
+        make([1, 2], {"a": [0.2]}, pair)
     with pytest.raises(ValueError, match="random: 0 values for 2 budgets"):
-        check_curves([1, 2], {"a": pair}, (pair, [], pair))
+        make([1, 2], {"a": pair}, [])
     with pytest.raises(ValueError, match="random: 0 values for 0 budgets"):
-        check_curves([], {}, ([], [], []))
+        make([], {}, [])

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 from PIL import Image
 
-from spare_demo.render import BLUE, VERMILION
+from spare_demo.render.base import BLUE, VERMILION
 from spare_demo.render.card import Panel, card
 from spare_demo.render.text import font, wrap
 

@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 
 from spare_demo.images.preprocess import fit
-from spare_demo.render import Canvas, methods_grid
-from spare_demo.render.grid import INSIDE, Cell, by_kl, kl_text
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.grid import INSIDE, Cell, by_kl, kl_text, methods_grid
 
 SVG = "{http://www.w3.org/2000/svg}"
 

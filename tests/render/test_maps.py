@@ -9,17 +9,12 @@ from PIL import Image
 
 from spare_demo.images.geometry import tile_grids
 from spare_demo.images.preprocess import fit
-from spare_demo.render import (
-    Canvas,
-    Display,
-    consensus_map,
-    kl_figure,
-    leftover_map,
-    question_difference,
-    relevance_change_map,
-    weight_map,
-)
-from spare_demo.render.colours import cividis
+from spare_demo.render.base import cividis
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.curves import kl_chart
+from spare_demo.render.display import Display
+from spare_demo.render.maps import consensus_map, leftover_map, relevance_change_map, weight_map
+from spare_demo.render.overlay import question_difference
 
 
 @pytest.fixture(scope="module")
@@ -118,15 +113,15 @@ def test_moved_picks_are_counted(canvas: Canvas) -> None:
 def test_the_kl_curve_draws_and_says_its_numbers() -> None:
     series = {"SPARE": [2.0, 0.5, 0.0], "CDPruner": [1.5, 0.25, 0.0]}
     band = ([3.0, 1.0, 0.0], [2.5, 0.5, 0.0], [3.5, 1.5, 0.0])
-    drawn = kl_figure([1, 4, 16], series, band, 5)
-    traces = {trace.name: trace for trace in drawn.image.data if trace.name}
+    drawn = kl_chart([1, 4, 16], series, band, 5)
+    traces = {trace.name: trace for trace in drawn.figure.data if trace.name}
     assert list(traces["SPARE"].y) == [2.0, 0.5, 0.0]
     assert list(traces["SPARE"].x) == [1, 4, 16]
     assert traces["CDPruner"].line.color == "rgb(213,94,0)"
-    assert drawn.image.layout.yaxis.title.text == "KL (nats)"
+    assert drawn.figure.layout.yaxis.title.text == "KL (nats)"
     assert drawn.sentence == (
         "KL of the first word to the unpruned model, in nats, with 4 tokens: SPARE 0.500, CDPruner "
         "0.250, random picks 1.00 (0.500 to 1.50). 0 means that nothing changed."
     )
     with pytest.raises(ValueError, match="values for 1 budgets"):
-        kl_figure([1], {"SPARE": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1)
+        kl_chart([1], {"SPARE": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1)

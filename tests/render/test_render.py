@@ -8,22 +8,14 @@ from PIL import Image
 
 from spare_demo.images.geometry import Grid, tile_grids
 from spare_demo.images.preprocess import fit
-from spare_demo.render import (
-    BLUE,
-    VERMILION,
-    Canvas,
-    difference,
-    heatmap,
-    kept_overlay,
-    pick_order,
-    reconstruction_figure,
-)
-from spare_demo.render.base import number, token_list
-from spare_demo.render.canvas import DIM
-from spare_demo.render.colours import cividis, hue_ramp
+from spare_demo.render.base import BLUE, VERMILION, cividis, hue_ramp, number, token_list
+from spare_demo.render.canvas import DIM, Canvas
+from spare_demo.render.curves import error_chart
 from spare_demo.render.display import Text
-from spare_demo.render.maps import side_by_side
+from spare_demo.render.maps import heatmap, side_by_side
 from spare_demo.render.marks import line_width
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, kept_overlay
 from spare_demo.render.text import drawable, font, shorten
 
 MEAN = (122, 116, 104)
@@ -333,15 +325,16 @@ def curve_figure(**changes):
     arguments = {
         "budgets": KS,
         "series": {"SPARE": FALL, "CDPruner": FALL + 0.05},
-        "random_band": (FALL + 0.1, FALL + 0.08, FALL + 0.12),
-        "svd_bound": FALL - 0.1,
+        "random": (FALL + 0.1, FALL + 0.08, FALL + 0.12),
+        "bound": FALL - 0.1,
         "budget": 32,
     }
-    return reconstruction_figure(**{**arguments, **changes})
+    return error_chart(**{**arguments, **changes})
 
 
 def test_curves_hold_the_numbers_in_the_methods_colours():
-    figure, sentence = curve_figure()
+    chart = curve_figure()
+    figure = chart.figure
     assert isinstance(figure, go.Figure)
     lines = {trace.name: trace for trace in figure.data if trace.name}
     assert set(lines) == {"random", "SPARE", "CDPruner", "SVD bound"}
@@ -351,7 +344,7 @@ def test_curves_hold_the_numbers_in_the_methods_colours():
     assert list(lines["SPARE"].y) == pytest.approx(FALL.tolist())
     assert figure.layout.xaxis.type == "log"
     assert figure.layout.shapes[0].x0 == figure.layout.shapes[0].x1 == 32
-    assert sentence == (
+    assert chart.sentence == (
         "Relative error of rebuilding all tokens from 32 tokens: SPARE 0.500, CDPruner 0.550, "
         "random picks 0.600 (0.580 to 0.620). No choice can be below 0.400, the SVD bound."
     )
@@ -374,12 +367,12 @@ def test_methods_worse_than_random_picks_are_named(above, budget, words):
 
 
 def test_curves_between_computed_budgets_quote_a_computed_one():
-    figure, sentence = curve_figure(budget=40)
-    assert "from 32 tokens" in sentence
-    assert figure.layout.shapes[0].x0 == 40
+    chart = curve_figure(budget=40)
+    assert "from 32 tokens" in chart.sentence
+    assert chart.figure.layout.shapes[0].x0 == 40
 
 
-@pytest.mark.parametrize("changes", [{"svd_bound": [0.1]}, {"series": {"A": []}}, {"budgets": []}])
+@pytest.mark.parametrize("changes", [{"bound": [0.1]}, {"series": {"A": []}}, {"budgets": []}])
 def test_curves_of_unequal_length_are_refused(changes):
     with pytest.raises(ValueError, match="values for"):
         curve_figure(**changes)

@@ -14,22 +14,14 @@ from PIL import Image
 
 from spare_demo.images.preprocess import fit
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render import (
-    BLUE,
-    VERMILION,
-    Canvas,
-    Display,
-    difference,
-    heatmap,
-    kept_overlay,
-    layer_overlay,
-    merged_overlay,
-    pick_order,
-)
-from spare_demo.render.base import hex_of
-from spare_demo.render.colours import cividis
-from spare_demo.render.curve_files import curves_display
+from spare_demo.render.base import BLUE, VERMILION, cividis, hex_of
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.curves import CurveChart
+from spare_demo.render.display import Display
 from spare_demo.render.legend import DROPPED, PHOTO
+from spare_demo.render.maps import heatmap
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, kept_overlay, layer_overlay, merged_overlay
 
 SVG = "{http://www.w3.org/2000/svg}"
 ODD = "A <b> & “B”"
@@ -174,7 +166,7 @@ def test_map(canvas: Canvas) -> None:
 def shown(bound: list[float] | None = None) -> Display:
     series = {"SPARE": [1.0, 0.5, 0.0], "CDPruner": [0.8, 0.25, 0.0]}
     band = ([0.95, 0.65, 0.0], [0.8, 0.5, 0.0], [1.0, 0.7, 0.0])
-    return curves_display([1, 4, 16], series, band, 4, "relative error", "x", bound)
+    return CurveChart([1, 4, 16], series, band, 4, "y", "relative error", "x", bound).display
 
 
 def test_curve() -> None:
@@ -195,7 +187,7 @@ def test_curve() -> None:
     )
     assert "SVD bound" not in words(read(shown().svg))
     with pytest.raises(ValueError, match="values for 1 budgets"):
-        curves_display([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "x")
+        CurveChart([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "y")
 
 
 def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
@@ -217,7 +209,8 @@ def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
 
 def test_a_curve_of_zeros_is_drawn() -> None:
     zero = [0.0, 0.0]
-    assert "polyline" in curves_display([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "x").svg
+    chart = CurveChart([1, 2], {"a": zero}, (zero, zero, zero), 1, "y", "y")
+    assert "polyline" in chart.display.svg
 
 
 def test_what_lies_around_the_tokens_is_in_the_legend_and_nothing_is_cut_off() -> None:

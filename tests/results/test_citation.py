@@ -20,8 +20,8 @@ from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS, Pruner
-from spare_demo.results.citation import cite, command_line
 from spare_demo.results.drawings import PANELS
+from spare_demo.results.export import cite, command_line
 from spare_demo.results.io import read_result
 from spare_demo.results.references import references
 from spare_demo.tokens import Selection

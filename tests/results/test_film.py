@@ -10,8 +10,8 @@ from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.models import LlavaModel
-from spare_demo.render import Canvas, Display
-from spare_demo.render.display import Photo
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.display import Display, Photo
 from spare_demo.results.drawings import drawings
 from spare_demo.results.film import film_frames, kind_of_film
 

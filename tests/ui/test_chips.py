@@ -6,9 +6,10 @@ import pytest
 from visits import controls
 
 from spare_demo.scenes import signature
-from spare_demo.ui.chips import chips_html, choose
 from spare_demo.ui.examples import draw_scene
 from spare_demo.ui.handlers import Handlers
+from spare_demo.ui.panels import chips_html
+from spare_demo.ui.replies import choose_chip
 from spare_demo.ui.visit import Visit
 
 
@@ -55,8 +56,8 @@ def test_chips_are_buttons_and_a_click_brings_the_question(handlers: Handlers) -
     assert html.count("<button") == 2 and "Is 1 &lt; 2?" in html and "a&quot;b" in html
     photo = handlers.offered[0]
     visit = look(handlers, photo.path, photo.question)
-    (chosen,) = choose({"question": photo.question}, visit)
+    (chosen,) = choose_chip({"question": photo.question}, visit)
     assert chosen == {"question": photo.question}
     for other in ("Who?", None, 3):
         with pytest.raises(ValueError, match="another picture"):
-            next(choose({"question": other}, visit))
+            next(choose_chip({"question": other}, visit))

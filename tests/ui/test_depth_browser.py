@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from spare_demo.render import BLUE, difference, layer_overlay, source_map
+from spare_demo.render.base import BLUE
+from spare_demo.render.maps import source_map
+from spare_demo.render.overlay import difference, layer_overlay
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
 

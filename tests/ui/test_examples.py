@@ -93,7 +93,7 @@ def test_the_page_shows_the_examples_of_its_model(
     pictures = [sample[0]["orig_name"] for sample in parts["examples"]["samples"]]
     assert pictures == [name(example) for example in listed]
     assert parts["question"]["value"] == listed[0].question
-    assert listed[0].answer in parts["truth"]["value"]
+    assert listed[0].answers[listed[0].question] in parts["truth"]["value"]
     assert parts["scene"]["visible"] is built_in
     assert ("other question" in parts["examples"]["label"]) is not built_in
 

@@ -11,14 +11,14 @@ from PIL import Image
 from visits import controls
 
 from spare_demo.ui import find
-from spare_demo.ui.find import CONTROLS, find_disagreement
+from spare_demo.ui.find import READ, find_disagreement
 from spare_demo.ui.handlers import Handlers, with_refusals
 
 
 def asked(**other: Any) -> dict[str, Any]:
     """What the controls say that the search reads."""
     said = controls(None, "", **other)
-    return {name: said[name] for name in CONTROLS}
+    return {name: said[name] for name in READ}
 
 
 @pytest.fixture

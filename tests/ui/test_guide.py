@@ -20,7 +20,7 @@ from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.result import Result
 from spare_demo.images.load import PictureError, file_digest
 from spare_demo.pruners import PRUNERS
-from spare_demo.results.citation import command_line
+from spare_demo.results.export import command_line
 from spare_demo.results.io import write_result
 from spare_demo.ui.guide import Guide, methods_by_slot
 from spare_demo.ui.open_visits import OpenVisits, VisitKey

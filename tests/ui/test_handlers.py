@@ -20,7 +20,7 @@ from PIL.PngImagePlugin import PngInfo
 from visits import QUESTION, controls, finished_answers, merged, with_result
 
 from spare_demo.models import LlavaModel, load_model
-from spare_demo.results.citation import cite
+from spare_demo.results.export import cite
 from spare_demo.settings import Settings
 from spare_demo.ui import build, page
 from spare_demo.ui.api import Api
@@ -323,8 +323,8 @@ def test_a_new_scene_brings_picture_question_and_truth(handlers) -> None:
     path, question, example = handlers.new_scene()
     assert Path(path).parent == handlers.scenes
     shown = merged(ask(handlers, path, question, example=example))
-    assert shown["visit"].truth == example.answer
-    assert f"<b>{example.answer}</b>" in shown["truth"]
+    assert shown["visit"].truth == example.answers[example.question]
+    assert f"<b>{example.answers[example.question]}</b>" in shown["truth"]
     assert handlers.new_scene()[0] != path
 
 
@@ -401,15 +401,20 @@ def test_a_picture_with_fewer_tokens_than_the_slider_keeps_all(
     model = request.getfixturevalue(kind)
     settings = dataclasses.replace(small_settings, methods=("random", "uniform"))
     handlers = Handlers(model, settings)
-    assert handlers.tokens > n
-    more = {"method_a": "random", "method_b": "uniform", "budget": handlers.tokens}
+    assert handlers.model.most_tokens > n
+    more = {"method_a": "random", "method_b": "uniform", "budget": handlers.model.most_tokens}
     shown = merged(ask(handlers, photo_file, aspect=list(model.aspects)[-1], **more))
     visit = shown["visit"]
     assert shown["message"] == "" and visit.result.budget == visit.exploration.n == n
     assert visit.result.answers["A"].visual_tokens == visit.result.answers["B"].visual_tokens == n
     assert shown["stage"]["shown"] == n
     for event in (handlers.redraw, handlers.settle):
-        assert merged(with_refusals(event)(handlers.tokens, visit)).get("budget_message", "") == ""
+        assert (
+            merged(with_refusals(event)(handlers.model.most_tokens, visit)).get(
+                "budget_message", ""
+            )
+            == ""
+        )
 
 
 def test_words_of_the_language_model_let_text_methods_run_without_clip(
@@ -519,7 +524,7 @@ def test_a_percentage_is_of_the_pictures_own_tokens(
 ) -> None:
     handlers = Handlers(tiny_qwen, small_settings)
     visit = merged(ask(handlers, photo_file, aspect="native"))["visit"]
-    assert (visit.exploration.n, handlers.tokens) == (6, 60)
+    assert (visit.exploration.n, handlers.model.most_tokens) == (6, 60)
     assert [handlers.marked(mark, visit) for mark in ("50%", "1%", "100%", 8)] == [3, 1, 6, 8]
     api = Api(tiny_qwen, small_settings)
     told = api.compare(photo_file, QUESTION, "spare-reconstruction", "divprune", "50%")

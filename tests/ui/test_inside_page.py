@@ -13,8 +13,7 @@ from spare_demo.ui.answers import answers_html
 from spare_demo.ui.cost_table import cost_html
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.payload import payload
-from spare_demo.ui.per_layer import identity, per_layer, per_layer_reply
+from spare_demo.ui.payload import identity, payload, per_layer, per_layer_reply
 from spare_demo.ui.sources import merged_html
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wire import to_bytes, to_json

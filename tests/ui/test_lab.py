@@ -27,8 +27,10 @@ def lab(tiny_model: Model) -> Lab:
 def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
     shown = list(lab.measure(["random", "spare"], [8, 3], 3, "unseen-pairs", 0))
     first, *scenes, last = shown
-    assert first["compared"][0] == ("SPARE", "spare")  # in the table's order
-    assert first["at"] == ((3, 8), 8)
+    assert first["a"]["choices"][0] == ("SPARE", "spare")  # in the table's order
+    assert (first["a"]["value"], first["b"]["value"]) == ("spare", "random")
+    assert (first["at"]["choices"], first["at"]["value"]) == ([3, 8], 8)
+    assert first["curve"] is None and not first["download"]["interactive"]
     assert [len(s["bench"].sheets) for s in scenes] == [1, 2, 3]
     assert [sheet.picture for sheet in last["bench"].sheets] == [
         sheet.picture for sheet in draw_sheets("unseen-pairs", 18)
@@ -40,7 +42,7 @@ def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
         assert f"{len(s['bench'].sheets)} of 3 scenes" in s["progress"]
         assert "SPARE" in s["curve_words"]
     assert "Done: 3 of 3 scenes" in last["progress"]
-    lines = Path(last["download"]).read_bytes().decode().split("\r\n")
+    lines = Path(last["download"]["value"]).read_bytes().decode().split("\r\n")
     assert len(lines) - 2 == len(last["bench"].rows)
     assert lines[0].startswith("set,picture,number,question")
 
@@ -52,9 +54,9 @@ def test_a_run_that_was_stopped_keeps_what_it_found(lab: Lab) -> None:
     measuring.close()
     shown = lab.finished(bench)
     assert "Stopped: 1 of 50 scenes" in shown["progress"]
-    assert Path(shown["download"]).exists()
-    assert shown["compared"] == [("Uniform grid", "uniform"), ("All tokens", "unpruned")]
-    assert shown["at"] == ((4,), 4)
+    assert Path(shown["download"]["value"]).exists()
+    assert shown["b"]["choices"] == [("Uniform grid", "uniform"), ("All tokens", "unpruned")]
+    assert (shown["at"]["choices"], shown["at"]["value"]) == ([4], 4)
     assert lab.finished(None) == {"progress": ""}
 
 
@@ -119,7 +121,7 @@ def test_cases_are_where_a_is_right_and_b_is_wrong(
 def test_a_case_opens_as_an_example_with_its_true_answer(lab: Lab, named: Bench) -> None:
     (row,) = lab.cases(named, "spare", "random", 8)[1]
     example, seed = lab.case(named, row)
-    assert (example.question, example.answer) == ("q0?", "yes")
+    assert example.answers == {"q0?": "yes"}
     assert example.key == file_digest(example.path)
     assert 0 <= seed < 2**32
     assert seed != lab.case(replace(named, seed=1), row)[1]

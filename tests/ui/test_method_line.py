@@ -8,7 +8,7 @@ import pytest
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.base import GROUPS
-from spare_demo.ui.method_line import line_html, sketch_svg
+from spare_demo.ui.tuning import line_html, sketch_svg
 
 
 @pytest.mark.parametrize("name", PRUNERS)

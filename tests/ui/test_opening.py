@@ -15,7 +15,7 @@ from spare_demo.models import load_model
 from spare_demo.settings import Settings
 from spare_demo.ui.examples import choose_opening, load_examples, new_scene
 from spare_demo.ui.handlers import Handlers
-from spare_demo.ui.headline import headline_html
+from spare_demo.ui.panels import headline_html
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.visit import Visit
 
@@ -90,8 +90,8 @@ def test_a_new_scene_brings_its_truth_and_its_places(built_in, tmp_path: Path) -
     scene = new_scene(tmp_path)
     request = page_request(scene.path, scene.question, budget=16)
     visit = handlers._look(request, None, None)  # another visitor's page does not know the scene
-    assert visit.truth == scene.answer and not visit.unknown
-    assert visit.asked is not None and visit.asked.answer == scene.answer
+    assert visit.truth == scene.answers[scene.question] and not visit.unknown
+    assert visit.asked is not None and visit.asked.answer == visit.truth
 
 
 def test_the_saved_page_has_it_above_its_viewer(finished: Visit) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from spare_demo import measures
 from spare_demo.render.base import number
-from spare_demo.ui.story_card import STORIES
+from spare_demo.ui.panels import STORIES
 from spare_demo.ui.visit import Visit
 
 browsing = pytest.importorskip("browsing", reason="playwright is not installed")

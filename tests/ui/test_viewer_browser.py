@@ -17,17 +17,10 @@ from visits import page_request
 from spare_demo import measures
 from spare_demo.analysis.why import why
 from spare_demo.images.load import file_digest
-from spare_demo.render import (
-    BLUE,
-    VERMILION,
-    difference,
-    kept_overlay,
-    leftover_map,
-    merged_overlay,
-    pick_order,
-    relevance_map,
-    weight_map,
-)
+from spare_demo.render.base import BLUE, VERMILION
+from spare_demo.render.maps import leftover_map, relevance_map, weight_map
+from spare_demo.render.order import pick_order
+from spare_demo.render.overlay import difference, kept_overlay, merged_overlay
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
@@ -405,7 +398,7 @@ def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
     captions = visitor.find("#second figcaption").all_inner_texts()
     assert captions == visitor.find("#second img").evaluate_all("all => all.map(i => i.alt)")
     assert "for the second too" in captions[1] and "Jaccard" in captions[1]
-    answers = visitor.find("#second .two-questions tbody tr")
+    answers = visitor.find("#second tbody tr")
     expect(answers).to_have_count(2)
     expect(answers.last).to_contain_text("How many arrows are there?")
     asked = visitor.find("#answers .answer-text").all_inner_texts()

@@ -5,14 +5,10 @@ from __future__ import annotations
 from starlette.middleware import Middleware
 
 from spare_demo.settings import Settings
-from spare_demo.ui.gate.closed_doors import ClosedDoors
-from spare_demo.ui.gate.departures import Departures
-from spare_demo.ui.gate.fair_share import FairShare
+from spare_demo.ui.gate.doors import ClosedDoors, FairShare, RequestSize, TrustedHosts
 from spare_demo.ui.gate.health import Health
 from spare_demo.ui.gate.refusals import Refusals
-from spare_demo.ui.gate.request_size import RequestSize
-from spare_demo.ui.gate.sweeper import Sweeper
-from spare_demo.ui.gate.trusted_hosts import TrustedHosts
+from spare_demo.ui.gate.sweeper import Departures, Sweeper
 
 
 def layers(settings: Settings) -> list[Middleware]:

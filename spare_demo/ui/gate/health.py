@@ -9,7 +9,7 @@ import gradio as gr
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from spare_demo.ui.gate.replies import path_of
+from spare_demo.ui.gate.doors import path_of
 from spare_demo.ui.gradio_compat.queue import requests_in_queue
 
 _models: WeakKeyDictionary[gr.Blocks, str] = WeakKeyDictionary()

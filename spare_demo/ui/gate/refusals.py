@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
-from spare_demo.ui.gate.replies import path_of, refuse
+from spare_demo.ui.gate.doors import path_of, refuse
 from spare_demo.ui.gradio_compat.operations import operation_inputs
 from spare_demo.ui.gradio_compat.queue import knows_run
 

@@ -1,4 +1,4 @@
-// The same colours as render/colours.py and render/base.py.
+// The same colours as render/base.py.
 'use strict';
 SPARE.colours = (() => {
   const named = {A: [0, 114, 178], B: [213, 94, 0], H: [0, 158, 115]};

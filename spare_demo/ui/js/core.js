@@ -109,7 +109,7 @@ window.SPARE = (() => {
   }
 
   // What the server knows the picture in the box by. The picture's address ends in that name and
-  // its file, as ui/gradio_compat/pictures.py says.
+  // its file, as ui/gradio_compat/parts.py says.
   const pictureName = () => (
     document.querySelector('#picture .image-frame img')?.src.split('/').at(-2));
 

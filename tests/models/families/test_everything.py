@@ -22,7 +22,7 @@ from spare_demo.cli.main import main
 from spare_demo.evaluation.results import load
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
-from spare_demo.results.citation import cite
+from spare_demo.results.export import cite
 from spare_demo.results.io import read_result
 from spare_demo.settings import Settings
 from spare_demo.ui.handlers import Handlers, with_refusals

@@ -30,8 +30,10 @@ from spare_demo.models import LlavaModel
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render import BLUE, Canvas, layer_overlay
-from spare_demo.results.drawings import curve, drawings
+from spare_demo.render.base import BLUE
+from spare_demo.render.canvas import Canvas
+from spare_demo.render.overlay import layer_overlay
+from spare_demo.results.drawings import drawings, error_curve
 from spare_demo.results.export import write
 from spare_demo.results.io import read_result, write_result
 from spare_demo.settings import Settings
@@ -266,10 +268,8 @@ def test_the_error_curve_says_why_it_leaves_them_out(result: Result) -> None:
     for title in ("FastV", "DART"):
         assert f"{title} has no error of one set" in drawn.display.sentence
     first = {label: result.methods[label] for label in ("fastv", "spare")}
-    lines = {
-        trace.name: (trace.line.color, list(trace.y))
-        for trace in curve(dataclasses.replace(result, methods=first)).image.data
-    }
+    chart = error_curve(result.reconstruction, first, result.titles, result.budget)
+    lines = {trace.name: (trace.line.color, list(trace.y)) for trace in chart.figure.data}
     assert lines["SPARE"][0] == "rgb(213,94,0)"  # the second method's, whatever the first shows
     assert set(lines["FastV"][1]) == {None}
     inside_first = add_gaps({"spare": (0.5,)}, result.methods, 1)

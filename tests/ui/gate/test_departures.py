@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
-from spare_demo.ui.gate.departures import EVERY_SECONDS
+from spare_demo.ui.gate.sweeper import LOOK_SECONDS
 
 PATIENCE = 60
 
@@ -69,7 +69,7 @@ def test_a_run_goes_on_while_its_page_is_open_and_ends_with_it(endless) -> None:
     with httpx.stream("GET", f"{endless.url}heartbeat/here", timeout=PATIENCE) as page:
         assert page.status_code == 200
         endless.join("here")
-        assert not endless.ended.wait(4 * EVERY_SECONDS)
+        assert not endless.ended.wait(4 * LOOK_SECONDS)
     assert endless.ended.wait(PATIENCE)
 
 
@@ -81,5 +81,5 @@ def test_a_run_whose_page_was_cut_off_goes_on_while_it_is_read(endless) -> None:
         stream = httpx.stream("GET", address, params=session, timeout=PATIENCE)
         assert reading.enter_context(stream).status_code == 200
         page.close()
-        assert not endless.ended.wait(4 * EVERY_SECONDS)
+        assert not endless.ended.wait(4 * LOOK_SECONDS)
     assert endless.ended.wait(PATIENCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from spare_demo.ui.gate.trusted_hosts import host_name
+from spare_demo.ui.gate.doors import host_name
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,12 @@
-"""A run of the page in steps, none of which is lost on the way."""
+"""What events of the page share: their options, and runs in steps of which none is lost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+"""Options of an event that shows no progress and is none of the API."""
 
 
 def in_steps(
