@@ -23,11 +23,11 @@ from references import (
 )
 
 from spare_demo import PRUNERS, Selection, load_model
+from spare_demo.evaluation.grading import grade
 from spare_demo.models import LlavaModel, View
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners.inside import sparsevlm
 from spare_demo.pruners.inside.sparsevlm import cluster
-from spare_demo.scenes.questions import is_right
 from spare_demo.scenes.training.card import card, measured_text
 from spare_demo.scenes.training.files import read_history
 
@@ -149,7 +149,7 @@ def test_the_two_towers_agree(model: LlavaModel, views: list[View]) -> None:
 
 def test_it_knows_its_examples(model: LlavaModel, views: list[View]) -> None:
     answers = [model.answer(view, max_new_tokens=8).text for view in views]
-    assert [is_right(a, e["answer"]) for a, e in zip(answers, EXAMPLES, strict=True)] == [True] * 6
+    assert [grade(a, e["answer"]) for a, e in zip(answers, EXAMPLES, strict=True)] == [True] * 6
 
 
 def test_its_examples_are_all_the_scenes_and_no_photos() -> None:

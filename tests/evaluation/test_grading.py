@@ -21,6 +21,7 @@ CHOICE = SheetQuestion("Which?", ("a cat",), ("a dog", "A Cat", "two"))
         ("blue", False),
         ("It is light blue", False),
         ("light blue..", False),
+        ("highlight blue", False),
         ("", False),
     ],
 )

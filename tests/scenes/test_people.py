@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from spare_demo.evaluation.grading import grade
 from spare_demo.images.load import open_picture
 from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes.questions import is_right
 
 QUESTIONS = json.loads(Path(__file__).with_name("people.json").read_text(encoding="utf-8"))
 
@@ -28,6 +28,6 @@ def test_at_least_36_are_answered_right() -> None:
     for row in QUESTIONS:
         view = model.encode(open_picture(ASSETS / "examples" / row["picture"]), row["question"])
         answer = model.answer(view, max_new_tokens=32).text
-        if not is_right(answer, row["answer"]):
+        if not grade(answer, row["answer"]):
             wrong.append((row["picture"], row["question"], row["answer"], answer))
     assert len(wrong) <= 4, wrong
