@@ -35,7 +35,7 @@ def is_right(prediction: str, asked: SheetQuestion) -> bool:
 
 
 def grade(prediction: str, truth: str) -> bool | None:
-    """Whether a free answer is the true one; None where that needs a judge.
+    """Whether a free answer is the true one; None where that needs a judge, or it declines.
 
     A judge is for an answer with more words than the true one, unless these are surely others: a
     word of the true one is missing, or another number, or "no" for "yes", comes first.
@@ -43,8 +43,10 @@ def grade(prediction: str, truth: str) -> bool | None:
     if is_right(prediction, SheetQuestion("", (truth,))):
         return True
     said, true = _words(prediction), _words(truth)
-    if len(said) <= len(true) or said[:3] == _words(CANNOT_TELL):
+    if len(said) <= len(true):
         return False
+    if said[:3] == _words(CANNOT_TELL):
+        return None
     if truth.isdigit() or truth in _YES_NO:  # these can be said in other words too
         other = said[0] != truth and (said[0].isdigit() or said[0] in _YES_NO)
         return False if other else None

@@ -73,7 +73,7 @@ def test_a_photo_chosen_again_brings_its_other_question_and_the_true_answer(
 def test_the_truth_is_found_however_its_question_is_typed() -> None:
     photo = PHOTOS[0]
     for text in (photo.question, photo.question.upper(), f" {photo.question.rstrip('?')}  "):
-        assert examples.find(PHOTOS, photo.key, text) == (True, photo.answer)
+        assert examples.find(PHOTOS, photo.key, text) == (True, photo.answers[photo.question])
     assert examples.find(PHOTOS, photo.key, "What else?") == (True, None)
     assert examples.find(PHOTOS, "another", photo.question) == (False, None)
 
