@@ -71,8 +71,9 @@ class Method(ABC):
     """Where the method comes from, in words."""
     link: str = ""
     """Address of the paper, or empty."""
-    nested: bool = True
-    """Whether the first j picks of a larger budget are the selection for budget j."""
+    nested: bool = False
+    """Whether the first j picks of a larger budget are the selection for budget j, which is then
+    not asked for by itself."""
     seeded: bool = False
     """Whether the picks depend on a field called `seed`."""
     acts: str = "after the projector"
@@ -253,13 +254,19 @@ class Pruner(Method):
 
         A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
 
-        Raises ValueError if budget is not a whole number from 1 to tokens.n, and as `check`. The
-        tokens are not modified.
+        Raises ValueError if budget is not a whole number from 1 to tokens.n, as `check`, and where
+        a method of one's own keeps another number of tokens. The tokens are not modified.
         """
         k = check_budget(budget, tokens.n)
         self.check(tokens)
         with torch.no_grad():
-            return self._select(tokens, k)
+            selection = self._select(tokens, k)
+        problem = f"The method {self.name!r} was asked for {k} visual tokens and"
+        if not isinstance(selection, Selection):
+            raise ValueError(f"{problem} its _select returned no Selection. Let it return one.")
+        if selection.size != k and not self.by_hand:
+            raise ValueError(f"{problem} kept {selection.size}. Let its _select return {k}.")
+        return selection.check(tokens.n)
 
     def plan(self, view: PlanInput, budget: int) -> LayerPlan:
         """Raises ValueError: it chooses before the language model, by `select`."""

@@ -18,7 +18,6 @@ class SetByHand(Pruner):
 
     name = title = "by hand"
     summary = "These patches."
-    nested = False
     by_hand = True
 
     def check(self, tokens: VisualTokens) -> None:

@@ -37,6 +37,7 @@ class ColumnSubset(ViewPruner):
     title = "Greedy column subset"
     summary = "At each step the token that lowers the reconstruction error most."
     paper = "Greedy column subset selection"
+    nested = True
     link = "https://arxiv.org/abs/1312.6838"
     group = "controls"
     cost = (

@@ -44,7 +44,6 @@ class DartDiversity(ViewPruner):
     summary = "A few long tokens as pivots, and for each of them the tokens least like it."
     paper = "SPARE, Table 6, after DART"
     link = "https://arxiv.org/abs/2502.11494"
-    nested = False
     cost = "O(n² d)"
     deviations = (
         "Our reading of a row that no paper defines: pivots by the norm of the features, none "

@@ -43,6 +43,7 @@ class DivPrune(ViewPruner):
     title = "DivPrune"
     summary = "Tokens as far from each other as can be; the question plays no part."
     paper = "DivPrune"
+    nested = True
     link = "https://arxiv.org/abs/2503.02175"
     cost = "O(n² d + n k)"
     deviations = (

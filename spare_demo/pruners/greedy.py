@@ -60,6 +60,8 @@ class Picks(NamedTuple):
 class Greedy(Pruner):
     """A method that is this loop, and says only what merit is made of."""
 
+    nested = True
+
     @abstractmethod
     def factors(self, tokens: VisualTokens) -> tuple[Tensor, Tensor]:
         """Magnitude and text weight, (n,) float64 each, >= 0; merit is their product."""

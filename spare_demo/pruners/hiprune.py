@@ -47,7 +47,6 @@ class HiPrune(Pruner):
     summary = "Tokens that get attention in an early block, with their neighbours, then in a late."
     paper = "HiPrune"
     link = "https://arxiv.org/abs/2508.00553"
-    nested = False
     acts = "before the projector"
     reads_features = False
     needs = frozenset({"attention_received"})

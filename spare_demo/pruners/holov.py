@@ -43,7 +43,6 @@ class HoloV(ViewPruner):
     summary = "In each of 16 runs of tokens, some of those the class token looks at most."
     paper = "HoloV, NeurIPS 2025"
     link = "https://arxiv.org/abs/2510.02912"
-    nested = False
     needs = frozenset({"cls_attention"})
     blocks = (_BLOCK,)
     cost = "O(n² d / m), m runs"

@@ -39,7 +39,6 @@ class Leverage(ViewPruner):
     paper = "Deterministic leverage scores, KDD 2014"
     link = "https://arxiv.org/abs/1404.1530"
     group = "controls"
-    nested = False
     cost = (
         "O(n² d + n³): all products of two rows and all n singular vectors, so several times what "
         "SPARE takes, which makes the products of the rows it is about to pick and no vectors"

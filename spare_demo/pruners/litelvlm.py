@@ -36,7 +36,6 @@ class LiteLVLM(ViewPruner):
     summary = "The tokens least like the question, and where several texts agree, context as well."
     paper = "LiteLVLM, ICML 2026"
     link = "https://arxiv.org/abs/2605.13178"
-    nested = False
     needs_text = True
     acts = "before the projector"
     reads_features = False

@@ -24,6 +24,7 @@ class Magnitude(ViewPruner):
     title = "Longest tokens"
     summary = "The k tokens with the largest norm, however alike they are."
     group = "controls"
+    nested = True
     cost = "O(n d)"
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:

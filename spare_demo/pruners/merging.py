@@ -46,7 +46,6 @@ class MergingPruner(Pruner):
         ),
     )
 
-    nested = False
     merges = True
 
     def select(self, tokens: VisualTokens, budget: int) -> Selection:

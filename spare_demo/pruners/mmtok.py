@@ -54,6 +54,7 @@ class MMTok(ViewPruner):
     title = "MMTok"
     summary = "Tokens that together cover the question's words and all other tokens."
     paper = "MMTok, ICLR 2026"
+    nested = True
     link = "https://arxiv.org/abs/2508.18264"
     needs_text = True
     text_field = "words"

@@ -30,6 +30,7 @@ class Random(ViewPruner):
     title = "Random"
     summary = "Tokens drawn at random; the seed decides which."
     seeded = True
+    nested = True
     reads_features = False
     cost = "O(n)"
 

@@ -42,6 +42,7 @@ class Scope(ViewPruner):
     title = "SCOPE"
     summary = "Tokens the class token looks at, as long as they are like many not covered yet."
     paper = "SCOPE, NeurIPS 2025"
+    nested = True
     link = "https://arxiv.org/abs/2510.24214"
     acts = "before the projector"
     reads_features = False

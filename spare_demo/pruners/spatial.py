@@ -29,6 +29,7 @@ class SpatialFarthest(ViewPruner):
     title = "Farthest points"
     summary = "Tokens as far from each other on the picture as can be, whatever it shows."
     reads_features = False
+    nested = True
     cost = "O(n² + n k)"
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:

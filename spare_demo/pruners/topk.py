@@ -34,6 +34,7 @@ class TopRelevance(ViewPruner):
     paper = "SPARE, Figure 3"
     link = "https://arxiv.org/abs/2606.18681"
     needs_text = True
+    nested = True
     reads_features = False
     cost = "O(n c)"
 

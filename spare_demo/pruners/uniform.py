@@ -28,7 +28,6 @@ class Uniform(ViewPruner):
     name = "uniform"
     title = "Uniform grid"
     summary = "Evenly spaced tokens, whatever the picture shows."
-    nested = False
     reads_features = False
     cost = "O(k)"
 

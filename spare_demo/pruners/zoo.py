@@ -49,6 +49,7 @@ class ZooPrune(Pruner):
     title = "ZOO-Prune"
     summary = "Tokens to which the projector is most sensitive, far from each other."
     paper = "ZOO-Prune"
+    nested = True
     link = "https://arxiv.org/abs/2509.24837"
     seeded = True
     needs = frozenset({"states", "project"})

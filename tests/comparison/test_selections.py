@@ -12,10 +12,10 @@ from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.measures import curve_budgets
 from spare_demo.models import LlavaModel, View
-from spare_demo.pruners import PRUNERS, LayerPruner
+from spare_demo.pruners import PRUNERS, LayerPruner, Pruner
 from spare_demo.pruners.random import Random
 from spare_demo.pruners.uniform import Uniform
-from spare_demo.tokens import Selection
+from spare_demo.tokens import Selection, VisualTokens
 
 QUESTION = "Which number is written on the small triangle?"
 N = 16
@@ -63,6 +63,25 @@ def test_a_method_that_is_not_nested_runs_once_per_budget(view: View) -> None:
     for budget in (3, 5, 3):
         assert len(exploration.selections(budget)["often"]) == budget
     assert calls == [3, 5]
+
+
+class Longest(Pruner):
+    """A method as it is first written: it says nothing of being nested, and is not."""
+
+    name, title, summary = "longest", "Longest", "The longest tokens, in raster order."
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        return Selection(tokens.features.norm(dim=1).topk(k).indices.sort().values)
+
+
+def test_a_method_of_ones_own_is_asked_at_each_budget_unless_it_says_that_it_is_nested(
+    view: View,
+) -> None:
+    own = Longest()
+    exploration = explore(view, {"own": own})
+    for budget in (2, 5, N):
+        picks = exploration.selections(budget)["own"]
+        assert torch.equal(picks.order, own.select(view.tokens, budget).order)
 
 
 def test_a_set_by_hand_beside_the_methods_runs_nothing_again(view: View) -> None:

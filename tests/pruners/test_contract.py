@@ -12,7 +12,7 @@ from drawn_tokens import over, picture, read_through
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spare_demo import PRUNERS, VisualTokens
+from spare_demo import PRUNERS, Selection, VisualTokens
 from spare_demo.pruners import LayerPruner, Method, Pruner
 from spare_demo.pruners.base import GROUPS
 
@@ -161,6 +161,32 @@ def test_selections_are_nested_where_declared(
         assert torch.equal(many.prefix(small).order, few.order)
     assert few.size == small
     assert torch.equal(few.kept, few.order.sort().values)
+
+
+class Own(Pruner):
+    """A method of someone's own."""
+
+    name, title, summary = "own", "Own", "Whatever it is told."
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def _select(self, tokens: VisualTokens, k: int) -> Selection:
+        return self.returned(k)
+
+
+@pytest.mark.parametrize(
+    ("returned", "problem"),
+    [
+        (lambda k: Selection(range(k // 2)), "asked for 8 visual tokens and kept 4. Let its"),
+        (lambda k: Selection(range(2 * k)), "asked for 8 visual tokens and kept 16. Let its"),
+        (lambda k: list(range(k)), "returned no Selection. Let it return one"),
+        (lambda k: Selection(range(100, 100 + k)), "Patch index 107 does not exist"),
+    ],
+)
+def test_what_is_not_a_set_of_the_budget_is_refused(returned: Any, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        Own(returned).select(picture(), 8)
 
 
 def test_the_uniform_grid_declares_that_it_is_not_nested() -> None:

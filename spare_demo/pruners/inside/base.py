@@ -24,7 +24,6 @@ class LayerPruner(Method):
     """Drops visual tokens inside the language model. Has `plan` where others have `select`."""
 
     inside = True
-    nested = False
     acts = "inside the language model"
     reads: tuple[str, ...] = ()
     """What `choose` reads, in words."""
