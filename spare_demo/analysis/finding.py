@@ -15,8 +15,8 @@ from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import Answer
+from spare_demo.models.loading.catalogue import BUILT_IN
 from spare_demo.scenes.asked import Asked
-from spare_demo.scenes.off_topic import is_off_topic
 from spare_demo.tokens import Selection
 
 _MOST_NAMES = 3
@@ -51,7 +51,7 @@ def headline(
         return kept_sentence(result.methods, result.selections, n, not result.language_model)
     if len(answers) == 1:
         return " ".join(result.refused.values())
-    if truth is None and is_off_topic(answers[UNPRUNED].text):
+    if is_off_topic(result, truth):
         return kept_sentence(result.methods, result.selections, n)
     # Methods inside the language model keep that many on average.
     at = f"At {'a budget of ' if result.inside else ''}{k} of {n} tokens"
@@ -70,6 +70,16 @@ def headline(
         return f"{at} no kept patch shows {_asked_words(asked)}. {said}{missing}"
     shown = f" {_places_sentence(places, asked, names)}" if lost else ""
     return f"{at} {said}{missing}{shown}"
+
+
+def is_off_topic(result: Result, truth: str | None) -> bool:
+    """Whether the built-in model took the question for none that it was made for.
+
+    It then says `scenes.off_topic.MADE_FOR`, or where it is of two minds a part of that.
+    """
+    whole = result.answers.get(UNPRUNED)
+    says_so = whole is not None and "small model" in whole.text
+    return says_so and truth is None and result.model == BUILT_IN.name
 
 
 def informed_sentence(titles: Mapping[str, str], selections: Mapping[str, Selection]) -> str:

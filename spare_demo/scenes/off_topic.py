@@ -45,11 +45,6 @@ def off_topic(scene: Scene, rng: Rng) -> Question:
     return Question(pick(rng, _TRAINED).format(x=name), MADE_FOR, (OFF_TOPIC,))
 
 
-def is_off_topic(answer: str) -> bool:
-    """Whether an answer of the model says that the question is none that it was made for."""
-    return answer.strip().rstrip(".") == MADE_FOR
-
-
 def held_out_form(rng: Rng) -> str:
     """One in a wording that training never uses."""
     return str(pick(rng, _HELD_OUT).format(x=pick(rng, _NAMES)))

@@ -16,6 +16,7 @@ from spare_demo.ui.visit import SLOTS, Visit
 CHANGES = "What changes: KL to the unpruned model against k"
 LOST = "What is lost: reconstruction error against k"
 COSTS = "What it costs: measured in this run"
+_ROUNDING = 1e-6
 
 
 def fold(title: str, name: str) -> gr.Accordion:
@@ -56,6 +57,11 @@ def cost_title(visit: Visit) -> str:
 
 def _title(fold: str, k: int, what: str, values: Mapping[str, float | None], random: float) -> str:
     known = {label: value for label, value in values.items() if value is not None}
-    words = [f"{label} {number(float(value))}" for label, value in known.items()]
-    figures = ", ".join([*words, f"random picks {number(random)}"])
+    words = [f"{label} {_shown(float(value))}" for label, value in known.items()]
+    figures = ", ".join([*words, f"random picks {_shown(random)}"])
     return f"{fold} with {tokens_word(k)}: {what} {figures}"
+
+
+def _shown(value: float) -> str:
+    """A number of a title; what is left to rounding is nothing."""
+    return number(value) if abs(value) > _ROUNDING else "0"

@@ -53,7 +53,9 @@ def gallery_panel(parts: dict[str, Any], folder: Path, aspect: Aspect) -> Any:
         others = [name for name in gallery.methods if name not in case.methods]
         methods = [*case.methods, *others][:2]
         options = QuestionOptions(aspect=aspect, positions="compact")
-        values = controls_of(example, case.question, methods, case.budget, 0, options)
+        # Of a method that more tokens mislead, it opens where it is misled.
+        budget = case.wrong_budget or case.budget
+        values = controls_of(example, case.question, methods, budget, 0, options)
         return {parts[name]: value for name, value in values.items()}
 
     chosen = shown.select(open_case, None, [*parts.values()], **QUIET)

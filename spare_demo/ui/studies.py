@@ -205,6 +205,7 @@ class Studies:
             bool(view.question.strip()),
             visit.request.relevance.guidance_text,
         )
+        yield {"many": panels.words_html(f"Choosing tokens with {len(names)} methods …")}
         exploration = explore_on(model, view, choose(names, visit.request.seed), k)
         settings = visit.request.options(budget=k)
         result = start_result(exploration, settings, model.name, model.revision)

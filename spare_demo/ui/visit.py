@@ -10,15 +10,15 @@ from dataclasses import dataclass
 
 from PIL import Image
 
+from spare_demo.analysis.finding import is_off_topic
 from spare_demo.comparison.pipeline import add_measures, start_result
-from spare_demo.comparison.request import UNPRUNED, Request, name_of
+from spare_demo.comparison.request import Request, name_of
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration
 from spare_demo.images.geometry import Aspect
 from spare_demo.models import Answer
 from spare_demo.render.canvas import Canvas
 from spare_demo.scenes.asked import Asked
-from spare_demo.scenes.off_topic import is_off_topic
 from spare_demo.tokens import Selection
 
 SLOTS = ("A", "B")
@@ -78,8 +78,7 @@ class Visit:
     @property
     def off_topic(self) -> bool:
         """Whether the built-in model took the question for none that it was made for."""
-        whole = self.result.answers.get(UNPRUNED)
-        return self.truth is None and whole is not None and is_off_topic(whole.text)
+        return is_off_topic(self.result, self.truth)
 
     @property
     def answer_seconds(self) -> float:

@@ -199,6 +199,14 @@ def test_a_refused_schedule_is_said_beside_the_other_answer() -> None:
     assert head(none) == "No schedule A. No schedule B."
 
 
+def test_what_the_built_in_model_was_not_made_for_is_not_weighed() -> None:
+    made = result(("small model answers green", 0.9), ("green", 0.8), ("green", 0.7))
+    of_built_in = dataclasses.replace(made, model="built-in")
+    assert head(of_built_in, None).endswith("tokens in common.")
+    assert "answer green" in head(made, None)  # another model may speak of a small model
+    assert "in common" not in head(of_built_in, "green")
+
+
 def test_until_all_answers_are_there_it_says_what_is_kept() -> None:
     made = result(("FOX", 0.9), ("FOX", 0.8), ("FOX", 0.7))
     for label in made.answers:

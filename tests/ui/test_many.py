@@ -32,9 +32,9 @@ def figures(html: str, name: str) -> list[float]:
 
 def test_sets_come_first_and_answers_in_the_order_of_kl(handlers, visit, monkeypatch) -> None:
     monkeypatch.setattr(studies, "_REDRAW_SECONDS", 0.0)
-    steps = [step["many"] for step in handlers.studies.all_methods(8, visit)]
+    begun, *steps = [step["many"] for step in handlers.studies.all_methods(8, visit)]
     names, _ = able_methods(handlers.model, 16, 8, with_text=True)
-    assert len(steps) > 3
+    assert len(steps) > 3 and f"Choosing tokens with {len(names)} methods" in begun
     expected = {PRUNERS[name].title for name in names}
     for html in steps:
         assert len(titles(html)) == len(names) and set(titles(html)) == expected
@@ -67,7 +67,7 @@ def test_what_is_there_is_not_asked_again(handlers, visit, passes) -> None:
 def test_without_answers_there_are_sets_and_errors(handlers, visit, passes) -> None:
     passes.clear()
     unknown = dataclasses.replace(visit, unknown=True)
-    (step,) = handlers.studies.all_methods(8, unknown)
+    _, step = handlers.studies.all_methods(8, unknown)
     assert passes == [] and "error 0." in step["many"] and "answers follow" not in step["many"]
 
 
@@ -77,7 +77,7 @@ def test_words_of_the_model_are_no_markup(handlers, visit) -> None:
         for label, answer in visit.result.answers.items()
     }
     result = dataclasses.replace(visit.result, answers=answers)
-    step = next(handlers.studies.all_methods(8, dataclasses.replace(visit, result=result)))
+    _, step, *_ = handlers.studies.all_methods(8, dataclasses.replace(visit, result=result))
     assert "&lt;b&gt;7&lt;/b&gt;" in step["many"] and "<b>7" not in step["many"]
 
 
