@@ -134,3 +134,9 @@ def test_a_surprising_case_opens_with_its_question_methods_and_budget(visitor) -
     expect(visitor.find("#answers .card.a h3")).to_contain_text(PRUNERS[case.methods[0]].title)
     expect(visitor.find("#answers .card.a .grade")).to_have_text(re.compile("right"))
     expect(visitor.find("#truth")).to_contain_text(f"True answer: {case.truth}")
+    # Where more tokens mislead a method, that is what is shown.
+    place, misled = next((i, c) for i, c in enumerate(gallery.cases) if c.wrong_budget)
+    thumbnails.nth(place).click()
+    expect(visitor.find("#answers .asked")).to_have_attribute("data-question", misled.question)
+    visitor.expect_answers(576, misled.wrong_budget, misled.wrong_budget)
+    expect(visitor.find("#answers .card.a .grade")).not_to_have_text(re.compile("✓"))
