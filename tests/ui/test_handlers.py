@@ -22,7 +22,7 @@ from visits import QUESTION, controls, finished_answers, merged, with_result
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.export import cite
 from spare_demo.settings import Settings
-from spare_demo.ui import build, page
+from spare_demo.ui import build, folds, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
@@ -610,3 +610,8 @@ def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
         (asked,) = ask(handlers, path)
         assert refused == {"message": asked["message"]} and refused["message"]
     assert passes == []
+
+
+def test_a_title_calls_nothing_what_is_left_to_rounding() -> None:
+    title = folds._title("What is lost", 3, "error", {"A": 1.13e-15, "B": 0.0214, "C": None}, 0.0)
+    assert title == "What is lost with 3 tokens: error A 0, B 0.0214, random picks 0"
