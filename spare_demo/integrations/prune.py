@@ -182,6 +182,10 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
 def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
     if question is None or isinstance(question, str):
         return [(question or "").strip()] * count
+    if not isinstance(question, Sequence) or not all(isinstance(each, str) for each in question):
+        raise ValueError(
+            "The question must be text, or a list of one text for each prompt. Pass None for none."
+        )
     if len(question) != count:
         raise ValueError(
             f"The number of questions, {len(question)}, is not that of the prompts, {count}. Pass "
