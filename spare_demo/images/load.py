@@ -99,6 +99,11 @@ def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
             raise
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
             raise PictureError(_MISSING) from error
+    if not hasattr(source, "read") or isinstance(source, io.TextIOBase):
+        raise PictureError(
+            'A picture is a path, the bytes of a picture file, a file opened in mode "rb", or a '
+            f"Pillow image, not {type(source).__name__}. Of an array PIL.Image.fromarray makes one."
+        )
     return _open_stream(source, max_pixels)
 
 

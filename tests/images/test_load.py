@@ -237,6 +237,12 @@ def test_a_missing_file_and_a_bad_name():
             open_picture(name)
 
 
+@pytest.mark.parametrize("source", [np.zeros((8, 8, 3)), 7, None, io.StringIO("text")])
+def test_what_is_no_source_of_a_picture_is_told_what_is(source):
+    with pytest.raises(PictureError, match=rf"Pillow image, not {type(source).__name__}\."):
+        open_picture(source)
+
+
 def test_the_pixel_limit_is_exact_and_holds_for_images_too():
     assert open_picture(PHOTO, max_pixels=600).size == (30, 20)
     with pytest.raises(PictureError, match="30 by 20"):
