@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from spare_demo.comparison.request import choose, read_budget
+from spare_demo.comparison.request import check_any_budget, choose, read_budget
 from spare_demo.comparison.selections import text_free_form
 from spare_demo.models import Model, TextTower
 from spare_demo.models.base import PictureInputs
@@ -96,6 +96,8 @@ def prune(
     relevance = RelevanceOptions(guidance_text=guidance_text)
     family = family_of_model(model)
     pruner = _method(method, seed)
+    if not pruner.by_hand:
+        check_any_budget(budget)
     prompts, pictures = read_inputs(family, model, processor, inputs)
     questions = _questions(question, len(prompts))
     name = type(model).__name__

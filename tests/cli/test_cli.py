@@ -355,6 +355,29 @@ def test_a_refusal_is_one_sentence(
 
 
 @pytest.mark.parametrize(
+    ("flag", "value", "sentence"),
+    [
+        ("--budget", "0", "A budget of 0 visual tokens"),
+        ("--budget", "0.125", 'or a share such as "12.5%"'),
+        ("--budget", "ten", 'or a share such as "12.5%"'),
+        ("--max-new-tokens", "0", "max_new_tokens must be at least 1."),
+    ],
+)
+def test_numbers_that_no_model_takes_are_refused_before_one_is_loaded(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flag: str,
+    value: str,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", None)
+    status, out = run(flag, value)
+    assert status == 1 and not out.exists()
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("[1, 1]", "more than once"),

@@ -367,6 +367,7 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         ({**good, "input_ids": ids[:, -3:], "attention_mask": None}, {}, "has no picture in it"),
         (good, {"budget": 4000}, "from 1 to"),
         (good, {"budget": "0%"}, "share above 0%"),
+        (good, {"budget": 0.125}, 'or a share such as "12.5%"'),
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
         (good, {"method": "vscan-whole"}, r"VScan chooses inside.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
