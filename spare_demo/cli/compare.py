@@ -132,8 +132,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         methods |= choose(names, arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
-        for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
-            methods[f"{label} (imported)" if label in methods else label] = picks
+        imported = read_pick_lists(text, Path(arguments.picks).stem)
+        mark = any(label in methods for label in imported)
+        for label, picks in imported.items():
+            # Only an imported list is ever called unmerged.
+            plain = not mark or label.endswith(" (unmerged)")
+            methods[label if plain else f"{label} (imported)"] = picks
     request = Request(
         image=arguments.image,
         question=question,

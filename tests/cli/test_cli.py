@@ -308,6 +308,11 @@ def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path
     again = json.loads((out / "result.json").read_text())
     assert again["answers"]["spare"]["token_ids"] == data["answers"]["spare"]["token_ids"]
     assert again["methods"]["spare"]["name"] is None
+    # Where one name is a method's too, all that are imported say so.
+    status, out = run("--methods", "spare", "--picks", str(record))
+    assert status == 0
+    labels = list(json.loads((out / "result.json").read_text())["selections"])
+    assert labels == ["spare", "spare (imported)", "mine (imported)"]
 
 
 def test_without_a_question_the_note_is_printed(
