@@ -22,7 +22,11 @@ def add_model_options(
     """Which model, where and in how many bits; model: the default, help: of the option."""
     add = parser.add_argument
     add("--model", default=model, help=help)
-    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add(
+        "--device",
+        default=settings.device,
+        help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)",
+    )
     add(
         "--bits",
         type=int,

@@ -34,6 +34,7 @@ from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
+_DEVICES = "Choose auto, cpu, cuda or mps, or one of several GPUs, such as cuda:1."
 _INSTALL = 'pip install --force-reinstall "torch>=2.11,<2.12" "torchvision>=0.26,<0.27" --index-url'
 _WHEELS = "https://download.pytorch.org/whl"
 
@@ -82,7 +83,7 @@ def load_model(
             f"--capture-prefill {capture_prefill} is not possible. Choose {', '.join(CAPTURES)}."
         )
     if bits not in BITS:
-        raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
+        raise ModelError(f"A model in {bits!r} bits is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and device in ("auto", "cuda")
     fit = Fit(
@@ -238,7 +239,7 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ModelError(f"There is no device '{name}'. Choose auto, cpu, cuda or mps.") from error
+        raise ModelError(f"There is no device '{name}'. {_DEVICES}") from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(
             f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
@@ -249,5 +250,5 @@ def _device(name: str) -> torch.device:
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
     if device.type not in ("cpu", "cuda", "mps"):
-        raise ModelError(f"The device '{name}' is not supported. Choose auto, cpu, cuda or mps.")
+        raise ModelError(f"The device '{name}' is not supported. {_DEVICES}")
     return device
