@@ -46,6 +46,7 @@ def test_labels_tell_two_of_a_kind_apart() -> None:
         (("spare", "sparse"), "'sparse'.*spare-reconstruction.*uniform"),
         ((), "at least one method: spare"),
         ({"unpruned": PRUNERS["spare"]}, "all tokens"),
+        ([Uniform()], r"takes names.*Pass \{label: method\}.*\{'uniform': Uniform\("),
         ({"a": "spare"}, "'a' must be a method, a Selection or a LayerPlan, not str"),
     ],
 )
