@@ -177,7 +177,7 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
 
 
 def _check_page(name: str | None, methods: int) -> None:
-    """ValueError, with a sentence to show, where no page of so many methods can be written."""
+    """Make the page's folder; ValueError, with a sentence to show, where there can be no page."""
     if name is None:
         return
     if methods < 2:
@@ -185,8 +185,7 @@ def _check_page(name: str | None, methods: int) -> None:
     path = Path(name)
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Name a file for the page, such as page.html.")
-    if not path.parent.is_dir():
-        raise ValueError(f"There is no folder {path.parent}. Make it, or name another file.")
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:

@@ -115,9 +115,9 @@ def test_compare_says_where_a_criterion_has_nothing_left(
 def test_compare_writes_pictures_the_record_and_a_page_beside_them(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / "page.html"
-    status, out = run("--html", str(page), panels=())
-    assert status == 0
+    page, film = tmp_path / "new" / "page.html", tmp_path / "newer" / "picks.webp"
+    status, out = run("--html", str(page), "--film", str(film), panels=())
+    assert status == 0 and film.exists()
     assert {path.name for path in out.iterdir()} == {
         "comparison.png",
         "difference.png",
@@ -195,7 +195,7 @@ def test_the_table_of_methods_says_what_cannot_run(
 @pytest.mark.parametrize(
     ("name", "flags", "sentence"),
     [
-        ("nowhere/page.html", (), "There is no folder"),
+        ("photo.png/page.html", (), "File exists"),
         (".", (), "is a folder. Name a file"),
         ("page.html", ("--methods", "spare"), "two methods side by side"),
     ],
@@ -344,7 +344,6 @@ def test_without_a_question_the_note_is_printed(
             "Choose one of: cosine, euclidean",
         ),
         (["--film", "picks.mp4"], "such as film.webp"),
-        (["--film", "nowhere/picks.webp"], "There is no folder nowhere."),
         (["--film", "picks.webp", "--methods", "fastv"], "There is no pick order to show"),
     ],
 )
