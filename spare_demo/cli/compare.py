@@ -24,6 +24,7 @@ from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
     add_system_option,
+    options_given,
     print_table,
     print_wrapped,
     question_options,
@@ -45,6 +46,14 @@ from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
+
+_OF_FILE = (
+    *("methods", "options", "picks", "budget", "seed", "max_new_tokens", "aspect", "together"),
+    *("positions", "relevance_layer", "relevance_text", "guidance_text"),
+)
+"""Options that --from does not read: the file says them."""
+_OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
+"""Options that --from reads with --again alone."""
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -193,6 +202,11 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         arguments.wrong("--carrier asks about a picture; give IMAGE and QUESTION, without --from")
     if arguments.question is not None:
         arguments.wrong("the question is in the file that --from names; leave QUESTION out")
+    unread = _OF_FILE if arguments.again else (*_OF_FILE, *_OF_MODEL)
+    if given := options_given(add_options, settings, arguments.words, unread):
+        flag = "--set" if given[0] == "options" else f"--{given[0].replace('_', '-')}"
+        need = "leave it out" if given[0] in _OF_FILE else "leave it out, or add --again"
+        arguments.wrong(f"{flag} is not read with --from, whose file says all settings; {need}")
     photo = None
     if arguments.image is not None:
         photo = open_picture(arguments.image, settings.max_pixels)

@@ -559,6 +559,28 @@ def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
 
 
 @pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--budget", "64"], "--budget is not read with --from"),
+        (["--seed", "0"], "--seed is not read with --from"),
+        (["--bud=3", "--again"], "--budget is not read with --from"),
+        (["--methods"], "--methods is not read with --from"),
+        (["--set", "divprune.metric=cosine"], "--set is not read with --from"),
+        (["--max-new-tokens", "3"], "--max-new-tokens is not read with --from"),
+        (["--aspect", "crop"], "--aspect is not read with --from"),
+        (["--together"], "--together is not read with --from"),
+        (["--device", "cpu"], "leave it out, or add --again"),
+    ],
+)
+def test_an_option_that_an_earlier_result_decides_is_refused(
+    flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "--from", "result.json", "--out", "drawn", *flags])
+    assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
     "argv",
     [
         [],
