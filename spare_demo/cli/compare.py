@@ -33,7 +33,7 @@ from spare_demo.comparison.pipeline import encode, finish
 from spare_demo.comparison.request import UNPRUNED, Request, able_methods, choose
 from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
-from spare_demo.images.load import open_picture
+from spare_demo.images.load import open_local_picture
 from spare_demo.models import Answer, Model, View, bits_of, load_model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
@@ -159,7 +159,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     check_film(arguments.film, request.labelled)
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
-    photo = open_picture(arguments.image, settings.max_pixels)
+    photo = open_local_picture(arguments.image, settings.max_pixels)
 
     bits = settings.bits if arguments.bits is None else arguments.bits
     model = _load(arguments.model or settings.model, bits, arguments)
@@ -209,7 +209,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         arguments.wrong(f"{flag} is not read with --from, whose file says all settings; {need}")
     photo = None
     if arguments.image is not None:
-        photo = open_picture(arguments.image, settings.max_pixels)
+        photo = open_local_picture(arguments.image, settings.max_pixels)
     text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
     saved = read_result(text, photo)
     for note in saved.notes:

@@ -406,7 +406,10 @@ def test_a_question_too_long_and_a_file_that_is_no_picture(
     assert "10,000 characters; at most 2,000" in capsys.readouterr().err
     picture.write_text("no picture")
     assert run()[0] == 1
-    assert "not a picture" in capsys.readouterr().err
+    assert f"{picture}: This file is not a picture this program" in capsys.readouterr().err
+    picture.unlink()
+    assert run()[0] == 1
+    assert capsys.readouterr().err == f"There is no file {picture}.\n"
 
 
 def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
