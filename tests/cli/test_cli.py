@@ -344,6 +344,7 @@ def test_without_a_question_the_note_is_printed(
             "Choose one of: cosine, euclidean",
         ),
         (["--film", "picks.mp4"], "such as film.webp"),
+        (["--aspect", "native", "--model", "built-in"], "cannot fit a picture by 'native'"),
         (["--film", "picks.webp", "--methods", "fastv"], "There is no pick order to show"),
     ],
 )
