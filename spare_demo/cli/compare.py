@@ -24,6 +24,7 @@ from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
     add_system_option,
+    options_given,
     print_table,
     print_wrapped,
     question_options,
@@ -32,7 +33,7 @@ from spare_demo.comparison.pipeline import encode, finish
 from spare_demo.comparison.request import UNPRUNED, Request, able_methods, choose
 from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
-from spare_demo.images.load import open_picture
+from spare_demo.images.load import open_local_picture
 from spare_demo.models import Answer, Model, View, bits_of, load_model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
@@ -44,6 +45,14 @@ from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import read_signature
 from spare_demo.settings import Settings
 from spare_demo.tokens import Selection
+
+_OF_FILE = (
+    *("methods", "options", "picks", "budget", "seed", "max_new_tokens", "aspect", "together"),
+    *("positions", "relevance_layer", "relevance_text", "guidance_text"),
+)
+"""Options that --from does not read: the file says them."""
+_OF_MODEL = ("model", "device", "bits", "without_language_model", "system")
+"""Options that --from reads with --again alone."""
 
 
 def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
@@ -131,8 +140,12 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         methods |= choose(names, arguments.seed, changes)
     if arguments.picks is not None:
         text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
-        for label, picks in read_pick_lists(text, Path(arguments.picks).stem).items():
-            methods[f"{label} (imported)" if label in methods else label] = picks
+        imported = read_pick_lists(text, Path(arguments.picks).stem)
+        mark = any(label in methods for label in imported)
+        for label, picks in imported.items():
+            # Only an imported list is ever called unmerged.
+            plain = not mark or label.endswith(" (unmerged)")
+            methods[label if plain else f"{label} (imported)"] = picks
     request = Request(
         image=arguments.image,
         question=question,
@@ -145,7 +158,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     check_film(arguments.film, request.labelled)
     folder = Path(arguments.out)
     folder.mkdir(parents=True, exist_ok=True)
-    photo = open_picture(arguments.image, settings.max_pixels)
+    photo = open_local_picture(arguments.image, settings.max_pixels)
 
     bits = settings.bits if arguments.bits is None else arguments.bits
     model = _load(arguments.model or settings.model, bits, arguments)
@@ -172,7 +185,7 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
 
 
 def _check_page(name: str | None, methods: int) -> None:
-    """ValueError, with a sentence to show, where no page of so many methods can be written."""
+    """Make the page's folder; ValueError, with a sentence to show, where there can be no page."""
     if name is None:
         return
     if methods < 2:
@@ -180,8 +193,7 @@ def _check_page(name: str | None, methods: int) -> None:
     path = Path(name)
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Name a file for the page, such as page.html.")
-    if not path.parent.is_dir():
-        raise ValueError(f"There is no folder {path.parent}. Make it, or name another file.")
+    path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
@@ -189,9 +201,14 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
         arguments.wrong("--carrier asks about a picture; give IMAGE and QUESTION, without --from")
     if arguments.question is not None:
         arguments.wrong("the question is in the file that --from names; leave QUESTION out")
+    unread = _OF_FILE if arguments.again else (*_OF_FILE, *_OF_MODEL)
+    if given := options_given(add_options, settings, arguments.words, unread):
+        flag = "--set" if given[0] == "options" else f"--{given[0].replace('_', '-')}"
+        need = "leave it out" if given[0] in _OF_FILE else "leave it out, or add --again"
+        arguments.wrong(f"{flag} is not read with --from, whose file says all settings; {need}")
     photo = None
     if arguments.image is not None:
-        photo = open_picture(arguments.image, settings.max_pixels)
+        photo = open_local_picture(arguments.image, settings.max_pixels)
     text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
     saved = read_result(text, photo)
     for note in saved.notes:
@@ -251,6 +268,7 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
         report=print,
         language_model=not arguments.without_language_model,
         system=arguments.system,
+        aspect=arguments.aspect,
     )
     for note in (model.description, *model.notes):
         print_wrapped(note)

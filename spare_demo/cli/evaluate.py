@@ -72,7 +72,6 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         "--seeds",
         nargs=2,
         type=int,
-        default=gallery.SEEDS,
         metavar=("FIRST", "LAST"),
         help="of --gallery (default: 0 199)",
     )
@@ -144,6 +143,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.gallery is not None:
         gallery.mine_gallery(arguments)
         return
+    if arguments.seeds is not None:
+        raise ValueError("--seeds is of --gallery alone. Leave it out; the random seed is --seed.")
     check_workers(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:
@@ -183,6 +184,7 @@ def _engine(
         arguments.device,
         bits=arguments.bits,
         system=arguments.system,
+        aspect=experiment.aspect,
     )
     leave_out = ALL in arguments.methods
     skip = tell if arguments.skip_bad else None

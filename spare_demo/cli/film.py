@@ -16,14 +16,12 @@ from spare_demo.results.film import film_frames, kind_of_film
 
 
 def check_film(name: str | None, methods: LabelledMethods) -> None:
-    """ValueError, with a sentence to show, where there can be no film of the methods, or file."""
+    """Make the film's folder; ValueError, with a sentence to show, where there can be no film."""
     if name is None:
         return
     kind_of_film(name)
     labels_with_order(methods)
-    folder = Path(name).parent
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder}. Make it, or name another file.")
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
 
 
 def write_film(name: str | None, model: Model, result: Result, marks: Sequence[int]) -> None:

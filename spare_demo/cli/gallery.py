@@ -23,7 +23,7 @@ BUDGETS = (16, 32, 64)
 
 def mine_gallery(arguments: argparse.Namespace) -> None:
     """Measure the scenes and write the gallery. Raises ValueError, ModelError or OSError."""
-    first, last = arguments.seeds
+    first, last = arguments.seeds or SEEDS
     if not 0 <= first <= last < 2**31:
         raise ValueError("--seeds needs two numbers from 0 to 2147483647, the smaller one first.")
     model = load_model(arguments.model, arguments.device, bits=arguments.bits)

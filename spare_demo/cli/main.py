@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     settings = parse([])  # SPARE_… variables hold here as well
     arguments = _parser(settings, words[0] if words else "").parse_args(words)
+    arguments.words = words[1:]
     try:
         arguments.run(arguments, settings)
     except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import argparse
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, get_args
 
 from spare_demo.images.geometry import Aspect
@@ -22,7 +22,11 @@ def add_model_options(
     """Which model, where and in how many bits; model: the default, help: of the option."""
     add = parser.add_argument
     add("--model", default=model, help=help)
-    add("--device", default=settings.device, help="auto, cpu, cuda or mps (default: %(default)s)")
+    add(
+        "--device",
+        default=settings.device,
+        help="auto, cpu, cuda, cuda:N or mps (default: %(default)s)",
+    )
     add(
         "--bits",
         type=int,
@@ -104,6 +108,23 @@ def question_options(arguments: argparse.Namespace) -> dict[str, Any]:
         "together": arguments.together,
         "positions": arguments.positions,
     }
+
+
+def options_given(
+    add_options: Callable[[argparse.ArgumentParser, Settings], None],
+    settings: Settings,
+    words: Sequence[str],
+    names: Sequence[str],
+) -> list[str]:
+    """Those of the named options that were typed, also with the default as their value.
+
+    add_options: of the command. words: what was typed after it, which can be read.
+    """
+    parser = argparse.ArgumentParser()
+    add_options(parser, settings)
+    parser.set_defaults(**dict.fromkeys(names))
+    typed = vars(parser.parse_args(words))
+    return [name for name in names if typed[name] is not None]
 
 
 def print_wrapped(sentence: str) -> None:

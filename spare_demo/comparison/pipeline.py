@@ -114,7 +114,7 @@ def finish(model: Model, request: Request, view: View | None = None) -> Result:
 def compare(
     model: Model,
     image: Source,
-    question: str,
+    question: str | None,
     pruners: MethodsArgument = ("spare", "cdpruner"),
     budget: float | str = 64,
     max_new_tokens: int = 64,
@@ -124,13 +124,16 @@ def compare(
     together: bool = False,
     positions: Positions | None = None,
 ) -> Result:
-    """Ask one question of one picture; the arguments are the fields of `Request`.
+    """Ask one question of one picture.
+
+    The arguments are the fields of `Request`; its `methods` are `pruners` here, and None for the
+    question is none.
 
     Raises as `Request` and `run` do.
     """
     request = Request(
         image,
-        question,
+        "" if question is None else question,
         pruners,
         budget=budget,
         max_new_tokens=max_new_tokens,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
@@ -56,7 +57,8 @@ class RequestOptions(QuestionOptions):
         seed: for methods given by name that draw at random, 0 to 2^32 - 1.
 
     Raises:
-        ValueError: with a sentence to show, for a seed that is no whole number.
+        ValueError: with a sentence to show, for a number, a budget or an aspect that can be meant
+            for no picture and no model.
     """
 
     budget: int | float | str = 64
@@ -64,6 +66,17 @@ class RequestOptions(QuestionOptions):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", read_seed(self.seed))
+        check_any_budget(self.budget)
+        longest: object = self.max_new_tokens
+        if isinstance(longest, bool) or not isinstance(longest, int):
+            raise ValueError(f"max_new_tokens must be a whole number, not {longest!r}.")
+        if longest < 1:
+            raise ValueError("max_new_tokens must be at least 1.")
+        if self.aspect not in (None, *get_args(Aspect)):
+            raise ValueError(
+                f"No model fits a picture by {self.aspect!r}. Leave aspect out, or choose one of: "
+                f"{', '.join(get_args(Aspect))}."
+            )
 
     def budget_of(self, n: int) -> int:
         """The budget as a number of a picture's n tokens, 1..n; ValueError for any other."""
@@ -87,7 +100,7 @@ class Request(RequestOptions):
         labelled: the same as methods and sets by label; see `choose`.
 
     Raises:
-        ValueError: also for an unknown method.
+        ValueError: also for an unknown method, and a question that is no text.
     """
 
     image: Source
@@ -97,7 +110,12 @@ class Request(RequestOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "question", self.question.strip())
+        question: object = self.question
+        if not isinstance(question, str):
+            raise ValueError(
+                f'The question must be text, not {type(question).__name__}. Pass "" for none.'
+            )
+        object.__setattr__(self, "question", question.strip())
         object.__setattr__(self, "labelled", choose(self.methods, self.seed))
 
 
@@ -193,18 +211,36 @@ def read_budget(value: object, n: int) -> int:
     Takes 32, 32.0, "32", and "10%" for that share of n, rounded, at least 1. Raises ValueError,
     with a sentence to show, for anything else.
     """
-    number = value
     if value is None or value == "":  # an empty box
         raise ValueError(f"Type a whole number from 1 to {n}.")
     if isinstance(value, str) and value.strip().endswith("%"):
         return _read_share(value, n)
+    # `check_budget` refuses whatever is not a whole number, so the type need not be known here.
+    return check_budget(_number(value), n)  # type: ignore[arg-type]
+
+
+def _number(value: object) -> object:
+    """A text or a float as the number that it is; anything else as it is."""
+    number = value
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             number = float(value)
     if isinstance(number, float) and number.is_integer() and abs(number) < 1e9:
         number = int(number)
-    # `check_budget` refuses whatever is not a whole number, so the type need not be known here.
-    return check_budget(number, n)  # type: ignore[arg-type]
+    return number
+
+
+def check_any_budget(value: object) -> None:
+    """ValueError, with a sentence to show, for a budget that no picture can meet."""
+    try:
+        read_budget(value, sys.maxsize)
+    except ValueError:
+        if isinstance(value, str) and "%" in value:
+            raise  # of a share its own sentence
+        raise ValueError(
+            f"A budget of {_number(value)!r} visual tokens is not possible. Choose a whole number "
+            'of tokens above 0, or a share such as "12.5%".'
+        ) from None
 
 
 def read_seed(value: object) -> int:

@@ -26,7 +26,7 @@ Question = tuple[str, str, str, int]
 Answers = dict[Column, dict[Question, Row]]
 """By method and budget, which is 0 for "unpruned" and "blank"."""
 
-_OF_RUN = ("format", "model", "methods", "budgets", "blank", "questions")
+_OF_RUN = ("format", "model", "methods", "variants", "budgets", "blank", "questions")
 """What folders of one model may differ in, and the model, whose fields count one by one."""
 
 
@@ -163,11 +163,17 @@ def _check_settings(folders: Sequence[Folder]) -> None:
     for folder in folders:
         for label, method in folder.settings["methods"].items():
             first = seen.setdefault((folder.model, label), folder)
-            if first.settings["methods"][label] != method:
+            alike = _variant(first, label) == _variant(folder, label)
+            if first.settings["methods"][label] != method or not alike:
                 raise ValueError(
                     f"{first.path} and {folder.path} hold {label} with different settings, which "
                     "one line cannot show. Leave one of them out."
                 )
+
+
+def _variant(folder: Folder, label: str) -> Any:
+    """How a label is measured where that is otherwise than the rest of its folder, else None."""
+    return folder.settings.get("variants", {}).get(label)
 
 
 def _set_board(name: str, folders: Sequence[Folder], baseline: str, resamples: int) -> SetBoard:

@@ -25,7 +25,7 @@ from spare_demo.evaluation.sheets import (
     group_by_picture,
     read_question,
 )
-from spare_demo.images.load import file_digest, open_picture
+from spare_demo.images.load import file_digest, open_local_picture
 
 PREFIX = "hf:"
 """What the name of a dataset begins with."""
@@ -118,7 +118,7 @@ def _unreadable(name: str, error: Exception) -> str:
 def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Entry:
     question = read_question(row, fields)
     file = _picture_file(row[fields.picture], name, fields.picture)
-    return Entry(file_digest(file)[:16], functools.partial(open_picture, file), question)
+    return Entry(file_digest(file)[:16], functools.partial(open_local_picture, file), question)
 
 
 def _picture_file(value: Any, name: str, field: str) -> Path:

@@ -172,6 +172,10 @@ class Results:
             there = None
         if not isinstance(there, dict):
             raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
+        if {"format", "model"} <= there.keys() and not (self.folder / ANSWERS).exists():
+            # Of a run that was refused, or cut off, before its first picture was done.
+            _replace(file, json.dumps(settings, indent=2) + "\n")
+            return
         there, here = _complete(there), _complete(settings)
         different = [k for k in {**there, **here} if there.get(k) != here.get(k)]
         if different:

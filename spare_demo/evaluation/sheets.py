@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from spare_demo.images.load import open_picture
+from spare_demo.images.load import open_local_picture
 from spare_demo.scenes import draw
 from spare_demo.scenes.sets import Sample, samples
 from spare_demo.scenes.world import Scene
@@ -227,7 +227,7 @@ def _read_line(line: bytes, images: Path, fields: Fields) -> Entry:
     question = read_question(entry, fields)
     if not (images / image).is_file():
         raise ValueError(f"there is no picture {image} in the folder of pictures")
-    return Entry(image, functools.partial(open_picture, images / image), question)
+    return Entry(image, functools.partial(open_local_picture, images / image), question)
 
 
 def _text(entry: Mapping[str, Any], field: str) -> str:

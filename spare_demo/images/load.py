@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -59,6 +60,10 @@ _TOO_COSTLY = (
 )
 
 
+_UPLOAD = re.compile(" and upload (it again|that)|, or upload it again")
+"""Ends of the sentences above and below that only the page's visitors can follow."""
+
+
 class PictureError(ValueError):
     """A picture that cannot be used; the message says what to do next and may be shown as is."""
 
@@ -99,7 +104,28 @@ def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
             raise
         except (OSError, ValueError) as error:  # ValueError: a null character in the name
             raise PictureError(_MISSING) from error
+    if not hasattr(source, "read") or isinstance(source, io.TextIOBase):
+        raise PictureError(
+            'A picture is a path, the bytes of a picture file, a file opened in mode "rb", or a '
+            f"Pillow image, not {type(source).__name__}. Of an array PIL.Image.fromarray makes one."
+        )
     return _open_stream(source, max_pixels)
+
+
+def open_local_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
+    """As `open_picture`, for whoever runs the program: a refusal names the file, and no upload."""
+    try:
+        return open_picture(source, max_pixels)
+    except PictureError as error:
+        name = os.fspath(source) if isinstance(source, str | os.PathLike) else None
+        cause = error.__cause__
+        if name is not None and isinstance(cause, FileNotFoundError):
+            raise PictureError(f"There is no file {name}.") from None
+        if name is not None and isinstance(cause, OSError) and str(error) == _MISSING:
+            raise PictureError(f"{name} could not be opened: {cause.strerror}.") from None
+        text = _UPLOAD.sub("", str(error)).replace("picture this page", "picture this program")
+        text = text.replace("Upload it again, or save", "Save").replace(" Upload it again.", "")
+        raise PictureError(text if name is None else f"{name}: {text}") from None
 
 
 def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:

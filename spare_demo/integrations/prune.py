@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from spare_demo.comparison.request import choose, read_budget
+from spare_demo.comparison.request import check_any_budget, choose, read_budget
 from spare_demo.comparison.selections import text_free_form
 from spare_demo.models import Model, TextTower
 from spare_demo.models.base import PictureInputs
@@ -96,6 +96,8 @@ def prune(
     relevance = RelevanceOptions(guidance_text=guidance_text)
     family = family_of_model(model)
     pruner = _method(method, seed)
+    if not pruner.by_hand:
+        check_any_budget(budget)
     prompts, pictures = read_inputs(family, model, processor, inputs)
     questions = _questions(question, len(prompts))
     name = type(model).__name__
@@ -182,6 +184,10 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
 def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
     if question is None or isinstance(question, str):
         return [(question or "").strip()] * count
+    if not isinstance(question, Sequence) or not all(isinstance(each, str) for each in question):
+        raise ValueError(
+            "The question must be text, or a list of one text for each prompt. Pass None for none."
+        )
     if len(question) != count:
         raise ValueError(
             f"The number of questions, {len(question)}, is not that of the prompts, {count}. Pass "

@@ -16,7 +16,7 @@ from PIL import Image
 from torch import Tensor
 
 from spare_demo.images.geometry import Aspect
-from spare_demo.images.load import Source, open_picture
+from spare_demo.images.load import Source, open_local_picture
 from spare_demo.models.base import Encoding, ModelError, Picture, PictureInputs, View
 from spare_demo.models.families.clip_tower import memoize
 from spare_demo.models.generate import layerwise
@@ -157,7 +157,7 @@ class Model(Resident):
             PictureError: the picture cannot be used.
             ValueError: an aspect this family has not.
         """
-        photo = open_picture(image)
+        photo = open_local_picture(image)
         inputs = self.fit(photo, self.aspect(aspect))
         encoding = self.see(inputs, concurrent)
         return Picture(photo=photo, pixel_values=inputs.pixel_values, **vars(encoding))

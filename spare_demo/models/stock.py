@@ -50,9 +50,14 @@ def read_inputs(
         of each prompt its (1, T) ids, CPU, without padding; and of each its picture.
 
     Raises:
-        ValueError: with a sentence to show: no picture or prompt, not one picture for each prompt,
-            or a processor of another model.
+        ValueError: with a sentence to show: no picture or prompt, no tensors, not one picture for
+            each prompt, or a processor of another model.
     """
+    if not isinstance(inputs, Mapping):
+        raise ValueError(
+            f"The inputs must be what the processor made of pictures and prompts, not "
+            f'{type(inputs).__name__}. Pass processor(images=…, text=…, return_tensors="pt").'
+        )
     if not knows_image_token(processor, model.config):
         raise ValueError(_OTHER_PROCESSOR)
     missing = family.picture_inputs - {key for key, value in inputs.items() if value is not None}
@@ -65,6 +70,11 @@ def read_inputs(
         raise ValueError(_OTHER_PROCESSOR)
     if inputs.get("input_ids") is None:
         raise ValueError("These inputs hold no prompt. Pass text=… to the processor.")
+    for name in ("input_ids", "attention_mask", *sorted(family.picture_inputs)):
+        if not isinstance(inputs.get(name), Tensor | None):
+            raise ValueError(
+                f'{name} of these inputs is no tensor. Pass return_tensors="pt" to the processor.'
+            )
     ids, mask = inputs["input_ids"].cpu(), inputs.get("attention_mask")
     real = torch.ones_like(ids) if mask is None else mask.cpu()
     prompts = [row[there.bool()][None] for row, there in zip(ids, real, strict=True)]

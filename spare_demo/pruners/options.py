@@ -55,6 +55,11 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     Raises ValueError, with a sentence to show, for anything else.
     """
     name, _, settings = text.partition(":") if isinstance(text, str) else (text, "", "")
+    if isinstance(name, Method):
+        raise ValueError(
+            "A list of methods takes names. Pass {label: method} for one that is ready-made, such "
+            f"as {{{name.name!r}: {type(name).__name__}(…)}}."
+        )
     if not isinstance(name, str) or name not in methods:
         raise ValueError(no_method(name, methods))
     texts = [f"{name}.{part}" for part in settings.split(",") if part]

@@ -23,7 +23,7 @@ class Random(ViewPruner):
 
     seed: int = field(
         default=0,
-        metadata=setting("Seed", "The same seed gives the same tokens.", limits=(0, 2**63 - 1)),
+        metadata=setting("Seed", "The same seed gives the same tokens.", limits=(0, 2**32 - 1)),
     )
 
     name = "random"

@@ -42,7 +42,7 @@ class ZooPrune(Pruner):
     )
     seed: int = field(
         default=0,
-        metadata=setting("Seed", "The same seed tries the same directions.", limits=(0, 2**63 - 1)),
+        metadata=setting("Seed", "The same seed tries the same directions.", limits=(0, 2**32 - 1)),
     )
 
     name = "zoo-prune"

@@ -77,6 +77,7 @@ class Api:
 
         with self._turn("compare") as line:
             text, photo = self.settings.check_question(question), self._open(image)
+            read_budget(budget, self.model.most_tokens)  # a refusal names the most
             request = Request(
                 image=photo,
                 question=text,

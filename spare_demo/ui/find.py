@@ -8,6 +8,7 @@ from typing import Any
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.analysis.disagreement import find_split
 from spare_demo.comparison.request import QuestionOptions, read_budget, read_seed
+from spare_demo.images.load import open_picture
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui import examples
 from spare_demo.ui.gradio_compat.parts import cached_picture
@@ -53,7 +54,7 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
     yield {"tried": tried_html("Drawing the first scene …")}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
-        picture = model.look(example.path, controls["aspect"])
+        picture = model.look(open_picture(example.path), controls["aspect"])
         question = find_split(model, picture, [*example.answers], methods, k, options)
         if question is not None:
             shown: PageChanges = {}

@@ -82,7 +82,7 @@ def payload(visit: Visit, budget: int, link: str = "") -> dict[str, Any]:
 def identity(visit: Visit) -> str:
     """The same for visits that look at one picture with one question and the same methods."""
     request = visit.request
-    parts = (visit.key, request.labelled, request.options(budget=0), request.question)
+    parts = (visit.key, request.labelled, request.options(budget=1), request.question)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

@@ -116,9 +116,9 @@ def test_compare_says_where_a_criterion_has_nothing_left(
 def test_compare_writes_pictures_the_record_and_a_page_beside_them(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = tmp_path / "page.html"
-    status, out = run("--html", str(page), panels=())
-    assert status == 0
+    page, film = tmp_path / "new" / "page.html", tmp_path / "newer" / "picks.webp"
+    status, out = run("--html", str(page), "--film", str(film), panels=())
+    assert status == 0 and film.exists()
     assert {path.name for path in out.iterdir()} == {
         "comparison.png",
         "difference.png",
@@ -196,7 +196,7 @@ def test_the_table_of_methods_says_what_cannot_run(
 @pytest.mark.parametrize(
     ("name", "flags", "sentence"),
     [
-        ("nowhere/page.html", (), "There is no folder"),
+        ("photo.png/page.html", (), "File exists"),
         (".", (), "is a folder. Name a file"),
         ("page.html", ("--methods", "spare"), "two methods side by side"),
     ],
@@ -309,6 +309,11 @@ def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path
     again = json.loads((out / "result.json").read_text())
     assert again["answers"]["spare"]["token_ids"] == data["answers"]["spare"]["token_ids"]
     assert again["methods"]["spare"]["name"] is None
+    # Where one name is a method's too, all that are imported say so.
+    status, out = run("--methods", "spare", "--picks", str(record))
+    assert status == 0
+    labels = list(json.loads((out / "result.json").read_text())["selections"])
+    assert labels == ["spare", "spare (imported)", "mine (imported)"]
 
 
 def test_without_a_question_the_note_is_printed(
@@ -340,7 +345,7 @@ def test_without_a_question_the_note_is_printed(
             "Choose one of: cosine, euclidean",
         ),
         (["--film", "picks.mp4"], "such as film.webp"),
-        (["--film", "nowhere/picks.webp"], "There is no folder nowhere."),
+        (["--aspect", "native", "--model", "built-in"], "cannot fit a picture by 'native'"),
         (["--film", "picks.webp", "--methods", "fastv"], "There is no pick order to show"),
     ],
 )
@@ -353,6 +358,29 @@ def test_a_refusal_is_one_sentence(
     assert sentence in error
     assert "Traceback" not in error
     assert not (out / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "sentence"),
+    [
+        ("--budget", "0", "A budget of 0 visual tokens"),
+        ("--budget", "0.125", 'or a share such as "12.5%"'),
+        ("--budget", "ten", 'or a share such as "12.5%"'),
+        ("--max-new-tokens", "0", "max_new_tokens must be at least 1."),
+    ],
+)
+def test_numbers_that_no_model_takes_are_refused_before_one_is_loaded(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flag: str,
+    value: str,
+    sentence: str,
+) -> None:
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", None)
+    status, out = run(flag, value)
+    assert status == 1 and not out.exists()
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -380,7 +408,10 @@ def test_a_question_too_long_and_a_file_that_is_no_picture(
     assert "10,000 characters; at most 2,000" in capsys.readouterr().err
     picture.write_text("no picture")
     assert run()[0] == 1
-    assert "not a picture" in capsys.readouterr().err
+    assert f"{picture}: This file is not a picture this program" in capsys.readouterr().err
+    picture.unlink()
+    assert run()[0] == 1
+    assert capsys.readouterr().err == f"There is no file {picture}.\n"
 
 
 def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
@@ -530,6 +561,28 @@ def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
     Image.new("RGB", (90, 60)).save(picture)
     assert main(["compare", str(picture), *argv[1:]]) == 1
     assert "not the one this result was made of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--budget", "64"], "--budget is not read with --from"),
+        (["--seed", "0"], "--seed is not read with --from"),
+        (["--bud=3", "--again"], "--budget is not read with --from"),
+        (["--methods"], "--methods is not read with --from"),
+        (["--set", "divprune.metric=cosine"], "--set is not read with --from"),
+        (["--max-new-tokens", "3"], "--max-new-tokens is not read with --from"),
+        (["--aspect", "crop"], "--aspect is not read with --from"),
+        (["--together"], "--together is not read with --from"),
+        (["--device", "cpu"], "leave it out, or add --again"),
+    ],
+)
+def test_an_option_that_an_earlier_result_decides_is_refused(
+    flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["compare", "--from", "result.json", "--out", "drawn", *flags])
+    assert words in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

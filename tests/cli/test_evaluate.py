@@ -115,6 +115,14 @@ def test_the_same_command_measures_nothing_twice(
     assert file.read_bytes() == whole
 
 
+def test_the_seeds_of_a_gallery_are_refused_without_one(
+    measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure("--seeds", "0", "199") == 1
+    assert "--seeds is of --gallery alone." in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> tuple[str, ...]:
     """A file of three questions, the second malformed, the third's picture damaged."""

@@ -64,6 +64,14 @@ def test_run_shows_picks_first_then_every_word_and_measures_last(
     assert last.request.aspect == "pad" and last.budget == 5
 
 
+def test_none_for_the_question_is_no_question(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    given = {"pruners": ["uniform"], "budget": 5, "max_new_tokens": 2}
+    asked = compare(tiny_model, photo, None, **given)  # type: ignore[arg-type]
+    blank = compare(tiny_model, photo, "", **given)  # type: ignore[arg-type]
+    assert asked.question == blank.question == ""
+    assert asked.answers["uniform"].token_ids == blank.answers["uniform"].token_ids
+
+
 def test_one_vision_pass_serves_every_method(tiny_model: LlavaModel, photo: Image.Image) -> None:
     looks: list[None] = []
     tower = tiny_model.hf.model.vision_tower

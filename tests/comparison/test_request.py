@@ -46,6 +46,7 @@ def test_labels_tell_two_of_a_kind_apart() -> None:
         (("spare", "sparse"), "'sparse'.*spare-reconstruction.*uniform"),
         ((), "at least one method: spare"),
         ({"unpruned": PRUNERS["spare"]}, "all tokens"),
+        ([Uniform()], r"takes names.*Pass \{label: method\}.*\{'uniform': Uniform\("),
         ({"a": "spare"}, "'a' must be a method, a Selection or a LayerPlan, not str"),
     ],
 )
@@ -99,11 +100,27 @@ def test_a_request_is_checked_once_and_knows_its_methods_by_label() -> None:
         ({"seed": -1}, "The seed must be a whole number"),
         ({"seed": True}, "The seed must be a whole number"),
         ({"seed": "x"}, "The seed must be a whole number"),
+        *(
+            ({"budget": budget}, 'whole number of tokens above 0, or a share such as "12.5%"')
+            for budget in (0, -1, 0.125, "ten", None, "", True, [4])
+        ),
+        *(({"budget": budget}, SHARE) for budget in BAD_SHARES),
+        *(
+            ({"max_new_tokens": longest}, f"must be a whole number, not {longest!r}")
+            for longest in ("a", 2.5, None, True)
+        ),
+        *(
+            ({"max_new_tokens": longest}, "max_new_tokens must be at least 1")
+            for longest in (0, -1)
+        ),
+        ({"aspect": "round"}, "No model fits a picture by 'round'.*pad, crop"),
+        ({"question": 5}, 'question must be text, not int. Pass "" for none'),
+        ({"question": None}, "question must be text, not NoneType"),
     ],
 )
 def test_a_request_that_cannot_be_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Request("photo.png", "What?", **fields)
+        Request(**{"image": "photo.png", "question": "What?", **fields})
 
 
 def test_able_methods_say_why_the_others_are_left_out(tiny_model: LlavaModel) -> None:

@@ -194,6 +194,26 @@ def test_one_model_under_two_conditions_is_two_models_that_say_how(write: Write)
     assert list(make_board(folders, resamples=20).sets[0].summaries) == [f.model for f in folders]
 
 
+def test_a_label_measured_otherwise_makes_no_other_model_of_its_folder(write: Write) -> None:
+    rows = rows_of(("spare", "random", "divprune"))
+    label = "random@original"
+    first = [
+        dataclasses.replace(row, method=row.method.replace("random", label))
+        for row in rows
+        if row.method != "divprune"
+    ]
+    second = [row for row in rows if row.method in ("unpruned", "divprune")]
+    original = {"variants": {label: {"relevance": {"layer": -2}, "positions": "original"}}}
+    folders = write("a", first, **original), write("b", second)
+    board = board_of(*folders, baseline="spare")
+    assert {folder.model for folder in board.folders} == {"m"}
+    assert {c.method for c in board.sets[0].comparisons} == {label, "divprune"}
+    third = [row for row in first if row.budget != 64]
+    other = {"variants": {label: {"relevance": {"layer": -1}, "positions": "original"}}}
+    with pytest.raises(ValueError, match=f"hold {label} with different settings"):
+        board_of(folders[0], write("c", third, **other))
+
+
 def test_the_baseline_may_be_missing_for_one_model(write: Write) -> None:
     one = write("a", rows_of(("spare", "random")))
     other = write("b", rows_of(("random", "uniform")), MODEL | {"name": "n"})

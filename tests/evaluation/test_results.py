@@ -73,6 +73,26 @@ def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
     assert {f.name: f.read_bytes() for f in tmp_path.iterdir()} == before
 
 
+def test_settings_without_results_give_way_to_others(tmp_path: Path) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED):
+        pass  # refused before its first picture
+    (tmp_path / "relevance.csv").write_bytes(csv_text(places_of("p1"), Place).encode())
+    with Results(tmp_path, {**SETTINGS, "budgets": (64,)}, EXPECTED) as results:
+        assert results.places == []
+        results.add(rows_of("p1"))
+    assert load(tmp_path)[0]["budgets"] == [64]
+    assert load(tmp_path)[2] == []
+    with pytest.raises(ValueError, match=r"other settings \(budgets\)"):
+        Results(tmp_path, SETTINGS, EXPECTED)
+
+
+def test_the_settings_of_another_program_stay(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"theme": "dark"}')
+    with pytest.raises(ValueError, match="other settings"):
+        Results(tmp_path, SETTINGS, EXPECTED)
+    assert (tmp_path / "settings.json").read_text() == '{"theme": "dark"}'
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "results.csv").write_text("mine")
     with pytest.raises(ValueError, match="Choose another folder"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from spare_demo.images.load import PictureError, open_picture
+from spare_demo.images.load import PictureError, open_local_picture, open_picture
 
 
 def encode(image, format="PNG", **options):
@@ -235,6 +235,36 @@ def test_a_missing_file_and_a_bad_name():
     for name in ("/nowhere/at/all.png", "null\0character.png", "/"):
         with pytest.raises(PictureError, match="picture could not be opened"):
             open_picture(name)
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("case", REFUSED)
+def test_whoever_runs_the_program_is_told_the_file_and_of_no_upload(tmp_path, case):
+    data, words = REFUSED[case]
+    path = tmp_path / "mine.png"
+    path.write_bytes(data)
+    for source in (path, data):
+        with pytest.raises(PictureError) as refusal:
+            open_local_picture(source)
+        sentence = str(refusal.value)
+        assert words in sentence and sentence.endswith(".") and "page" not in sentence
+        assert "upload" not in sentence.lower()
+        assert sentence.startswith(f"{path}: ") == (source is path)
+
+
+def test_a_missing_file_is_named_to_whoever_runs_the_program(tmp_path):
+    for name, sentence in (
+        ("missing.png", "^There is no file missing.png.$"),
+        (tmp_path, "could not be opened: Is a directory.$"),
+    ):
+        with pytest.raises(PictureError, match=sentence):
+            open_local_picture(name)
+
+
+@pytest.mark.parametrize("source", [np.zeros((8, 8, 3)), 7, None, io.StringIO("text")])
+def test_what_is_no_source_of_a_picture_is_told_what_is(source):
+    with pytest.raises(PictureError, match=rf"Pillow image, not {type(source).__name__}\."):
+        open_picture(source)
 
 
 def test_the_pixel_limit_is_exact_and_holds_for_images_too():

@@ -367,15 +367,31 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         ({**good, "input_ids": ids[:, -3:], "attention_mask": None}, {}, "has no picture in it"),
         (good, {"budget": 4000}, "from 1 to"),
         (good, {"budget": "0%"}, "share above 0%"),
+        (good, {"budget": 0.125}, 'or a share such as "12.5%"'),
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
         (good, {"method": "vscan-whole"}, r"VScan chooses inside.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
         (good, {"method": "vscan:size_bias=log"}, r"no input for a bias.*model\.answer"),
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
+        (good, {"question": 5}, "question must be text.*None for none"),
+        (good, {"question": [5]}, "question must be text.*None for none"),
+        ([1], {}, "not list. Pass processor"),
+        ({**good, "attention_mask": [[1]]}, {}, "attention_mask of these inputs is no tensor"),
     ):
         with pytest.raises(ValueError, match=said):
             stock.prune(inputs, **{"budget": 3, **given})
+
+
+@pytest.mark.usefixtures("no_pass")
+@pytest.mark.parametrize("kind", [{}, {"return_tensors": "np"}])
+def test_a_processor_that_made_no_tensors_is_told_of_the_argument(
+    stock: Stock, kind: dict[str, str]
+) -> None:
+    text = f"{stock.processor.image_token} ASSISTANT:"
+    inputs = stock.processor(images=[noise((90, 60))], text=[text], **kind)
+    with pytest.raises(ValueError, match='Pass return_tensors="pt" to the processor'):
+        stock.prune(inputs, budget=3)
 
 
 def test_compact_positions_of_a_family_without_them_are_refused(qwen: Stock) -> None:

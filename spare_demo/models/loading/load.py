@@ -34,6 +34,7 @@ from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
 _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
+_DEVICES = "Choose auto, cpu, cuda or mps, or one of several GPUs, such as cuda:1."
 _INSTALL = 'pip install --force-reinstall "torch>=2.11,<2.12" "torchvision>=0.26,<0.27" --index-url'
 _WHEELS = "https://download.pytorch.org/whl"
 
@@ -49,6 +50,7 @@ def load_model(
     system: str = "auto",
     capture_prefill: str = "auto",
     warm_up: bool = True,
+    aspect: str | None = None,
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -71,8 +73,10 @@ def load_model(
             papers measured the model with.
         capture_prefill: "auto", "on" or "off"; see `Model.capture_prefill`.
         warm_up: False runs no pass and captures none, for a process that has no device itself.
+        aspect: how pictures will be fitted; refused before weights are read where the model cannot.
 
     Raises:
+        ValueError: an aspect that the model's family has not.
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
     if system not in ("auto", *SYSTEMS):
@@ -82,7 +86,7 @@ def load_model(
             f"--capture-prefill {capture_prefill} is not possible. Choose {', '.join(CAPTURES)}."
         )
     if bits not in BITS:
-        raise ModelError(f"--bits {bits} is not possible. Choose 16, 8 or 4.")
+        raise ModelError(f"A model in {bits!r} bits is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and device in ("auto", "cuda")
     fit = Fit(
@@ -95,6 +99,7 @@ def load_model(
         language_model=language_model,
         progress=progress,
         system=system,
+        aspect=aspect,
     )
     if name == AUTO:
         entry, why = choose(this_machine(device), bits)
@@ -238,7 +243,7 @@ def _device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError as error:
-        raise ModelError(f"There is no device '{name}'. Choose auto, cpu, cuda or mps.") from error
+        raise ModelError(f"There is no device '{name}'. {_DEVICES}") from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(
             f"This machine has no CUDA GPU '{name}'.{_unusable_gpu()} Choose --device cpu."
@@ -249,5 +254,5 @@ def _device(name: str) -> torch.device:
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
     if device.type not in ("cpu", "cuda", "mps"):
-        raise ModelError(f"The device '{name}' is not supported. Choose auto, cpu, cuda or mps.")
+        raise ModelError(f"The device '{name}' is not supported. {_DEVICES}")
     return device
