@@ -74,6 +74,8 @@ class Method(ABC):
     nested: bool = False
     """Whether the first j picks of a larger budget are the selection for budget j, which is then
     not asked for by itself."""
+    sizes_itself: bool = False
+    """Whether it keeps as many tokens as stand out in a picture, whatever the budget."""
     seeded: bool = False
     """Whether the picks depend on a field called `seed`."""
     acts: str = "after the projector"
@@ -264,7 +266,7 @@ class Pruner(Method):
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
         if not isinstance(selection, Selection):
             raise ValueError(f"{problem} its _select returned no Selection. Let it return one.")
-        if selection.size != k and not self.by_hand:
+        if selection.size != k and not (self.by_hand or self.sizes_itself):
             raise ValueError(f"{problem} kept {selection.size}. Let its _select return {k}.")
         return selection.check(tokens.n)
 

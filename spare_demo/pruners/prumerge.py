@@ -90,6 +90,10 @@ class PruMerge(MergingPruner):
         also = "" if self.form == "plain" else " and tokens on a grid"
         return f"Tokens the class token looks at{also}, each merged with those like it."
 
+    @property
+    def sizes_itself(self) -> bool:  # type: ignore[override]
+        return self.size == "adaptive"
+
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None and tokens.vision_keys is not None  # needs
         attention = tokens.cls_attention(_BLOCK, joined=True)[0].cpu().double()  # (n,)

@@ -90,6 +90,10 @@ class Trim(MergingPruner):
         product = image.detach().double() @ sentence.detach().double().to(image.device)
         return -product if self.form == "released" else product
 
+    @property
+    def sizes_itself(self) -> bool:  # type: ignore[override]
+        return self.size == "adaptive"
+
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         score = self.weight(tokens).cpu()
         shares_of_all = torch.cat([score[view].softmax(dim=0) for view in view_members(tokens)])
