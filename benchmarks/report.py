@@ -91,6 +91,7 @@ def section(told: dict[str, Any]) -> Iterator[str]:
             yield f"- {name}: {told[name]}."
         load = f", load {told['load_at_end']} at the end"
     else:  # page.py's own form
+        yield "`python benchmarks/page.py --json benchmarks/results/page-cpu.json`\n"
         rows = []
         for name, seconds in told["seconds"].items():
             spread = f"{milliseconds(min(seconds))} to {milliseconds(max(seconds))}"
