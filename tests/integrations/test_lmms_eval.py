@@ -25,7 +25,8 @@ from spare_demo.models import LlavaModel, load_model
 from spare_demo.pruners import PRUNERS
 
 ROOT = Path(__file__).parents[2]
-PYTHON = os.environ.get("SPARE_LMMS_EVAL", sys.executable)
+# The program is run from other folders; the link of an environment is not to be followed.
+PYTHON = os.path.abspath(os.environ.get("SPARE_LMMS_EVAL", sys.executable))
 HAS_HARNESS = not subprocess.run(
     [PYTHON, "-c", "from importlib.util import find_spec as f; exit(f('lmms_eval') is None)"],
     check=False,

@@ -40,9 +40,11 @@ def test_no_address_is_fetched(public, path: str, root: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def small(serve_public):
-    """A page that takes a megabyte in one request."""
-    return serve_public(max_request_bytes=1_000_000)
+def small(serve_public, tmp_path_factory: pytest.TempPathFactory):
+    """A page that takes a megabyte in one request, its uploads apart from those of other tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRADIO_TEMP_DIR", str(tmp_path_factory.mktemp("uploads")))
+        yield serve_public(max_request_bytes=1_000_000)
 
 
 def uploaded() -> set[Path]:
