@@ -75,7 +75,7 @@ def headline(
 def is_off_topic(result: Result, truth: str | None) -> bool:
     """Whether the built-in model took the question for none that it was made for.
 
-    It then says `scenes.off_topic.MADE_FOR`, or where it is of two minds a part of that.
+    It then says `scenes.off_topic.MADE_FOR`, or, where it is unsure, a part of that.
     """
     whole = result.answers.get(UNPRUNED)
     says_so = whole is not None and "small model" in whole.text
@@ -173,32 +173,27 @@ def _against_truth(
 
 def _against_unpruned(answers: Mapping[str, Answer], names: Mapping[str, str]) -> str:
     """What became of the unpruned model's answer."""
-    whole = answers[UNPRUNED]
-    places = {
-        label: first_difference(answers[label].text, whole.text)
-        for label in names
-        if label in answers
-    }
-    same = [label for label, place in places.items() if place is None]
-    apart = {label: place.word + 1 for label, place in places.items() if place is not None}
-    texts = [answers[label].text for label in apart]
-    if len(apart) > _MOST_NAMES:
-        said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
-        said.append(f"{len(apart)} methods answer otherwise")
-    elif max(map(len, [whole.text, *texts])) > _LONGEST_QUOTE or _quote(whole.text) in map(
-        _quote, texts
-    ):  # the words say little, or not what differs
-        said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
-        said += [f"{names[label]} differs from word {word} on" for label, word in apart.items()]
-        if not same:
-            said[-1] += " from the answer with all tokens"
-    elif apart:
-        unpruned = _quote(whole.text)
+    whole, labels = answers[UNPRUNED], [label for label in names if label in answers]
+    places = {label: first_difference(answers[label].text, whole.text) for label in labels}
+    same = [label for label in labels if places[label] is None]
+    others = {label: place.word + 1 for label, place in places.items() if place is not None}
+    quotes, unpruned = [_quote(answers[label].text) for label in others], _quote(whole.text)
+    longest = max(len(answers[label].text) for label in (UNPRUNED, *others))
+    if len(others) <= _MOST_NAMES and longest <= _LONGEST_QUOTE and unpruned not in quotes:
         said = [f"{_does(same, names, 'answer')} {unpruned}"] if same else []
-        said += [_answers([*apart], answers, names), f"all tokens answer {unpruned}"]
-    else:
-        said = [f"{_does(same, names, 'answer')} {_quote(whole.text)}, as all tokens do"]
-    return f"{'; '.join(said)}{_shares(whole, [*same, *apart], answers, _first_word(whole))}."
+        if others:
+            said += [_answers([*others], answers, names), f"all tokens answer {unpruned}"]
+        else:
+            said[-1] += ", as all tokens do"
+    else:  # the words would say too much, or not what differs
+        said = [f"{_does(same, names, 'answer')} as all tokens do"] if same else []
+        if len(others) > _MOST_NAMES:
+            said.append(f"{len(others)} methods answer otherwise")
+        else:
+            said += [f"{names[label]} differs from word {k} on" for label, k in others.items()]
+            if not same:
+                said[-1] += " from the answer with all tokens"
+    return f"{'; '.join(said)}{_shares(whole, [*same, *others], answers, _first_word(whole))}."
 
 
 def _first_word(answer: Answer) -> str:

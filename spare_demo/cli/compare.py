@@ -268,7 +268,6 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
         report=print,
         language_model=not arguments.without_language_model,
         system=arguments.system,
-        aspect=arguments.aspect,
     )
     for note in (model.description, *model.notes):
         print_wrapped(note)

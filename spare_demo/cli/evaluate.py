@@ -184,7 +184,6 @@ def _engine(
         arguments.device,
         bits=arguments.bits,
         system=arguments.system,
-        aspect=experiment.aspect,
     )
     leave_out = ALL in arguments.methods
     skip = tell if arguments.skip_bad else None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,26 +41,20 @@ _COSTLY = (
 )
 _AVIF = b"ftyp"  # after the length of its own box
 
-_EMPTY = "The file is empty. Choose another file, or upload it again."
-_MISSING = "The picture could not be opened. Upload it again."
+_EMPTY = "The file is empty. Choose another one."
+_MISSING = "The picture could not be opened. Choose it again."
 _NOT_A_PICTURE = (
-    "This file is not a picture this page can read. Save it as PNG or JPEG and upload that."
+    "This file is not a picture that can be read here. Save it as PNG or JPEG and choose that."
 )
-_DAMAGED = (
-    "The picture file is cut off or damaged. Upload it again, or save it anew as PNG or JPEG."
-)
+_DAMAGED = "The picture file is cut off or damaged. Save it anew as PNG or JPEG and choose that."
 _OVERLOADED = (
     "The picture file has too many parts: more scans, tags or comments than a camera or a program "
-    "writes. Save it anew as PNG or JPEG and upload that."
+    "writes. Save it anew as PNG or JPEG and choose that."
 )
 _TOO_COSTLY = (
     "The picture takes more time or memory to open than one picture may. Save it anew as PNG or "
-    "JPEG and upload that."
+    "JPEG and choose that."
 )
-
-
-_UPLOAD = re.compile(" and upload (it again|that)|, or upload it again")
-"""Ends of the sentences above and below that only the page's visitors can follow."""
 
 
 class PictureError(ValueError):
@@ -107,25 +100,24 @@ def open_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
     if not hasattr(source, "read") or isinstance(source, io.TextIOBase):
         raise PictureError(
             'A picture is a path, the bytes of a picture file, a file opened in mode "rb", or a '
-            f"Pillow image, not {type(source).__name__}. Of an array PIL.Image.fromarray makes one."
+            f"Pillow image, not {type(source).__name__}. PIL.Image.fromarray makes one of an array."
         )
     return _open_stream(source, max_pixels)
 
 
 def open_local_picture(source: Source, max_pixels: int = 40_000_000) -> Image.Image:
-    """As `open_picture`, for whoever runs the program: a refusal names the file, and no upload."""
+    """As `open_picture`, for whoever runs the program: a refusal names the file."""
+    if not isinstance(source, str | os.PathLike):
+        return open_picture(source, max_pixels)
     try:
         return open_picture(source, max_pixels)
     except PictureError as error:
-        name = os.fspath(source) if isinstance(source, str | os.PathLike) else None
-        cause = error.__cause__
-        if name is not None and isinstance(cause, FileNotFoundError):
+        name, cause = os.fspath(source), error.__cause__
+        if isinstance(cause, FileNotFoundError):
             raise PictureError(f"There is no file {name}.") from None
-        if name is not None and isinstance(cause, OSError) and str(error) == _MISSING:
+        if isinstance(cause, OSError) and str(error) == _MISSING:
             raise PictureError(f"{name} could not be opened: {cause.strerror}.") from None
-        text = _UPLOAD.sub("", str(error)).replace("picture this page", "picture this program")
-        text = text.replace("Upload it again, or save", "Save").replace(" Upload it again.", "")
-        raise PictureError(text if name is None else f"{name}: {text}") from None
+        raise PictureError(f"{name}: {error}") from None
 
 
 def _open_stream(stream: IO[bytes], max_pixels: int) -> Image.Image:
@@ -207,7 +199,7 @@ def _check_size(size: tuple[int, int], max_pixels: int) -> None:
     if max(size) > MAX_SIDE:
         raise PictureError(
             f"The picture is {width} by {height} pixels; no side may be longer than "
-            f"{MAX_SIDE:,} pixels. Crop it and upload it again."
+            f"{MAX_SIDE:,} pixels. Crop it and choose that."
         )
 
 
@@ -215,7 +207,7 @@ def _too_large(size: tuple[int, int] | None, max_pixels: int) -> str:
     what = f"The picture is {size[0]} by {size[1]} pixels" if size else "The picture is too large"
     return (
         f"{what}; at most {max_pixels / 1e6:g} million pixels are accepted. "
-        "Make it smaller and upload it again."
+        "Make it smaller and choose that."
     )
 
 

@@ -28,6 +28,6 @@ class Magnitude(ViewPruner):
     cost = "O(n d)"
 
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor]:
-        length = torch.linalg.vector_norm(tokens.features.detach().double(), dim=1).cpu()[view]
+        length = torch.linalg.vector_norm(tokens.features[view].detach().double(), dim=1).cpu()
         place = largest(length, share)
         return place, length[place]

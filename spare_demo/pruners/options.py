@@ -43,9 +43,8 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
         read = read_value(methods[name], field, value.strip())
         changes.setdefault(name, {})[field] = read
     for name, values in changes.items():
-        dataclasses.replace(
-            methods[name], **values
-        )  # refuses what is out of range before anything runs
+        # Refuses what is out of range before anything runs.
+        dataclasses.replace(methods[name], **values)
     return changes
 
 

@@ -48,7 +48,7 @@ class Reference:
 
 
 def plain_text(text: str) -> str:
-    """A question without what nobody minds in it: case, spare blanks and the mark at its end."""
+    """A question's words alone: without case, extra spaces and the mark at its end."""
     return " ".join(text.casefold().split()).rstrip("?.! ")
 
 

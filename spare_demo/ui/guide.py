@@ -112,7 +112,7 @@ class Guide:
         try:
             size = Path(path).stat().st_size
         except OSError:  # an upload is deleted after some hours
-            raise PictureError("The picture could not be opened. Upload it again.") from None
+            raise PictureError("The picture could not be opened. Choose it again.") from None
         if size > self.settings.max_upload_bytes:
             most = self.settings.max_upload_bytes / 1_000_000
             raise PictureError(f"This file is larger than {most:g} MB. Choose a smaller picture.")

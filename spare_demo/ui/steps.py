@@ -12,6 +12,7 @@ from spare_demo.analysis.first_words import first_words
 from spare_demo.models import Model
 from spare_demo.pruners.views import view_members
 from spare_demo.results.drawings import error_curve
+from spare_demo.scenes.question import plain_text
 from spare_demo.ui import examples, panels, permalink
 from spare_demo.ui.answers import answers_html, asked_html
 from spare_demo.ui.cost_table import cost_html
@@ -31,6 +32,8 @@ class Steps:
 
     def pictures(self, visit: Visit, budget: int) -> PageChanges:
         """What is kept, and room for the answers to come."""
+        asked = plain_text(visit.request.question)
+        others = [text for text in visit.questions if plain_text(text) != asked]
         number = visit.example
         example = None if number is None else Path(self._offered[number].path).name
         return {
@@ -39,10 +42,7 @@ class Steps:
             "notes": panels.notes_html(visit),
             "truth": panels.truth_html(visit.truth),
             "headline": panels.headline_html(visit, budget),
-            "chips": panels.chips_html(
-                [text for text in visit.questions if text != visit.request.question.strip()],
-                visit.source,
-            ),
+            "chips": panels.chips_html(others, visit.source),
             "stage": payload(visit, budget, permalink.encode(visit.request, self._model, example)),
             "answers": self.answers(visit, budget),
             **self.cost(visit),

@@ -56,22 +56,21 @@ class Studies:
     def enough(self, visit: Visit) -> Iterator[PageChanges]:
         """The smallest budget that keeps the unpruned answer, for both methods."""
         results: dict[str, Sufficiency] = {}
-        whole = _whole(visit)
+        whole, answers = _whole(visit), visit.result.answers
         for slot in SLOTS:
             if not visit.exploration.methods[slot].nested:
                 continue
-            picks, result = visit.exploration.full[slot], visit.result
-            here = {result.budget: result.answers[slot]} if slot in result.answers else {}
-            for found in find_sufficient(
+            picks = visit.exploration.full[slot]
+            for result in find_sufficient(
                 self.model,
                 visit.exploration.view,
                 picks,
                 whole,
                 self.settings.max_new_tokens,
                 visit.request.positions,
-                here,
+                {visit.result.budget: answers[slot]} if slot in answers else {},
             ):
-                results[slot] = found
+                results[slot] = result
                 yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
         if not results:
             raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")

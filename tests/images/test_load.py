@@ -227,7 +227,7 @@ def test_refusals_say_what_to_do_and_name_no_path(tmp_path, case, from_path):
     sentence = str(refusal.value)
     assert words in sentence
     assert "secret-name" not in sentence
-    assert "upload" in sentence.lower()
+    assert "choose" in sentence.lower()
     assert sentence.endswith(".")
 
 

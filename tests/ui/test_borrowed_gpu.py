@@ -197,7 +197,7 @@ def test_a_refusal_there_is_the_same_sentence_here(
     asked = controls(photo_file, QUESTION, method_a="fastv")
     visit = run(gpu.stream(handlers.ask), **asked)["visit"]
     Path(photo_file).unlink()  # an upload is deleted after some hours
-    with pytest.raises(ValueError, match="Upload it again"):
+    with pytest.raises(ValueError, match="Choose it again"):
         run(gpu.stream(handlers.ask_own), "[1]", visit)
     with pytest.raises(gr.Error, match="There is no picture"):
         gpu.call(Api(handlers.model, handlers.settings).answer)("", QUESTION)

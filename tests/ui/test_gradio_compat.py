@@ -63,7 +63,7 @@ def test_no_other_file_of_the_server_is_read(uploads: Path, tmp_path: Path) -> N
     ]
     part = photo_input()
     for path in others:
-        with pytest.raises(gr.Error, match=r"^'?The picture could not be opened. Upload it again"):
+        with pytest.raises(gr.Error, match=r"^'?The picture could not be opened. Choose it again"):
             part.preprocess(part.data_model(path=str(path)))
 
 

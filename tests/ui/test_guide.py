@@ -192,7 +192,7 @@ def test_no_picture_is_a_sentence(guide) -> None:
 
 def test_an_upload_that_was_tidied_away_is_a_sentence(guide, photo_file) -> None:
     Path(photo_file).unlink()
-    with pytest.raises(PictureError, match="Upload it again") as refused:
+    with pytest.raises(PictureError, match="Choose it again") as refused:
         guide.look(page_request(photo_file, QUESTION))
     assert photo_file not in str(refused.value)
 
@@ -205,8 +205,8 @@ def png(picture: Image.Image) -> bytes:
 
 GRADIENT = png(Image.linear_gradient("L"))
 BAD_FILES = {
-    "text.png": (b"not a picture at all", "not a picture this page can read"),
-    "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture this page"),
+    "text.png": (b"not a picture at all", "not a picture that can be read"),
+    "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that can be read"),
     "empty.png": (b"", "empty"),
     "head.jpg": (b"\xff\xd8\xff\xe0 and no more", "cut off or damaged"),
     "half.png": (GRADIENT[: len(GRADIENT) // 2], "cut off or damaged"),

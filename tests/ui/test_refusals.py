@@ -32,7 +32,7 @@ def test_a_refused_call_prints_no_traceback(
         ([picture, QUESTION, "spare", 5, "x"], "The seed must be a whole number"),
         ([picture, "x\ud800", "spare", 5, 0], "a character that is none"),
         ([picture], "1 inputs were sent, and 6 are needed: image, question, method, budget, seed"),
-        ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Upload it again"),
+        ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Choose it again"),
         (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),
     ):
         assert words in public.call("select", data).content.decode("unicode_escape")

@@ -68,7 +68,7 @@ def write(path: Path) -> None:
 
 
 REFUSALS = {
-    "empty": "The file is empty. Choose another file, or upload it again.",
+    "empty": "The file is empty. Choose another one.",
     "text": "This file is not a picture this page can read.",
     "damaged": "The picture file is cut off or damaged.",
     "pixels": "The picture is 8000 by 6000 pixels; at most 40 million pixels",

@@ -73,7 +73,7 @@ class QwenModel(Model):
         if max(width, height) > LONGEST * min(width, height):
             raise PictureError(
                 f"The picture is {width} by {height} pixels; this model takes pictures at most "
-                f"{LONGEST} times as long as wide. Crop it and upload it again."
+                f"{LONGEST} times as long as wide. Crop it and choose that."
             )
         images = self.processor.image_processor
         least = min(images.size["shortest_edge"], self.most_tokens * self._side**2)

@@ -63,17 +63,11 @@ def open_checkpoint(source: Path | str, label: str, fit: Fit) -> OpenCheckpoint:
         fit: where to and as what.
 
     Raises:
-        ValueError: an aspect that the family has not.
         ModelError: of no family, not reachable, too large for the memory there is, or with weight
             files that are missing or cut off.
     """
     folder = source if isinstance(source, Path) else hub.config_folder(source)
     family = _family(folder, label)
-    if fit.aspect not in (None, *family.aspects):
-        raise ValueError(
-            f"{label} cannot fit a picture by {fit.aspect!r}. Choose one of: "
-            f"{', '.join(family.aspects)}."
-        )
     if isinstance(source, Path):
         _check_folder(folder, label)
     try:

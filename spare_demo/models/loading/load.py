@@ -50,7 +50,6 @@ def load_model(
     system: str = "auto",
     capture_prefill: str = "auto",
     warm_up: bool = True,
-    aspect: str | None = None,
 ) -> Model:
     """Load, check and warm up a model.
 
@@ -73,10 +72,8 @@ def load_model(
             papers measured the model with.
         capture_prefill: "auto", "on" or "off"; see `Model.capture_prefill`.
         warm_up: False runs no pass and captures none, for a process that has no device itself.
-        aspect: how pictures will be fitted; refused before weights are read where the model cannot.
 
     Raises:
-        ValueError: an aspect that the model's family has not.
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
     if system not in ("auto", *SYSTEMS):
@@ -99,7 +96,6 @@ def load_model(
         language_model=language_model,
         progress=progress,
         system=system,
-        aspect=aspect,
     )
     if name == AUTO:
         entry, why = choose(this_machine(device), bits)

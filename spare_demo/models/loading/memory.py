@@ -55,7 +55,7 @@ class Fit:
         dtype: number format of the weights; None takes what suits checkpoint and device.
         make_room: called before weights are read that fit only then.
         given_back: bytes on that device that making room frees.
-        bits, report, language_model, progress, system, aspect: as of `load.load_model`.
+        bits, report, language_model, progress, system: as of `load.load_model`.
     """
 
     device: torch.device
@@ -68,7 +68,6 @@ class Fit:
     language_model: bool = True
     progress: Progress = no_progress
     system: str = "auto"
-    aspect: str | None = None
 
 
 @dataclass(frozen=True)

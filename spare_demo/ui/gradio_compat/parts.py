@@ -106,7 +106,7 @@ def _uploaded_path(image: gr.Image, payload: ImageData | None) -> str | None:
     """
     path = payload.path if payload else None
     if path and not _is_upload(path):
-        raise gr.Error("The picture could not be opened. Upload it again.", print_exception=False)
+        raise gr.Error("The picture could not be opened. Choose it again.", print_exception=False)
     return path
 
 

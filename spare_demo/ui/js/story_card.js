@@ -1,7 +1,6 @@
 // The card that tells a story step by step. It stands in the page above the pictures, so it covers
 // nothing that it is about.
 'use strict';
-const SETTLING = 3000;  // ms
 SPARE.storyCard = (element, trigger) => {
   const {state} = SPARE;
   const $ = (selector) => element.querySelector(selector);
@@ -9,7 +8,8 @@ SPARE.storyCard = (element, trigger) => {
   const menu = document.querySelector('.stories'), buttons = [...menu.querySelectorAll('[data-story]')];
   let place = null;  // which story is told, as a number; null for none
   let step = 0, isSet = false, methodsChosen = false;
-  let settled = 0;  // until when the page above the card may still grow or shrink
+  const SETTLING = 3000;  // ms, in which a step may make the page above the card longer or shorter
+  let settledAt = 0;
 
   const story = () => SPARE.stories[buttons[place].dataset.story];
 
@@ -20,7 +20,7 @@ SPARE.storyCard = (element, trigger) => {
     update();
     $('h2').focus({preventScroll: true});
     card.scrollIntoView({block: 'start', behavior: SPARE.calm() ? 'auto' : 'smooth'});
-    settled = performance.now() + SETTLING;
+    settledAt = performance.now() + SETTLING;
   }
 
   // The controls stay as they are.
@@ -33,7 +33,7 @@ SPARE.storyCard = (element, trigger) => {
   function go(by) {
     step += by;
     isSet = false;
-    settled = performance.now() + SETTLING;
+    settledAt = performance.now() + SETTLING;
     update();
     if (document.activeElement === document.body) $('.next').focus();
   }
@@ -63,7 +63,7 @@ SPARE.storyCard = (element, trigger) => {
     $('.before').hidden = Boolean(reason) || step === 0;
     write(text, reason ?? sentence(data));
     // What a step sets changes the headline, so that the card may leave the screen.
-    if (performance.now() < settled && card.getBoundingClientRect().top < 0) {
+    if (performance.now() < settledAt && card.getBoundingClientRect().top < 0) {
       card.scrollIntoView({block: 'start'});
     }
   }

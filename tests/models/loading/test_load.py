@@ -188,14 +188,6 @@ def test_an_unknown_device(tiny_folder: Path, device: str) -> None:
     refused(tiny_folder, "Choose auto, cpu, cuda or mps.* such as cuda:1", device=device)
 
 
-def test_an_aspect_of_another_family_is_refused_before_weights_are_read(
-    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loading, "read_checkpoint", None)
-    with pytest.raises(ValueError, match=r"cannot fit a picture by 'native'\. Choose one of: pad"):
-        load_model(str(tiny_folder), "cpu", aspect="native")
-
-
 def test_bits_that_no_model_has(tiny_folder: Path) -> None:
     assert refused(tiny_folder, "A model in 5 bits is not possible", bits=5).count("--") == 0
 
