@@ -274,8 +274,8 @@ def png(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"These are words.", "not a picture this page can read"),
-        (b"<html><script>alert(1)</script></html>", "not a picture this page can read"),
+        (b"These are words.", "not a picture that can be read here"),
+        (b"<html><script>alert(1)</script></html>", "not a picture that can be read here"),
         (b"", "empty"),
         (png(500, 200)[:60], "cut off or damaged"),
         (png(20_000, 20_000), "at most 40 million pixels"),

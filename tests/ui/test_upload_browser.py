@@ -69,7 +69,7 @@ def write(path: Path) -> None:
 
 REFUSALS = {
     "empty": "The file is empty. Choose another one.",
-    "text": "This file is not a picture this page can read.",
+    "text": "This file is not a picture that can be read here.",
     "damaged": "The picture file is cut off or damaged.",
     "pixels": "The picture is 8000 by 6000 pixels; at most 40 million pixels",
     "bytes": "This file is larger than 20 MB. Choose a smaller picture.",
