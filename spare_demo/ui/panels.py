@@ -200,6 +200,11 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
             f"<details><summary>{len(result.trials)} budgets tried</summary>"
             f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
         )
+    parts += [
+        words_html(f"{visit.titles[slot]} chooses anew at every budget: no order of picks to search.")
+        for slot, method in visit.exploration.methods.items()
+        if slot in visit.titles and not method.nested
+    ]
     return "".join(parts)
 
 

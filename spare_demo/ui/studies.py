@@ -73,7 +73,10 @@ class Studies:
                 results[slot] = result
                 yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
         if not results:
-            raise ValueError("Neither method's picks are nested. Choose SPARE or CDPruner.")
+            raise ValueError(
+                "Both methods choose anew at every budget, so there is no order of picks to search. "
+                "Choose SPARE or CDPruner for A or B."
+            )
 
     def carrier(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Which of the kept tokens carries the answer, for both methods; at the end as a map too.

@@ -70,7 +70,14 @@ def test_enough_needs_a_nested_method_and_a_finished_answer(handlers, visit, pho
     assert "Ask first" in step["message"]
     other = handlers.guide.change_methods(visit, methods_by_slot("uniform", "uniform", 0), 0)
     (step,) = with_refusals(handlers.studies.enough)(other)
-    assert "nested" in step["message"]
+    assert "anew at every budget" in step["message"]
+
+
+def test_enough_says_which_method_is_not_searched(handlers, photo_file) -> None:
+    request = page_request(photo_file, "What is it?", "spare", "uniform")
+    *_, last = handlers.studies.enough(answered(handlers.guide, request))
+    assert last["enough"].count("<table") == 1
+    assert "B Uniform grid chooses anew at every budget" in last["enough"]
 
 
 def test_kl_is_drawn_for_both_methods_and_random(handlers, visit) -> None:
