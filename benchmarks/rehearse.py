@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -224,7 +225,9 @@ def section(file: Path) -> Iterator[str]:
         yield from gpu_rehearsal.section(figures)
         return
     part = ", without its language model" if figures["without_language_model"] else ""
-    yield f"## {figures['model']}{part}\n"
+    slowness = float(re.findall("takes ([0-9.]+) times as long", figures["machine"])[0])
+    speed = "fast" if slowness < 1 else "slow"
+    yield f"## {figures['model']}{part}, where bfloat16 is {speed}\n"
     yield f"`{figures['command']}`, on {figures['machine']}.\n"
     if earlier := figures.get("earlier"):  # of files whose machine is not at hand any more
         yield f"Run before {earlier}.\n"

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
+import numpy as np
+
 from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import Source
 from spare_demo.models import Model
@@ -67,11 +69,12 @@ class RequestOptions(QuestionOptions):
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", read_seed(self.seed))
         check_any_budget(self.budget)
-        longest: object = self.max_new_tokens
-        if isinstance(longest, bool) or not isinstance(longest, int):
+        longest = _python_int(self.max_new_tokens)
+        if type(longest) is not int:
             raise ValueError(f"max_new_tokens must be a whole number, not {longest!r}.")
         if longest < 1:
             raise ValueError("max_new_tokens must be at least 1.")
+        object.__setattr__(self, "max_new_tokens", longest)
         if self.aspect not in (None, *get_args(Aspect)):
             raise ValueError(
                 f"No model fits a picture by {self.aspect!r}. Leave aspect out, or choose one of: "
@@ -247,11 +250,15 @@ def read_seed(value: object) -> int:
     """What a number field sends -> a seed; empty is 0."""
     if value is None or value == "":
         return 0
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
+    value = int(value) if isinstance(value, float) and value.is_integer() else _python_int(value)
     if type(value) is not int or not 0 <= value < 2**32:
         raise ValueError("The seed must be a whole number from 0 to 4294967295.")
     return value
+
+
+def _python_int(value: object) -> object:
+    """NumPy's whole numbers as Python's, which files can hold; anything else as it is."""
+    return int(value) if isinstance(value, np.integer) else value
 
 
 def _read_share(value: str, n: int) -> int:

@@ -147,13 +147,15 @@ class Resident(Answering):
             return
         reason = reason_against(self.hf)
         if reason is None and when == "auto" and getattr(self.hf, "is_loaded_in_4bit", False):
-            reason = "With 4-bit weights it is only with --capture-prefill on."
+            reason = "With 4-bit weights it is only where that is asked for (--capture-prefill on)."
         if reason is None:
             reason = self._try_capture()
         if reason is None:
             return
         if when == "on":
-            raise ModelError(f"{reason} Start with --capture-prefill off.")
+            raise ModelError(
+                f"{reason} Load the model with capture_prefill (--capture-prefill) off."
+            )
         self.notes += (f"The prefill is not captured as a CUDA graph. {reason}",)
 
     def _try_capture(self) -> str | None:

@@ -201,7 +201,9 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
             f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
         )
     parts += [
-        words_html(f"{visit.titles[slot]} chooses anew at every budget: no order of picks to search.")
+        words_html(
+            f"{visit.titles[slot]} chooses anew at every budget: no order of picks to search."
+        )
         for slot, method in visit.exploration.methods.items()
         if slot in visit.titles and not method.nested
     ]

@@ -74,8 +74,8 @@ class Studies:
                 yield {"enough": panels.enough_html(visit, results), "reply": _marks(results)}
         if not results:
             raise ValueError(
-                "Both methods choose anew at every budget, so there is no order of picks to search. "
-                "Choose SPARE or CDPruner for A or B."
+                "Both methods choose anew at every budget: no order of picks to search. Choose "
+                "SPARE or CDPruner for A or B."
             )
 
     def carrier(self, budget: object, visit: Visit) -> Iterator[PageChanges]:

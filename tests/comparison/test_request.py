@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spare_demo.comparison.request import Request, able_methods, choose, read_budget
@@ -91,6 +92,13 @@ def test_a_request_is_checked_once_and_knows_its_methods_by_label() -> None:
     assert {method.seed for method in request.labelled.values()} == {7}  # type: ignore[union-attr]
     again = dataclasses.replace(request, methods=request.labelled, seed=8)
     assert again.labelled == request.labelled  # ready-made methods keep their own seed
+
+
+def test_numpys_whole_numbers_are_as_good_as_pythons() -> None:
+    given = {"budget": np.int64(5), "seed": np.uint32(7), "max_new_tokens": np.int32(3)}
+    request = Request("photo.png", **given)  # type: ignore[arg-type]
+    assert (request.budget_of(N), request.seed, request.max_new_tokens) == (5, 7, 3)
+    assert {type(request.budget_of(N)), type(request.seed), type(request.max_new_tokens)} == {int}
 
 
 @pytest.mark.parametrize(

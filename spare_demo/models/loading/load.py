@@ -77,10 +77,12 @@ def load_model(
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
     if system not in ("auto", *SYSTEMS):
-        raise ModelError(f"--system {system} is not possible. Choose auto, {', '.join(SYSTEMS)}.")
+        raise ModelError(
+            f"No system sentence is called {system}. Choose auto, {', '.join(SYSTEMS)}."
+        )
     if capture_prefill not in CAPTURES:
         raise ModelError(
-            f"--capture-prefill {capture_prefill} is not possible. Choose {', '.join(CAPTURES)}."
+            f"Prefills are not captured {capture_prefill!r}. Choose {', '.join(CAPTURES)}."
         )
     if bits not in BITS:
         raise ModelError(f"A model in {bits!r} bits is not possible. Choose 16, 8 or 4.")

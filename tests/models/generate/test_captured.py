@@ -151,7 +151,9 @@ def test_models_that_cannot_be_captured_are_refused(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="is about a machine without CUDA")
 def test_without_a_gpu_only_who_insists_hears_of_it(tiny_model: LlavaModel) -> None:
-    with pytest.raises(ModelError, match=r"on cpu\. Start with --capture-prefill off"):
+    with pytest.raises(
+        ModelError, match=r"on cpu\. Load the model with capture_prefill \(--capture-prefill\) off"
+    ):
         tiny_model.capture_prefill("on")
     notes = tiny_model.notes
     for when in ("auto", "off"):
