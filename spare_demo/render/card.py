@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import Colour
+from spare_demo.render.colours import Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text, add_lines
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.text import shorten, wrap

@@ -15,7 +15,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from spare_demo.render.base import PALETTE, hex_of
+from spare_demo.render.colours import PALETTE, hex_of
 
 # Read on a white and on a black page alike; the ground stays the page's own.
 INK = "#808080"

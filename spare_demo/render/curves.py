@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import plotly.graph_objects as go
 
-from spare_demo.render.base import Colour, colours_of, number, tokens_word
+from spare_demo.render.base import number, tokens_word
 from spare_demo.render.chart import INK, PLOTLY_AXIS, PLOTLY_LAYOUT, round_ticks
+from spare_demo.render.colours import Colour, colours_of
 from spare_demo.render.display import Area, Display, Item, Line, Point, Text
 
 Curve = Sequence[float | None]

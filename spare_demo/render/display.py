@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from spare_demo.render.base import Colour, data_address, hex_of
+from spare_demo.render.base import data_address
+from spare_demo.render.colours import Colour, hex_of
 from spare_demo.render.text import LEADING, drawable, font
 
 Point = tuple[float, float]

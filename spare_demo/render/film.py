@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
-from spare_demo.render.base import Colour
+from spare_demo.render.colours import Colour
 from spare_demo.render.display import Box, Display, Item, Photo, add_lines
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.text import LEADING, shorten, wrap

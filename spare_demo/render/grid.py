@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import BLUE, Colour, Tokens, token_flags
+from spare_demo.render.base import Tokens, token_flags
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import BLUE, Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK
 from spare_demo.render.marks import Outline, line_width

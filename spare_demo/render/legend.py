@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import Colour
 from spare_demo.render.canvas import LONGEST, Canvas, hatch_pattern
+from spare_demo.render.colours import Colour
 from spare_demo.render.display import Display, Item, Photo, Text
 from spare_demo.render.marks import Swatch, line_width
 from spare_demo.render.text import drawable, font, shorten, wrap

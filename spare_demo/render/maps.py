@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spare_demo.render.base import Tokens, cividis, number, token_flags, tokens_word
+from spare_demo.render.base import Tokens, number, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import cividis
 from spare_demo.render.display import ColourBar, Display, Item, Line, Photo, Text
 from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
 from spare_demo.render.marks import Fill

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from spare_demo.render.base import Colour, Flags, hex_of
+from spare_demo.render.base import Flags
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import Colour, hex_of
 
 Cells = NDArray[np.uint8]  # (rows, cols, patch, patch, 3), a view into the picture
 

@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from spare_demo.render.base import Colour, Tokens, hue_ramp, token_list, tokens_word
+from spare_demo.render.base import Tokens, token_list, tokens_word
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import Colour, hue_ramp
 from spare_demo.render.display import ColourBar, Display, Item, Photo, Text
 from spare_demo.render.legend import FAINT, INK, on_canvas, strip_height, strip_width, text_size
 from spare_demo.render.marks import Fill, Outline, line_width

@@ -12,17 +12,9 @@ import torch
 from PIL import Image
 
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import (
-    BLUE,
-    PALETTE,
-    VERMILION,
-    Colour,
-    Flags,
-    Tokens,
-    token_flags,
-    tokens_word,
-)
+from spare_demo.render.base import Flags, Tokens, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import BLUE, PALETTE, VERMILION, Colour
 from spare_demo.render.display import Display, Item, Photo
 from spare_demo.render.legend import (
     DROPPED,

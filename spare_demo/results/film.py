@@ -8,8 +8,8 @@ from pathlib import PurePath
 from spare_demo.analysis.growth import Step, grow, labels_with_order, reason_without_order
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Model
-from spare_demo.render.base import colours_of
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import colours_of
 from spare_demo.render.display import Display
 from spare_demo.render.film import KINDS, Shot, frame
 from spare_demo.render.overlay import selection_overlay

@@ -18,7 +18,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.analysis.growth import Step
-from spare_demo.render.base import BLUE, VERMILION, Colour, png_bytes
+from spare_demo.render.base import png_bytes
+from spare_demo.render.colours import BLUE, VERMILION, Colour
 from spare_demo.render.display import Box, Display
 from spare_demo.results.film import step_frame
 from spare_demo.results.references import SOFTWARE_TITLE

@@ -11,7 +11,7 @@ from spare_demo.comparison.request import QuestionOptions, read_budget, read_see
 from spare_demo.images.load import open_picture
 from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui import examples
-from spare_demo.ui.gradio_compat.parts import cached_picture
+from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS

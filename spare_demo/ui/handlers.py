@@ -25,7 +25,7 @@ from spare_demo.tokens import Positions
 from spare_demo.ui import examples, panels, tuning
 from spare_demo.ui.answers import own_html
 from spare_demo.ui.errors import sentence
-from spare_demo.ui.gradio_compat.parts import picture_name
+from spare_demo.ui.gradio_compat.files import picture_name
 from spare_demo.ui.guide import Guide, methods_by_slot, slider_budget
 from spare_demo.ui.permalink import controls_of_link
 from spare_demo.ui.replies import Replies

@@ -26,14 +26,10 @@ from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
-from spare_demo.ui.gradio_compat.parts import cached_picture
+from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
-from spare_demo.ui.gradio_compat.queue import (
-    forget_session,
-    keep_no_deep_links,
-    keep_one_record,
-    look_less_often,
-)
+from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
+from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab

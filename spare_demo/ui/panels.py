@@ -15,8 +15,9 @@ from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
-from spare_demo.render.base import cividis, data_address, number
+from spare_demo.render.base import data_address, number
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import cividis
 from spare_demo.render.display import Display
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.table import html_table

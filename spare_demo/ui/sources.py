@@ -12,7 +12,8 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.comparison.request import read_budget
-from spare_demo.render.base import BLUE, VERMILION, Colour, data_address
+from spare_demo.render.base import data_address
+from spare_demo.render.colours import BLUE, VERMILION, Colour
 from spare_demo.render.display import Display
 from spare_demo.render.maps import source_map
 from spare_demo.render.overlay import layer_overlay, selection_overlay

@@ -17,7 +17,7 @@ import gradio as gr
 
 from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
-from spare_demo.ui.gradio_compat.parts import keep_in_cache, write_to_cache
+from spare_demo.ui.gradio_compat.files import keep_in_cache, write_to_cache
 from spare_demo.ui.terms import TERMS
 from spare_demo.ui.wire import to_bytes
 

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 import numpy as np
 from PIL import Image
 
-from spare_demo.render.base import BLUE, VERMILION
 from spare_demo.render.card import Panel, card
+from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.text import font, wrap
 
 SVG = "{http://www.w3.org/2000/svg}"

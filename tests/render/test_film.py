@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from spare_demo.render import film
-from spare_demo.render.base import BLUE, VERMILION
+from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.film import Shot, encode_film, frame
 
 RED = Image.new("RGB", (300, 200), (255, 0, 0))

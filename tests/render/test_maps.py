@@ -9,8 +9,8 @@ from PIL import Image
 
 from spare_demo.images.geometry import tile_grids
 from spare_demo.images.preprocess import fit
-from spare_demo.render.base import cividis
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import cividis
 from spare_demo.render.curves import kl_chart
 from spare_demo.render.display import Display
 from spare_demo.render.maps import consensus_map, leftover_map, relevance_change_map, weight_map

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from spare_demo.images.preprocess import fit
-from spare_demo.render.base import BLUE
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import BLUE
 from spare_demo.render.display import Display
 from spare_demo.render.maps import source_map
 from spare_demo.render.overlay import kept_overlay, merged_overlay, selection_overlay

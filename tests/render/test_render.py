@@ -8,8 +8,9 @@ from PIL import Image
 
 from spare_demo.images.geometry import Grid, tile_grids
 from spare_demo.images.preprocess import fit
-from spare_demo.render.base import BLUE, VERMILION, cividis, hue_ramp, number, token_list
+from spare_demo.render.base import number, token_list
 from spare_demo.render.canvas import DIM, Canvas
+from spare_demo.render.colours import BLUE, VERMILION, cividis, hue_ramp
 from spare_demo.render.curves import error_chart
 from spare_demo.render.display import Text
 from spare_demo.render.maps import heatmap, side_by_side

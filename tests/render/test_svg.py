@@ -14,8 +14,8 @@ from PIL import Image
 
 from spare_demo.images.preprocess import fit
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import BLUE, VERMILION, cividis, hex_of
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import BLUE, VERMILION, cividis, hex_of
 from spare_demo.render.curves import CurveChart
 from spare_demo.render.display import Display
 from spare_demo.render.legend import DROPPED, PHOTO

@@ -10,7 +10,7 @@ from gradio.utils import get_upload_folder
 from visits import controls
 
 from spare_demo.ui.errors import Counter
-from spare_demo.ui.gradio_compat.parts import remove_broken_uploads
+from spare_demo.ui.gradio_compat.files import remove_broken_uploads
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import OpenVisits
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from spare_demo.render.base import BLUE
+from spare_demo.render.colours import BLUE
 from spare_demo.render.maps import source_map
 from spare_demo.render.overlay import difference, layer_overlay
 from spare_demo.ui.guide import Guide

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from visits import page_request
 
 from spare_demo.models import LlavaModel
-from spare_demo.render.base import BLUE, VERMILION
+from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.settings import Settings
 from spare_demo.ui import build, launch_options
 from spare_demo.ui.document_head import DESCRIPTION, TITLE, draw_preview

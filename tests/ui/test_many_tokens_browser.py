@@ -14,7 +14,7 @@ from visits import page_request
 from spare_demo import measures
 from spare_demo.analysis.why import why
 from spare_demo.models import load_model
-from spare_demo.render.base import BLUE
+from spare_demo.render.colours import BLUE
 from spare_demo.render.maps import leftover_map
 from spare_demo.render.order import pick_order
 from spare_demo.settings import Settings

@@ -17,7 +17,7 @@ from visits import page_request
 from spare_demo import measures
 from spare_demo.analysis.why import why
 from spare_demo.images.load import file_digest
-from spare_demo.render.base import BLUE, VERMILION
+from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.maps import leftover_map, relevance_map, weight_map
 from spare_demo.render.order import pick_order
 from spare_demo.render.overlay import difference, kept_overlay, merged_overlay

@@ -5,7 +5,8 @@ from __future__ import annotations
 from starlette.middleware import Middleware
 
 from spare_demo.settings import Settings
-from spare_demo.ui.gate.doors import ClosedDoors, FairShare, RequestSize, TrustedHosts
+from spare_demo.ui.gate.doors import ClosedDoors, RequestSize, TrustedHosts
+from spare_demo.ui.gate.fair_share import FairShare
 from spare_demo.ui.gate.health import Health
 from spare_demo.ui.gate.refusals import Refusals
 from spare_demo.ui.gate.sweeper import Departures, Sweeper

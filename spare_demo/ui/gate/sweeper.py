@@ -15,8 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.models.loading.heap import return_free_memory
 from spare_demo.ui.gate.doors import path_of
-from spare_demo.ui.gradio_compat.parts import remove_broken_uploads, remove_oldest_files
-from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, forget_state, sessions_of_runs
+from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_oldest_files
+from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, sessions_of_runs
+from spare_demo.ui.gradio_compat.sessions import forget_state
 
 EVERY_SECONDS = 60.0
 LOOK_SECONDS = 0.5

@@ -1,21 +1,12 @@
-"""Parts of a page: classes of Gradio's with other members, and the files they take and show.
-
-Pictures come in as the files that a visitor uploaded, and as nothing else.
-"""
+"""Classes of Gradio's with other members, and handlers that see all of an event."""
 
 from __future__ import annotations
 
-import time
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
 
 import gradio as gr
-from gradio.data_classes import ImageData
-from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
-from gradio.utils import get_upload_folder, is_in_or_equal
 
 PartT = TypeVar("PartT")
 
@@ -47,134 +38,3 @@ def with_event_data(handler: Callable[[Mapping[str, Any], Any], dict]) -> Callab
         return handler(event._data or {}, visit)
 
     return run
-
-
-def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
-    """The path of a new file in Gradio's cache, which the page may read for some hours.
-
-    part: of the page itself; files of a visitor's copy of a part are never cleared.
-    """
-    path = save_bytes_to_cache(data, name, part.GRADIO_CACHE)
-    part.temp_files.add(path)
-    return path
-
-
-def keep_in_cache(part: gr.HTML, path: str) -> None:
-    """Keep a file of `write_to_cache` for as long as the page is served."""
-    part.keep_in_cache.add(path)
-
-
-class _SentPicture(ImageData):
-    """A picture as a program sends it. Those who send a name alone learn how it is done."""
-
-    @classmethod
-    def model_validate(cls, obj: Any, **options: Any) -> _SentPicture:
-        try:
-            return super().model_validate(obj, **options)
-        except ValueError:  # its words hold what was sent
-            raise gr.Error(
-                "Send the picture as a file: in Python image=handle_file('photo.png'), with "
-                "handle_file from gradio_client.",
-                print_exception=False,
-            ) from None
-
-
-async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) -> str | None:
-    """Gradio would download an address of any length and kind for whoever names it."""
-    path = str(url_or_file_path)
-    if path.startswith(("http://", "https://")):
-        url_or_file_path = _uploaded(path)
-        if url_or_file_path is None:
-            raise gr.Error(
-                "Send the picture itself: this page fetches nothing from addresses.",
-                print_exception=False,
-            )
-    return await gr.Image.async_move_resource_to_block_cache(image, url_or_file_path)
-
-
-def _uploaded(address: str) -> str | None:
-    """The file that this address names, if it was uploaded here: programs name uploads so."""
-    path = unquote(urlsplit(address).path.partition("/gradio_api/file=")[2])
-    return path if _is_upload(path) else None
-
-
-def _uploaded_path(image: gr.Image, payload: ImageData | None) -> str | None:
-    """The file a visitor uploaded. Gradio checks only payloads that carry its own mark.
-
-    Any other file of this machine is refused, in the same words whether it exists or not, and so
-    is whatever is no regular file: a device or a pipe would be read without end.
-    """
-    path = payload.path if payload else None
-    if path and not _is_upload(path):
-        raise gr.Error("The picture could not be opened. Choose it again.", print_exception=False)
-    return path
-
-
-def _is_upload(path: str) -> bool:
-    try:
-        return is_in_or_equal(path, get_upload_folder()) and Path(path).is_file()
-    except (OSError, ValueError):  # a name too long, or with a null character
-        return False
-
-
-_Photo = kind_of(
-    gr.Image,
-    data_model=_SentPicture,
-    preprocess=_uploaded_path,
-    async_move_resource_to_block_cache=_keep_uploads,
-)
-
-
-def photo_input(**options: Any) -> gr.Image:
-    """Gradio's picture input, handing over the file as it was uploaded.
-
-    Its own preparation (gradio-app/gradio#8412) opens the picture before anyone could look at its
-    size, and refuses kinds that `images.load.open_picture` can read.
-    """
-    return _Photo(type="filepath", **options)
-
-
-def cached_picture(path: str) -> str:
-    """The path of a picture's copy in Gradio's cache, from which a page that opens on it reads."""
-    return save_file_to_cache(path, get_upload_folder())
-
-
-def picture_name(path: str) -> str:
-    """What tells a picture on the page from any other: its address there ends in NAME/FILE.
-
-    Gradio names the folder of an uploaded or cached file by the hash of its bytes.
-    """
-    return Path(path).parent.name
-
-
-def remove_broken_uploads(older_than: float) -> None:
-    """Delete uploads whose sender broke off; whole ones lie in folders of their own.
-
-    older_than: seconds since its last byte, after which a file counts as broken off.
-    """
-    for path in Path(get_upload_folder()).glob("tmp*"):
-        try:
-            if path.is_file() and time.time() - path.stat().st_mtime > older_than:
-                path.unlink()
-        except FileNotFoundError:  # it was finished meanwhile
-            continue
-
-
-def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
-    """Delete the oldest uploads and files of comparisons until the others have at most so many
-    bytes. Those that a page opens on stay."""
-    kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
-    found = []
-    for file in {file for files in demo.temp_file_sets for file in files.copy()} - kept:
-        try:
-            facts = Path(file).lstat()
-        except FileNotFoundError:  # it was two hours old
-            continue
-        found.append((facts.st_mtime, facts.st_size, file))
-    total = 0
-    for _, size, file in sorted(found, reverse=True):
-        total += size
-        if total > most_bytes:
-            Path(file).unlink(missing_ok=True)
-            for files in demo.temp_file_sets:
-                files.discard(file)

@@ -30,8 +30,8 @@ from spare_demo.models import LlavaModel
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.pruners import PRUNERS, LayerPlan, LayerPruner
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import BLUE
 from spare_demo.render.canvas import Canvas
+from spare_demo.render.colours import BLUE
 from spare_demo.render.overlay import layer_overlay
 from spare_demo.results.drawings import drawings, error_curve
 from spare_demo.results.export import write

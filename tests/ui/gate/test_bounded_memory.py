@@ -16,7 +16,7 @@ from visits import QUESTION, page_request
 from spare_demo.models.loading import heap
 from spare_demo.ui.gate import sweeper
 from spare_demo.ui.gate.sweeper import sweep, sweep_also
-from spare_demo.ui.gradio_compat.parts import remove_oldest_files
+from spare_demo.ui.gradio_compat.files import remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.page import MOST_SESSIONS

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from gradio.utils import get_upload_folder
 
-from spare_demo.ui.gradio_compat.parts import remove_broken_uploads
+from spare_demo.ui.gradio_compat.files import remove_broken_uploads
 
 
 @pytest.mark.parametrize("path", ["deep_link?session_hash=a", "proxy=http://127.0.0.1/"])

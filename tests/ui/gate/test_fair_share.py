@@ -6,7 +6,7 @@ import httpx
 import pytest
 from visits import QUESTION
 
-from spare_demo.ui.gate.doors import FULL, address_of
+from spare_demo.ui.gate.fair_share import FULL, address_of
 
 
 @pytest.fixture(scope="module")

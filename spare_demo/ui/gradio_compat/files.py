@@ -1,0 +1,71 @@
+"""Files that Gradio keeps for a page: written, named, kept, and deleted in time."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import gradio as gr
+from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
+from gradio.utils import get_upload_folder
+
+
+def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
+    """The path of a new file in Gradio's cache, which the page may read for some hours.
+
+    part: of the page itself; files of a visitor's copy of a part are never cleared.
+    """
+    path = save_bytes_to_cache(data, name, part.GRADIO_CACHE)
+    part.temp_files.add(path)
+    return path
+
+
+def keep_in_cache(part: gr.HTML, path: str) -> None:
+    """Keep a file of `write_to_cache` for as long as the page is served."""
+    part.keep_in_cache.add(path)
+
+
+def cached_picture(path: str) -> str:
+    """The path of a picture's copy in Gradio's cache, from which a page that opens on it reads."""
+    return save_file_to_cache(path, get_upload_folder())
+
+
+def picture_name(path: str) -> str:
+    """What tells a picture on the page from any other: its address there ends in NAME/FILE.
+
+    Gradio names the folder of an uploaded or cached file by the hash of its bytes.
+    """
+    return Path(path).parent.name
+
+
+def remove_broken_uploads(older_than: float) -> None:
+    """Delete uploads whose sender broke off; whole ones lie in folders of their own.
+
+    older_than: seconds since its last byte, after which a file counts as broken off.
+    """
+    for path in Path(get_upload_folder()).glob("tmp*"):
+        try:
+            if path.is_file() and time.time() - path.stat().st_mtime > older_than:
+                path.unlink()
+        except FileNotFoundError:  # it was finished meanwhile
+            continue
+
+
+def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
+    """Delete the oldest uploads and files of comparisons until the others have at most so many
+    bytes. Those that a page opens on stay."""
+    kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
+    found = []
+    for file in {file for files in demo.temp_file_sets for file in files.copy()} - kept:
+        try:
+            facts = Path(file).lstat()
+        except FileNotFoundError:  # it was two hours old
+            continue
+        found.append((facts.st_mtime, facts.st_size, file))
+    total = 0
+    for _, size, file in sorted(found, reverse=True):
+        total += size
+        if total > most_bytes:
+            Path(file).unlink(missing_ok=True)
+            for files in demo.temp_file_sets:
+                files.discard(file)

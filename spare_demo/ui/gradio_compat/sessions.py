@@ -1,0 +1,73 @@
+"""What Gradio keeps of each visitor, and how it is dropped or spared."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import gradio as gr
+from gradio.blocks import BlocksConfig
+from gradio.context import LocalContext
+
+
+def forget_state(demo: gr.Blocks, session: str) -> None:
+    """Drop the state of a session, which Gradio keeps for an hour (gradio-app/gradio#7829)."""
+    holder = demo.state_holder
+    holder.session_data.pop(session, None)
+    holder.time_last_used.pop(session, None)
+
+
+def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
+    """A handler of `unload` that drops a visitor's state."""
+
+    def forget(request: gr.Request) -> None:
+        if request.session_hash:
+            forget_state(demo, request.session_hash)
+
+    return forget
+
+
+def forget_caller(demo: gr.Blocks, operation: Callable[..., Any]) -> Callable[..., Any]:
+    """The operation, after which nothing of its caller's session is left.
+
+    Gradio keeps a copy of the page for each caller, and programs do not say when they leave. An
+    operation that needs no memory of the last call only.
+    """
+    forget = forget_session(demo)
+
+    @functools.wraps(operation)
+    def run(*inputs: Any) -> Any:
+        try:
+            return operation(*inputs)
+        finally:
+            if (request := LocalContext.request.get(None)) is not None:
+                forget(request)
+
+    return run
+
+
+class _ConfigWithoutCopies(BlocksConfig):
+    """A page's parts, of which the copies for sessions do not repeat the settings of each part."""
+
+    def __copy__(self) -> BlocksConfig:
+        own = super().__copy__()
+        own.config_for_block = _config_of_rendered  # type: ignore[method-assign]
+        return own
+
+
+def _config_of_rendered(
+    _id: int, rendered_ids: list[int], block: Any, renderable: Any = None
+) -> dict[str, Any]:
+    if renderable is None:  # for a deep link, and no part that `gr.render` makes
+        return {}
+    return BlocksConfig.config_for_block(_id, rendered_ids, block, renderable)
+
+
+def keep_no_deep_links(demo: gr.Blocks) -> None:
+    """Spare a page that has no deep links what Gradio keeps for them in each session.
+
+    The settings of all parts: to work them out stops the server for a fortieth of a second at each
+    new visitor, and for less at each step.
+    """
+    demo.default_config.__class__ = _ConfigWithoutCopies
