@@ -229,8 +229,6 @@ def section(file: Path) -> Iterator[str]:
     speed = "fast" if slowness < 1 else "slow"
     yield f"## {figures['model']}{part}, where bfloat16 is {speed}\n"
     yield f"`{figures['command']}`, on {figures['machine']}.\n"
-    if earlier := figures.get("earlier"):  # of files whose machine is not at hand any more
-        yield f"Run before {earlier}.\n"
     first = figures["first"]
     if first["status"]:
         yield (

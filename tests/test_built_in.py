@@ -176,5 +176,11 @@ def test_the_readme_cites_the_measured_figures() -> None:
             assert f"{100 * estimate['value']:.1f} %" in readme
 
 
+def test_its_files_keep_to_the_limits() -> None:
+    sizes = [path.stat().st_size for path in (ASSETS / "built-in").rglob("*") if path.is_file()]
+    assert max(sizes) < 9.5e6
+    assert sum(sizes) < 17e6
+
+
 def test_the_figures_are_of_these_weights(model: LlavaModel) -> None:
     assert accuracy()["settings"]["model"]["revision"] == model.revision

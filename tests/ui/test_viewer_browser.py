@@ -238,6 +238,16 @@ def test_words_change_ten_times_a_second_and_end_with_the_last_budget(reader) ->
     assert 1 < len(said["said"]) <= 10 * said["seconds"] + 3
 
 
+def test_asking_for_a_methods_picture_leaves_the_own_set(visitor) -> None:
+    visitor.layer("own")
+    expect(visitor.find("#edit [data-start=a]")).to_be_visible()
+    visitor.choose("pane", "1")
+    assert visitor.page.evaluate("[SPARE.state.layer, SPARE.state.pane]") == ["kept", 1]
+    expect(visitor.find("#edit [data-start=a]")).to_be_hidden()
+    visitor.choose("layer", "own")
+    assert visitor.page.evaluate("[SPARE.state.layer, SPARE.state.pane]") == ["own", None]
+
+
 def test_an_own_set_is_drawn_asked_undone_and_taken_back(visitor, opened: Visit) -> None:
     count = visitor.find(".edit .count")
     visitor.layer("own")

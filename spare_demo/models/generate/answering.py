@@ -139,8 +139,7 @@ class Answering(DecoderInputs):
         """Several greedy answers to one question, in step; token for token those of `stream`.
 
         What can share its decoding does (together.py); plans of methods inside the language model,
-        rows with positions on several axes or with a bias, and prompts longer than a sliding window
-        never do.
+        rows with a bias, and prompts longer than a sliding window never do.
 
         Args:
             view, max_new_tokens, positions: as of `stream`.

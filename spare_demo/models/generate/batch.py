@@ -32,7 +32,7 @@ class Prompt:
     """input_ids: (1, T) with one unbroken run of image placeholders.
     visual: (r, d) what stands in their place.
     shared: equal for prompts with the same text before the picture and the same `visual`.
-    positions: (1, L) rotary positions of the tokens that enter, CPU; None for 0, 1, 2, …
+    positions: (axes, L) rotary positions of the tokens that enter, CPU; None for 0, 1, 2, …
     """
 
     input_ids: Tensor
@@ -139,7 +139,7 @@ def _parts(lengths: Sequence[int], room: int) -> list[list[int]]:
 
 
 _Part = tuple[Tensor, Tensor | None]
-"""(t, d) rows of a prompt, and their (t,) positions; None to go on without gaps."""
+"""(t, d) rows of a prompt, and their (axes, t) positions; None to go on without gaps."""
 
 
 class _Batch:
@@ -219,5 +219,5 @@ class _Batch:
         head = torch.cat([before, prompt.visual.to(before)])
         if prompt.positions is None:
             return (head, None), (tail, None)
-        places = prompt.positions[0]
-        return (head, places[: len(head)]), (tail, places[len(head) :])
+        places = prompt.positions
+        return (head, places[:, : len(head)]), (tail, places[:, len(head) :])

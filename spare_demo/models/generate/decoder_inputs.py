@@ -14,7 +14,7 @@ from spare_demo.images.geometry import Grid, MultiGrid
 from spare_demo.models.base import View
 from spare_demo.models.generate.batch import Prompt
 from spare_demo.models.generate.layerwise import window
-from spare_demo.models.generate.rows import Rows, can_share, kept_rows, original_places
+from spare_demo.models.generate.rows import Rows, kept_rows, original_places
 from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Positions, Selection
 
@@ -102,7 +102,7 @@ class DecoderInputs(ABC):
             rows = self._rows(view, selection)
             own = self._positions(view, rows, positions)
             # Padding, in two parts, could push some rows out of sight.
-            if can_share(rows, own) and self._within(view, rows, new, padded=2):
+            if rows.bias is None and self._within(view, rows, new, padded=2):
                 before = view.prompt.split(self.processor.image_token)[0]
                 shared = (before, id(view.picture), _identity(selection))
                 prompts[i] = Prompt(view.input_ids, rows.values, shared, own)

@@ -20,7 +20,7 @@ from spare_demo.models.generate.layerwise import LayerwiseRun
 from spare_demo.models.generate.passes import Passes
 from spare_demo.models.generate.prefill_floor import prefill_operations
 from spare_demo.models.generate.repetition import penalised
-from spare_demo.models.generate.rows import Rows, can_share, image_run, prompt_embeddings
+from spare_demo.models.generate.rows import Rows, image_run, prompt_embeddings
 from spare_demo.pruners.plan import LayerPlan
 
 
@@ -66,7 +66,7 @@ class AnswerRun:
         """
         self._hf, self._passes, self._rows = hf, passes, rows
         self._positions, self._plan, self.longest = positions, plan, max_new_tokens
-        self.joinable = within and plan is None and can_share(rows, positions)
+        self.joinable = within and plan is None and rows.bias is None
         self._captured = captured_prefill if self.joinable and positions is None else None
         self._input_ids, self._ends = input_ids, end_ids(hf)
         self.text, self.open = Text(tokenizer), True
@@ -83,7 +83,7 @@ class AnswerRun:
 
     @property
     def next_place(self) -> int:
-        """The position of the token after the prompt."""
+        """The position of the token after the prompt, the same on each axis."""
         own = self._positions
         return self.prompt_tokens if own is None else int(own[0, -1]) + 1
 

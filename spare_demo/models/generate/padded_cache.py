@@ -49,21 +49,24 @@ class PaddedCache:
         """One pass over the next tokens of every row -> (b, vocab) float32 at their ends, or the
         (b, d) states there without `logits`.
 
-        rows: (t_i, d) of each, with their (t_i,) positions; None to go on without gaps.
+        rows: (t_i, d) of each, with their (axes, t_i) positions, of the last of which the axes
+            agree where a token is to follow; None to go on without gaps.
         """
         longest = max(len(row) for row, _ in rows)
         one = rows[0][0]
         inputs = one.new_zeros(len(rows), longest, one.shape[1])
         new = self.mask.new_zeros(len(rows), longest)
-        position_ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        axes = max(1 if own is None else len(own) for _, own in rows)
+        position_ids = torch.zeros(axes, len(rows), longest, dtype=torch.long)
         for i, (row, own) in enumerate(rows):
             inputs[i, longest - len(row) :] = row
             new[i, longest - len(row) :] = 1
             without_gaps = self.next_places[i] + torch.arange(len(row))
-            position_ids[i, longest - len(row) :] = without_gaps if own is None else own
+            position_ids[:, i, longest - len(row) :] = without_gaps if own is None else own
         self.mask = torch.cat([self.mask, new], dim=1)
-        self.next_places = position_ids[:, -1] + 1
-        return self._run(inputs, self.mask, position_ids.to(self._hf.device), logits)
+        self.next_places = position_ids[0, :, -1] + 1
+        places = position_ids if axes > 1 else position_ids[0]
+        return self._run(inputs, self.mask, places.to(self._hf.device), logits)
 
     def step(self, tokens: Sequence[int]) -> Tensor:
         """The b tokens chosen last -> (b, vocab) float32 scores of those that follow."""

@@ -121,11 +121,6 @@ def kept_rows(picture: Encoding, selection: Selection | None) -> Rows:
     return Rows(values, places[order], order >= count, bias)
 
 
-def can_share(rows: Rows, positions: Tensor | None) -> bool:
-    """Whether prompts with these rows and rotary positions, (axes, L), can share a pass."""
-    return rows.bias is None and (positions is None or len(positions) == 1)
-
-
 def _anchors(selection: Selection, rows: int, n: int) -> Tensor:
     """(rows,) the token that each merged row stands for."""
     tokens = selection.row_tokens

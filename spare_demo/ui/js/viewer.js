@@ -221,10 +221,12 @@ SPARE.viewer = (element, props, trigger, watch) => {
 
   const checked = (name) => $(`input[name=${name}]:checked`);
 
-  function choose() {
+  function choose(changed) {
+    // The set that is changed is the first picture: who asks for another leaves it.
+    if (checked('layer').value === 'own' && checked('pane').value > 0) {
+      $(changed === 'pane' ? 'input[name=layer][value=kept]' : 'input[name=pane]').checked = true;
+    }
     state.layer = checked('layer').value;
-    // The set that is changed is the first picture.
-    if (state.layer === 'own' && checked('pane').value > 0) $('input[name=pane]').checked = true;
     state.pane = checked('pane').value === '' ? null : Number(checked('pane').value);
     const rare = checked('layer').closest('.more');
     $('.more').classList.toggle('chosen', Boolean(rare));
@@ -241,7 +243,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
     ahead();
   }
   $('.tools').addEventListener('change', ({target}) => {
-    if (target.name === 'layer' || target.name === 'pane') choose();
+    if (target.name === 'layer' || target.name === 'pane') choose(target.name);
   });
   // A menu closes on what is pressed elsewhere.
   document.addEventListener('pointerdown', ({target}) => {
@@ -262,7 +264,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
 
   function press(name, value) {
     const input = $(`input[name=${name}][value="${CSS.escape(value)}"]`);
-    if (input) { input.checked = true; choose(); }
+    if (input) { input.checked = true; choose(name); }
   }
   panes.forEach((pane, i) => pane.title.addEventListener(
     'click', () => press('pane', state.pane === null ? String(i) : '')));

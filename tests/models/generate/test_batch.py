@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from spare_demo.models import Answer, LlavaModel
+from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import batch as module
 from spare_demo.tokens import Selection
 
@@ -54,6 +55,25 @@ def test_together_says_what_one_by_one_says(
     for said, answer in zip(together, alone, strict=True):
         torch.testing.assert_close(said.first_logits, answer.first_logits, atol=2e-4, rtol=1e-4)
     assert len({said.token_ids for said in together}) > 5  # the prompts do differ
+
+
+def test_positions_on_several_axes_share_batches_too(
+    tiny_qwen: QwenModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = [tiny_qwen.look(photo.resize(size)) for size in ((224, 168), (112, 56))]
+    views = [tiny_qwen.ask(p, question) for question in QUESTIONS[:2] for p in pictures]
+    sets = [None, [5], [3, 0, 6]]
+    requests = [(view, picks and Selection(picks)) for picks in sets for view in views]
+    alone = [tiny_qwen.answer(view, s, max_new_tokens=5) for view, s in requests]
+    given = alone[1].token_ids[:3]
+    forced = [tiny_qwen.score(view, s, given) for view, s in requests]
+    monkeypatch.setattr(tiny_qwen, "answer", None)  # none is made by itself
+    together = tiny_qwen.answer_many(requests, max_new_tokens=5)
+    assert [said.token_ids for said in together] == [answer.token_ids for answer in alone]
+    assert len({said.token_ids for said in together}) > 3
+    scores = tiny_qwen.score_many(requests, given)
+    for score, one in zip(scores, forced, strict=True):
+        assert score.log_probabilities == pytest.approx(one.log_probabilities, abs=2e-4)
 
 
 def test_equal_prompts_run_once(

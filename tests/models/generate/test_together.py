@@ -10,7 +10,8 @@ import torch
 from PIL import Image
 from stock import answer_all
 
-from spare_demo.models import Answer, LlavaModel, View
+from spare_demo.models import Answer, LlavaModel, Model, View
+from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import padded_cache as padded_module
 from spare_demo.models.generate.captured_prefill import CapturedPrefill
 from spare_demo.models.generate.joined_cache import JoinedCache
@@ -26,7 +27,7 @@ SAME = (
 
 
 def answer(
-    model: LlavaModel,
+    model: Model,
     view: View,
     picks: Sequence[list[int] | None],
     longest: int,
@@ -60,6 +61,23 @@ def test_each_is_what_it_is_alone(
         torch.testing.assert_close(ours.first_logits, alone.first_logits, atol=1e-5, rtol=0)
         assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
         assert ours.prefill_seconds > 0 and (ours.decode_seconds > 0) == (longest > 1)
+
+
+def test_positions_on_several_axes_are_decoded_together_too(
+    tiny_qwen: QwenModel, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = tiny_qwen.encode(photo.resize((224, 168)), "What colour is the circle?")
+    last = view.tokens.n - 1
+    picks = [None, [3, 0, last, 7], [last], list(range(0, last, 3))]
+    steps = watch(monkeypatch)
+    together = answer(tiny_qwen, view, picks, 9)
+    assert steps[0][0] == 4
+    assert len({each.token_ids for each in together}) > 1
+    for pick, ours in zip(picks, together, strict=True):
+        alone = tiny_qwen.answer(view, pick and Selection(pick), 9)
+        for name in SAME:
+            assert getattr(ours, name) == getattr(alone, name), name
+        assert ours.log_probabilities == pytest.approx(alone.log_probabilities, abs=1e-4)
 
 
 def test_an_answer_that_ends_leaves_the_others_going(
