@@ -29,7 +29,7 @@ def answers_html(
         budget: where the slider stands; answers for another budget say so.
         instead: HTML in their place, which folds them away: of a picture that the model was not
             made for.
-        candidates: the likeliest first words, drawn once an answer is there.
+        candidates: the likeliest first words, drawn once the unpruned answer is there.
         saved: for a page without a model that could answer at another budget.
     """
     names = {UNPRUNED: f"All {visit.exploration.n} tokens"}
@@ -43,7 +43,8 @@ def answers_html(
         else:
             count = f"{k} {'on average' if record.budget_is_average else 'as its paper counts'}"
         names[slot] = f"{visit.titles[slot]} · {count}"
-    likeliest = max(candidates, key=lambda c: c.probabilities.get(UNPRUNED, 0.0), default=None)
+    of_all = (c for c in candidates if UNPRUNED in c.probabilities)
+    likeliest = max(of_all, key=lambda c: c.probabilities[UNPRUNED], default=None)
     cards = "".join(_card(label, name, visit, likeliest) for label, name in names.items())
     old = bool(result.answers) and k != budget
     # The page shows and hides the line itself while the slider moves: js/answers.js.

@@ -87,6 +87,15 @@ def test_a_first_word_that_ends_the_answer_is_said_in_words(handlers, finished) 
     assert "<th scope='row'>(end)</th>" in html
 
 
+def test_first_words_wait_for_the_unpruned_answer(handlers, finished) -> None:
+    whole, few = (finished.result.answers[label] for label in ("unpruned", "A"))
+    early = with_result(finished, answers={"A": few}, partial_text={"unpruned": "", "B": ""})
+    html = handlers.steps.answers(early, 5)
+    assert "first-words" not in html and "verdict" not in html and f">{few.text}</p>" in html
+    both = with_result(finished, answers={"unpruned": whole, "A": few}, partial_text={"B": ""})
+    assert "first-words" in handlers.steps.answers(both, 5)
+
+
 def test_old_costs_go_when_another_question_is_asked(handlers, photo_file, finished) -> None:
     first = ask(handlers, photo_file, "Is it green?", visit=finished)[0]
     assert "<table" not in first["cost"]

@@ -39,7 +39,8 @@ def decode_together(
         after every pass what came of it, by label: a piece of text, or an `Answer` that is done.
         `decode_seconds` of each answer are those of the steps it took part in.
     """
-    for label, run in runs.items():
+    # The shortest prompt first: a reader has its words while the whole one is still being read.
+    for label, run in sorted(runs.items(), key=lambda item: item[1].prompt_tokens):
         run.prefill()
         yield _choose_next({label: run})
     for batch, cache in _batches(hf, passes, _open(runs)):

@@ -102,6 +102,12 @@ def test_the_room_for_the_answers_is_told_apart(tiny_model: LlavaModel, view: Vi
     assert len({each.kv_cache_bytes for each in together}) == 4
 
 
+def test_who_reads_least_says_its_first_word_first(tiny_model: LlavaModel, view: View) -> None:
+    sets = {"all": None, "four": Selection([3, 0, 15, 7]), "one": Selection([5])}
+    steps = list(tiny_model.stream_together(view, sets, 4))
+    assert [[*step] for step in steps[:4]] == [["one"], ["four"], ["all"], ["all", "four", "one"]]
+
+
 def watch(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int, int]]:
     """Of every step to come: how many answers, how long the cache is after it, and where it is."""
     steps: list[tuple[int, int, int]] = []
@@ -247,11 +253,11 @@ def test_on_cuda_every_new_length_runs_once_untimed(
 ) -> None:
     text = int((view.input_ids != tiny_model.hf.config.image_token_id).sum())
     first = answer_all(tiny_model, view, KEPT, 4)
-    assert prefills == [text + count for count in (16, 16, 4, 4, 1, 1)]
+    assert prefills == [text + count for count in (1, 1, 4, 4, 16, 16)]
     prefills.clear()
     again = answer_all(tiny_model, view, KEPT, 4)
     assert tiny_model.answer(view, KEPT["few"], 4).token_ids == first["few"].token_ids
-    assert prefills == [text + count for count in (16, 4, 1, 4)]
+    assert prefills == [text + count for count in (1, 4, 16, 4)]
     prefills.clear()
     alone = tiny_model.answer(view, Selection([1, 2]), 4)
     assert prefills == [text + 2] * 2
