@@ -122,7 +122,7 @@ def test_the_page(
             for line in ("tokens in", "of them visual")
         }
         prompts = [length for length in entered if length > 3]  # a step: one token of each answer
-        assert told["tokens in"] == prompts
+        assert told["tokens in"] == [prompts[-1], *prompts[:-1]]  # the shortest are read first
         assert told["of them visual"] == [visit.exploration.n, 4, 4]
         newlines = len(visit.exploration.view.picture.breaks)
         assert (f"{newlines} newline tokens go in as well" in shown["cost"]) == bool(newlines)
