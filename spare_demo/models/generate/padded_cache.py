@@ -49,8 +49,8 @@ class PaddedCache:
         """One pass over the next tokens of every row -> (b, vocab) float32 at their ends, or the
         (b, d) states there without `logits`.
 
-        rows: (t_i, d) of each, with their (axes, t_i) positions, of the last of which the axes
-            agree where a token is to follow; None to go on without gaps.
+        rows: (t_i, d) of each, with their (axes, t_i) positions; None to go on without gaps. At
+            a prompt's last token the axes agree.
         """
         longest = max(len(row) for row, _ in rows)
         one = rows[0][0]

@@ -82,7 +82,7 @@ def load_model(
         )
     if capture_prefill not in CAPTURES:
         raise ModelError(
-            f"Prefills are not captured {capture_prefill!r}. Choose {', '.join(CAPTURES)}."
+            f"capture_prefill cannot be {capture_prefill!r}. Choose {', '.join(CAPTURES)}."
         )
     if bits not in BITS:
         raise ModelError(f"A model in {bits!r} bits is not possible. Choose 16, 8 or 4.")
