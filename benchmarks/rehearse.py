@@ -2,14 +2,15 @@
 
     python benchmarks/rehearse.py tiny-llava
     python benchmarks/rehearse.py llava-1.5-7b --without-language-model
+    python benchmarks/rehearse.py llava-1.5-7b --bits 4
     python benchmarks/rehearse.py llava-1.5-7b qwen2.5-vl-7b --device cuda
     python benchmarks/rehearse.py --report
 
 Speed, memory, bytes moved and failures are true; answers are noise, and none is printed. A first
 run writes the checkpoints into --folder (7 GB of disk for TinyLLaVA, 16 GB for LLaVA-1.5-7B, and as
-much again for the cache while it runs). On a GPU there is no download and no browser, and all files
-are deleted at the end (gpu_rehearsal.py). The figures go to benchmarks/results/, and `--report`
-makes docs/REHEARSAL.md of them.
+much again for the cache while it runs). At fewer bits only the usual methods are run. On a GPU
+there is no download and no browser, and all files are deleted at the end (gpu_rehearsal.py). The
+figures go to benchmarks/results/, and `--report` makes docs/REHEARSAL.md of them.
 """
 
 from __future__ import annotations
@@ -73,13 +74,21 @@ def methods(name: str, vision_only: bool) -> list[str]:
     ]
 
 
-def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[str]) -> dict:
+def flags(vision_only: bool, bits: int) -> list[str]:
+    """Of `compare` and of this program."""
+    fewer = [] if bits == 16 else ["--bits", str(bits)]
+    return [*(["--without-language-model"] if vision_only else []), *fewer]
+
+
+def compare(
+    name: str, picture: Path, out: Path, vision_only: bool, bits: int, which: list[str]
+) -> dict[str, Any]:
     """`compare`: seconds, the most memory it held, how it ended, and the seconds of its stages."""
     arguments = comparing.arguments(name, "cpu", picture, out, BUDGET, which)
-    flags = ["--without-language-model"] if vision_only else []
+    arguments += flags(vision_only, bits)
     start = time.perf_counter()
     program = subprocess.Popen(
-        [sys.executable, "-m", "spare_demo", *arguments, *flags],
+        [sys.executable, "-m", "spare_demo", *arguments],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -99,11 +108,12 @@ def compare(name: str, picture: Path, out: Path, vision_only: bool, which: list[
     return figures if figures["status"] else figures | comparing.stages(out)
 
 
-def page(name: str, vision_only: bool, patience: float) -> dict[str, Any]:
+def page(name: str, vision_only: bool, bits: int, patience: float) -> dict[str, Any]:
     """The page from a warm cache: until it is served, until pictures and answers after Ask."""
     from frames import browsing
 
     os.environ["SPARE_MAX_NEW_TOKENS"] = "16"
+    os.environ["SPARE_BITS"] = str(bits)
     os.environ["SPARE_WITHOUT_LANGUAGE_MODEL"] = "1" if vision_only else "0"
     with serving(name, patience) as (url, program, waited):
         figures: dict[str, Any] = {"served_seconds": waited}
@@ -119,10 +129,13 @@ def page(name: str, vision_only: bool, patience: float) -> dict[str, Any]:
     return figures
 
 
-def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True) -> dict[str, Any]:
+def rehearse(
+    name: str, folder: Path, vision_only: bool, bits: int = 16, with_page: bool = True
+) -> dict[str, Any]:
     """Download with cuts, compare, restart from the cache with all methods, page.
 
     folder: of the checkpoints, which are written where they are missing.
+    bits: below 16 with the usual methods alone.
     """
     repository = str(CATALOGUE[name].source)
     source, clip = folder / name, folder / "clip"
@@ -135,10 +148,10 @@ def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True)
     home = Path(tempfile.mkdtemp(dir=folder))
     picture = comparing.draw_picture(0, home / "picture.png")
     figures: dict[str, Any] = {
-        "command": "python benchmarks/rehearse.py "
-        + " ".join([name, *(["--without-language-model"] if vision_only else [])]),
+        "command": "python benchmarks/rehearse.py " + " ".join([name, *flags(vision_only, bits)]),
         "model": CATALOGUE[name].title,
         "without_language_model": vision_only,
+        "bits": bits,
         "machine": machine(),
     }
     try:
@@ -147,22 +160,23 @@ def rehearse(name: str, folder: Path, vision_only: bool, with_page: bool = True)
             say("first start: download, with connections cut, and compare")
             hub.faults.cuts, hub.faults.cut_after = CUTS
             usual = [methods(name, vision_only)[0], "random"]
-            figures["first"] = compare(name, picture, home / "out", vision_only, usual)
+            figures["first"] = compare(name, picture, home / "out", vision_only, bits, usual)
             figures["connections_cut"] = CUTS[0] - hub.faults.cuts
             figures["gb_moved"] = hub.bytes_sent / 1e9
             hub.faults.cuts = 0
             if figures["first"]["status"]:
                 return figures
             say("second start, from the cache, with all methods")
-            before, which = hub.bytes_sent, methods(name, vision_only)
-            figures["again"] = compare(name, picture, home / "out", vision_only, which)
+            before = hub.bytes_sent
+            which = methods(name, vision_only) if bits == 16 else usual
+            figures["again"] = compare(name, picture, home / "out", vision_only, bits, which)
             figures["methods"] = len(which)
             if figures["again"]["status"]:
                 sys.exit(figures["again"]["last_words"])
             figures["gb_moved_again"] = (hub.bytes_sent - before) / 1e9
             if with_page:
                 say("the page")
-                figures["page"] = page(name, vision_only, patience=500)
+                figures["page"] = page(name, vision_only, bits, patience=500)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     return figures
@@ -225,6 +239,8 @@ def section(file: Path) -> Iterator[str]:
         yield from gpu_rehearsal.section(figures)
         return
     part = ", without its language model" if figures["without_language_model"] else ""
+    if (bits := figures.get("bits", 16)) != 16:
+        part += f", in {bits} bits"
     slowness = float(re.findall("takes ([0-9.]+) times as long", figures["machine"])[0])
     speed = "fast" if slowness < 1 else "slow"
     yield f"## {figures['model']}{part}, where bfloat16 is {speed}\n"
@@ -252,7 +268,7 @@ def section(file: Path) -> Iterator[str]:
             [shown["first_visitor_seconds"]])),
         ("page: Ask to the pictures, three new ones", _range(shown["pictures_seconds"])),
         ("page: Ask to the end, three new pictures", _range(shown["answers_seconds"])),
-        ("page: most memory", f"{shown['peak_gb']:.1f} GB"),
+        ("page: most memory, pages of files counted", f"{shown['peak_gb']:.1f} GB"),
     ]  # fmt: skip
     yield markdown_table(("what", "figure"), rows) + "\n"
 
@@ -274,7 +290,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", metavar="MODEL", help=", ".join(STORED))
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--without-language-model", action="store_true", help="on the CPU")
-    parser.add_argument("--bits", nargs="+", type=int, choices=BITS, default=BITS, help="on a GPU")
+    parser.add_argument("--bits", nargs="+", type=int, choices=BITS)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rehearsal")
     parser.add_argument("--report", action="store_true", help="also write docs/REHEARSAL.md")
     arguments = parser.parse_args()
@@ -287,12 +303,14 @@ def main() -> None:
     vision_only = arguments.without_language_model
     for name in arguments.models:
         if arguments.device == "cuda":
-            print(rehearse_on_gpu(name, arguments.folder, arguments.bits).read_text())
+            bits = arguments.bits or BITS
+            print(rehearse_on_gpu(name, arguments.folder, bits).read_text())
             continue
-        text = json.dumps(rehearse(name, arguments.folder, vision_only), indent=1)
-        print(text)
-        file = f"rehearsal-{name}{'-vision' if vision_only else ''}.json"
-        (RESULTS / file).write_text(text + "\n")
+        for bits in arguments.bits or [16]:
+            text = json.dumps(rehearse(name, arguments.folder, vision_only, bits), indent=1)
+            print(text)
+            part = ("-vision" if vision_only else "") + ("" if bits == 16 else f"-{bits}bit")
+            (RESULTS / f"rehearsal-{name}{part}.json").write_text(text + "\n")
     if arguments.report:
         PAGE.write_text(report())
 

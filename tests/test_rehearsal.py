@@ -96,6 +96,7 @@ def test_a_rehearsal_is_written_as_it_was(tmp_path: Path) -> None:
         "command": "python benchmarks/rehearse.py tiny-llava",
         "model": "TinyLLaVA",
         "without_language_model": False,
+        "bits": 4,
         "machine": "a machine; a product in bfloat16 takes 2.5 times as long as in float32",
         "first": {"seconds": 7.0, "status": 1, "last_words": "No room."},
         "gb_moved": 0.0021,
@@ -103,7 +104,7 @@ def test_a_rehearsal_is_written_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "rehearsal.json"
     file.write_text(json.dumps(figures))
     text = "\n".join(rehearse.section(file))
-    assert "## TinyLLaVA, where bfloat16 is slow" in text
+    assert "## TinyLLaVA, in 4 bits, where bfloat16 is slow" in text
     assert "refused, 7 s after the start and with 2.1 MB moved: “No room.”" in text
 
 

@@ -57,7 +57,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 [("as published" if b == 16 else f"{b} bits", b) for b in BITS],
                 value=settings.bits,
                 label="Weights",
-                info="8 and 4 need a GPU and bitsandbytes.",
+                info="8 and 4 bits take less memory, and bitsandbytes.",
                 scale=4,
                 min_width=300,
             )
@@ -161,7 +161,7 @@ def offers_html(offers: list[Offer]) -> str:
             offer.entry.title,
             _fit_text(offer.room),
             _download_text(offer.download),
-            "–" if offer.seconds is None else _seconds_text(offer.seconds),
+            _seconds_text(offer),
             _fit_text(offer.vision_room),
             _download_text(offer.vision_download),
         )
@@ -187,7 +187,10 @@ def _download_text(count: int) -> str:
     return size_words(count) if count else "nothing: is here"
 
 
-def _seconds_text(seconds: float) -> str:
+def _seconds_text(offer: Offer) -> str:
+    seconds = offer.seconds
+    if seconds is None:
+        return "long: slow in fewer bits" if offer.room.fits else "–"
     if seconds < 10:
         return f"{max(seconds, 0.1):.1f} s"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

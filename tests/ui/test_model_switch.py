@@ -166,6 +166,19 @@ def test_what_each_model_would_take_here(
     assert "9.0 GB are free without the present model" in table and f"{tiny.seconds:.1f} s" in table
 
 
+@pytest.mark.parametrize("slowness", [0.3, 150.0])
+def test_fewer_bits_fit_and_are_estimated_where_they_are_fast(
+    model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch, slowness: float
+) -> None:
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 9 * 10**9)
+    monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
+    rates = Rates(bandwidth=10e9, product=1e12)
+    monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)
+    seven = next(o for o in model_switch.offers(4) if o.entry.name == "llava-1.5-7b")
+    assert seven.room.fits and (seven.seconds is not None) is (slowness < 1)
+    assert ("long: slow in fewer bits" in offers_html([seven])) is (slowness > 1)
+
+
 def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
     model_switch: ModelSwitch, tiny_qwen_folder: Path
 ) -> None:

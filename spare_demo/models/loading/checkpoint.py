@@ -226,8 +226,9 @@ def _quantisation(fit: Fit, family: type[Model], dtype: torch.dtype) -> Any:
         )
     if fit.device.type == "mps":
         raise ModelError("--bits 8 and 4 do not work on Apple GPUs. Choose --bits 16.")
-    # It warns of a change of number format at every layer of every token.
-    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
+    # It warns of a change of number format at every layer of every token, and of faster kernels
+    # that it would download.
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     return transformers.BitsAndBytesConfig(
         load_in_8bit=fit.bits == 8,
         load_in_4bit=fit.bits == 4,

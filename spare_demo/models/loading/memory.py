@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,14 @@ from spare_demo.models.loading.number_format import (
     bfloat16_slowness,
     suited_format,
     uniform,
+    unpacks_in_every_pass,
 )
 from spare_demo.models.model import Model
 
 BITS = (16, 8, 4)
 TAKE_LESS = (
-    "Free some memory, start it with --bits 4 on a CUDA GPU, or choose a smaller model (see python "
-    "-m spare_demo models)."
+    "Free some memory, start it with --bits 4, or choose a smaller model (see python -m spare_demo "
+    "models)."
 )
 # Bytes of one quantised weight; 4 bits carry a float32 scale for every 64 weights.
 _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
@@ -256,14 +257,13 @@ def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:
         fit.report(f"{sentence}.")
         return room
     offers = []
-    if fit.device.type == "cuda":
-        weights, dtype = count_weights(config, family), room.number_format.weights
-        for bits in BITS:
-            saved = weights.bytes(dtype, fit.bits) - weights.bytes(dtype, bits)
-            if bits < fit.bits and room.needed - saved <= free:
-                small = size_words(room.needed - saved)
-                offers.append(f"start it with --bits {bits} (about {small})")
-                break
+    for bits in (b for b in BITS if b < fit.bits and fit.device.type != "mps"):
+        smaller = plan_room(config, family, replace(fit, bits=bits))
+        if smaller.fits:
+            size = size_words(smaller.needed)
+            size += ", slowly" if unpacks_in_every_pass(fit.device, bits) else ""
+            offers.append(f"start it with --bits {bits} (about {size})")
+            break
     offers.append("free some memory")
     offers.append("choose a smaller model (see python -m spare_demo models)")
     choice = ", or ".join(offers)

@@ -57,6 +57,14 @@ def suited_format(
     return uniform(own)
 
 
+def unpacks_in_every_pass(device: torch.device, bits: int) -> bool:
+    """Whether quantised weights are unpacked anew in every pass, which takes longer than the pass.
+
+    On a CPU, bitsandbytes multiplies with the packed ones only where bfloat16 is fast.
+    """
+    return device.type == "cpu" and bits < 16 and bfloat16_slowness() > 1
+
+
 @cache
 def bfloat16_slowness() -> float:
     """How many times as long as in float32 a product takes in bfloat16 on this processor.

@@ -21,6 +21,7 @@ from spare_demo.models.loading.memory import (
     plan_room,
     without_language_model,
 )
+from spare_demo.models.loading.number_format import unpacks_in_every_pass
 from spare_demo.models.loading.published import STORED, published_config
 
 _WORDS = 60  # of a prompt, in tokens
@@ -37,7 +38,8 @@ class Offer:
         room, vision_room: whether it fits.
         download, vision_download: bytes still to be moved.
         seconds: of one question with three answers of 16 tokens and the most visual tokens, by
-            arithmetic from measured rates; None where it does not fit. Real ones take longer.
+            arithmetic from measured rates; None where it does not fit or quantised weights are
+            unpacked in every pass. Real ones take longer.
     """
 
     entry: Entry
@@ -87,5 +89,5 @@ def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Off
         vision_room,
         0 if there else weights.count * stored + text,
         0 if there else vision.count * stored + text,
-        seconds() if room.fits else None,
+        seconds() if room.fits and not unpacks_in_every_pass(fit.device, fit.bits) else None,
     )

@@ -248,6 +248,35 @@ def test_a_smaller_way_is_offered(big: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert on_gpus(monkeypatch, [10 * gb], big, bits=8) == (torch.float16, False)
 
 
+@pytest.mark.parametrize(
+    ("device", "free", "slowness", "offered"),
+    [
+        ("cpu", 13, 0.3, r"--bits 8 \(about 8\.\d GB\),"),
+        ("cpu", 7, 0.3, r"--bits 4 \(about 6\.\d GB\),"),
+        ("cpu", 13, 150, r"--bits 8 \(about 1\d\.\d GB, slowly\),"),
+        ("mps", 13, 0.3, None),
+    ],
+)
+def test_a_smaller_way_is_offered_without_a_cuda_gpu(
+    big: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    free: int,
+    slowness: float,
+    offered: str | None,
+) -> None:
+    monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
+    for part in (module, number_format):
+        monkeypatch.setattr(part, "bfloat16_slowness", lambda: slowness)
+    monkeypatch.setattr(number_format, "can_pack", lambda: True)
+    with pytest.raises(ModelError) as refusal:
+        module.find_room(*big, Fit(torch.device(device)))
+    if offered is None:
+        assert "--bits" not in str(refusal.value)
+    else:
+        assert re.search(offered, str(refusal.value)), refusal.value
+
+
 def test_several_gpus_hold_what_one_cannot(big: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     gb = 10**9
     assert on_gpus(monkeypatch, [10 * gb, 10 * gb], big) == (torch.float16, True)
