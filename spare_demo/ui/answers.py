@@ -174,7 +174,7 @@ def _grade_html(words: str, truth: str) -> str:
         return '<span class="grade right">✓ right</span>'
     if right is None:
         return f'<span class="grade">true answer: {escape(truth)}</span>'
-    return f'<span class="grade wrong">✗ wrong: true answer is {escape(truth)}</span>'
+    return f'<span class="grade wrong">✗ wrong: it is {escape(truth)}</span>'
 
 
 def _no_words(answer: Answer | None) -> str:

@@ -55,7 +55,7 @@ def test_each_pruned_answer_is_compared_with_the_whole(visit, text: str, verdict
     ("text", "words"),
     [
         ("Red.", "✓ right"),
-        ("blue", "✗ wrong: true answer is red"),
+        ("blue", "✗ wrong: it is red"),
         ("it may be red", "true answer: red"),
     ],
 )
