@@ -54,10 +54,10 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 elem_id="model-typed",
             )
             bits = gr.Radio(
-                [("as published" if b == 16 else f"{b} bits", b) for b in BITS],
+                [("full" if b == 16 else f"{b} bits", b) for b in BITS],
                 value=settings.bits,
                 label="Weights",
-                info="8 and 4 bits take less memory, and bitsandbytes.",
+                info="Fewer take less memory; they need bitsandbytes.",
                 scale=4,
                 min_width=300,
             )
