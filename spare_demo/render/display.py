@@ -103,7 +103,7 @@ class Photo:
         width, height = self._size
         return (
             f'<image x="{self.x}" y="{self.y}" width="{width}" height="{height}" '
-            f'href="{data_address(self.picture.convert("RGB"), optimize=True)}"/>'
+            f'href="{data_address(self.picture.convert("RGB"))}"/>'
         )
 
     @property

@@ -47,7 +47,7 @@ def write(
 
 def png(image: Image.Image) -> bytes:
     """PNG at 300 dots an inch, at which a picture is about as wide as a column of a paper."""
-    return png_bytes(image, optimize=True, dpi=(300, 300))
+    return png_bytes(image, dpi=(300, 300))
 
 
 def _curve_page(result: Result) -> str:
