@@ -152,6 +152,11 @@ class Handlers:
             yield values
         self.keep_finished(now)
 
+    def ask_linked(self, **asked: Any) -> Iterator[PageChanges]:
+        """`ask` after `reopen`: of a link without a picture its notice says what is to be done."""
+        if asked["image"]:
+            yield from self.ask(**asked)
+
     def keep_finished(self, visit: Visit) -> None:
         """Keep an example's finished comparison as it is asked first: others need not wait."""
         key = _key(visit.key[0], visit.request)

@@ -117,7 +117,8 @@ def wire(
 
         def run(*values: Any) -> Iterator[dict]:
             # Ask can do without the visit before it.
-            find = visits.find if handler == handlers.ask else visits.get
+            alone = handler in (handlers.ask, handlers.ask_linked)
+            find = visits.find if alone else visits.get
             steps = with_refusals(with_files(with_visits(timed, find), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
@@ -251,7 +252,7 @@ def wire(
     linked = p.stage.reopen(
         with_event_data(once(handlers.reopen)), p.visit, of([*CONTROLS, "notice"]), **QUIET
     )
-    answering(linked.then, handlers.ask, asked)
+    answering(linked.then, handlers.ask_linked, asked)
     answering(p.answers.answer_now, handlers.answer_now, redrawn)
     own = ["own", "visit"]
     answering(p.own.ask_own, handlers.ask_own, own, place="own_answer", curve=False)

@@ -213,9 +213,7 @@ def test_answers_are_held_against_the_true_one(visitor) -> None:
     grades = ["✓ right", "true answer: green", "true answer: green"]
     expect(visitor.find("#answers .grade")).to_have_text(grades)
     visitor.ask("Is the purple object left or right of the object with the number 9?")
-    expect(visitor.find("#answers .grade.wrong").first).to_contain_text(
-        "✗ wrong: it is left"
-    )
+    expect(visitor.find("#answers .grade.wrong").first).to_contain_text("✗ wrong: it is left")
     visitor.ask("What else is there?")
     expect(visitor.find("#answers .verdict").last).to_be_visible()
     expect(visitor.find("#answers .grade")).to_have_count(0)

@@ -443,6 +443,15 @@ def test_a_stale_link_says_what_differs_and_opens_the_rest(newcomer, served) -> 
     expect(newcomer.find("#question textarea")).to_have_value("Red?")
 
 
+def test_a_link_without_its_picture_asks_for_one_and_nothing_else(newcomer, served) -> None:
+    newcomer.open(f"{served.url}/?q=Where+is+it%3F&k=40")
+    expect(newcomer.find("#notice")).to_contain_text("A link carries no picture.")
+    expect(newcomer.find("body")).to_have_class(re.compile("asked-anew"))
+    newcomer.page.wait_for_timeout(1500)
+    expect(newcomer.find("#message p")).to_have_count(0)
+    expect(newcomer.find("#ask")).to_be_visible()
+
+
 def held(key: str) -> int:
     """How many visits to a picture are in memory."""
     gc.collect()
