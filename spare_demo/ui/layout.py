@@ -108,7 +108,7 @@ def _lay_out_asked(
         sources=["upload", "clipboard", "webcam"],
         label="Picture",
         buttons=[],
-        height=220,
+        height=180,
         elem_id="picture",
     )
     parts.question = gr.Textbox(
@@ -146,13 +146,21 @@ def _lay_out_asked(
         render=False,
         elem_id="guidance-text",
     )
-    menus = []
-    for slot, name, label in zip(
-        "ab", handlers.first_methods, ("A (blue)", "B (vermilion)"), strict=True
-    ):
-        choices = tuning.menu(model.reason_against, name)
-        menus.append(gr.Dropdown(choices, value=name, label=label, elem_id=f"method-{slot}"))
-        tuning.method_line(menus[-1], name, slot)
+    with gr.Row(elem_id="methods"):
+        menus = [
+            gr.Dropdown(
+                tuning.menu(model.reason_against, name),
+                value=name,
+                label=label,
+                min_width=120,
+                elem_id=f"method-{slot}",
+            )
+            for slot, name, label in zip(
+                "ab", handlers.first_methods, ("A (blue)", "B (vermilion)"), strict=True
+            )
+        ]
+    for slot, name, menu in zip("ab", handlers.first_methods, menus, strict=True):
+        tuning.method_line(menu, name, slot)
     parts.method_a, parts.method_b = menus
     with gr.Accordion("Settings", open=False, elem_id="settings"):
         parts.tuned_a, parts.tuned_b = (
