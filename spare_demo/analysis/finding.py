@@ -22,6 +22,7 @@ from spare_demo.tokens import Selection
 _MOST_NAMES = 3
 _LONGEST_QUOTE = 40  # characters
 _RIGHT_WORD = "the right first word"
+_SAYS_SO = "small model"  # in what the built-in model says of a question that is off topic
 _ASKED_WORDS = {
     "word": "a letter of {answer}",
     "number": "any of the digit {answer}",
@@ -75,11 +76,15 @@ def headline(
 def is_off_topic(result: Result, truth: str | None) -> bool:
     """Whether the built-in model took the question for none that it was made for.
 
-    It then says `scenes.off_topic.MADE_FOR`, or, where it is unsure, a part of that.
+    It then says `scenes.off_topic.MADE_FOR`, or, where it is unsure, a part of that. Until the
+    unpruned answer is whole, any words so far decide: a pruned answer comes first.
     """
-    whole = result.answers.get(UNPRUNED)
-    says_so = whole is not None and "small model" in whole.text
-    return says_so and truth is None and result.model == BUILT_IN.name
+    if truth is not None or result.model != BUILT_IN.name:
+        return False
+    if UNPRUNED in result.answers:
+        return _SAYS_SO in result.answers[UNPRUNED].text
+    ended = [answer.text for answer in result.answers.values()]
+    return any(_SAYS_SO in words for words in (*ended, *result.partial_text.values()))
 
 
 def informed_sentence(titles: Mapping[str, str], selections: Mapping[str, Selection]) -> str:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from spare_demo.analysis.finding import headline, kept_sentence
+from spare_demo.analysis.finding import headline, is_off_topic, kept_sentence
 from spare_demo.comparison.method_record import MethodRecord
 from spare_demo.comparison.request import RequestOptions
 from spare_demo.comparison.result import Result
@@ -205,6 +205,19 @@ def test_what_the_built_in_model_was_not_made_for_is_not_weighed() -> None:
     assert head(of_built_in, None).endswith("tokens in common.")
     assert "answer green" in head(made, None)  # another model may speak of a small model
     assert "in common" not in head(of_built_in, "green")
+
+
+def test_until_the_unpruned_answer_is_whole_any_words_tell_what_is_off_topic() -> None:
+    made = dataclasses.replace(result(*(("This small model", 0.9),) * 3), model="built-in")
+    assert is_off_topic(made, None) and not is_off_topic(made, "green")
+    pruned = {label: answer for label, answer in made.answers.items() if label != "unpruned"}
+    assert is_off_topic(dataclasses.replace(made, answers=pruned), None)
+    begun = dataclasses.replace(made, answers={}, partial_text={"unpruned": "", "A": "This small"})
+    assert not is_off_topic(begun, None)
+    begun = dataclasses.replace(begun, partial_text={"unpruned": "", "A": "This small model"})
+    assert is_off_topic(begun, None)
+    whole = {"unpruned": dataclasses.replace(made.answers["unpruned"], text="green")}
+    assert not is_off_topic(dataclasses.replace(begun, answers=whole), None)
 
 
 def test_until_all_answers_are_there_it_says_what_is_kept() -> None:
