@@ -96,7 +96,8 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
         def show(done: int, total: int) -> None:
             nonlocal shown
             if total == 0:
-                progress(None, desc="Reading the weights")
+                packing = "" if bits == 16 else f" and packing them in {bits} bits"
+                progress(None, desc=f"Reading the weights{packing}")
             elif time.monotonic() > shown + _PAUSE or done == total:
                 shown = time.monotonic()
                 words = f"Downloading: {done / 1e9:.2f} of {total / 1e9:.2f} GB"
