@@ -231,5 +231,6 @@ def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges) -> None:
             "Which token carries the answer?", size="sm", min_width=220, elem_id="find-carrier"
         )
         parts.by_hand = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
+        parts.keep = gr.Button("Save or cite", size="sm", min_width=110, elem_id="save-or-cite")
     parts.enough = gr.HTML(elem_id="enough")
     parts.carrier = gr.HTML(elem_id="carrier")

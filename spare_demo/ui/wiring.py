@@ -227,6 +227,7 @@ def wire(
     # Plotly is larger than all else together, and draws anew at every question.
     p.lost.near(None, None, p.curve, js=_SHOW, **QUIET)
     p.by_hand.click(None, None, None, js=_BY_HAND, **QUIET)
+    p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
     studies = handlers.studies
     answering(p.find_enough.click, studies.enough, ["visit"], place="enough", curve=False)
     answering(p.find_carrier.click, studies.carrier, redrawn, place="carrier", curve=False)

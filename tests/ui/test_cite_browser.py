@@ -26,6 +26,13 @@ def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> Non
     expect(visitor.find("#ask")).to_be_visible()
 
 
+def test_a_button_under_the_answers_leads_to_it(visitor) -> None:
+    for _ in range(2):  # also where it is open
+        visitor.find("#save-or-cite").click()
+        expect(visitor.find("#keep .cite .copy-link")).to_be_in_viewport()
+        expect(visitor.find("#keep > .label-wrap")).to_be_focused()
+
+
 def test_stop_ends_a_film(visitor) -> None:
     visitor.unfold("keep")
     button = visitor.find(".cite .film")

@@ -137,8 +137,17 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
+  // Open what is folded away under a title, and go there once it is as high as it gets.
+  function unfold(name) {
+    const fold = document.getElementById(name), title = fold.querySelector('.label-wrap');
+    if (!title.classList.contains('open')) title.click();
+    title.focus({preventScroll: true});
+    const go = () => fold.scrollIntoView({block: 'start', behavior: calm() ? 'auto' : 'smooth'});
+    requestAnimationFrame(() => requestAnimationFrame(go));
+  }
+
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, ends, pictureName, save, throttle, calm};
+          expectedJaccard, ends, pictureName, save, throttle, calm, unfold};
 })();

@@ -84,10 +84,6 @@
   });
 
   document.addEventListener('click', ({target}) => {
-    if (!target.closest?.('.open-terms')) return;
-    const fold = document.querySelector('#terms'), title = fold.querySelector('.label-wrap');
-    if (!title.classList.contains('open')) title.click();
-    fold.scrollIntoView({block: 'start', behavior: SPARE.calm() ? 'auto' : 'smooth'});
-    title.focus({preventScroll: true});
+    if (target.closest?.('.open-terms')) SPARE.unfold('terms');
   });
 })();
