@@ -114,7 +114,7 @@ def try_all(opener: Opener, files: Iterable[tuple[str, bytes]]) -> int:
     print(f"\n{len(results)} files; slowest {results[slowest][1]:.1f} s: {slowest}")
     for outcome, times in outcomes.most_common():
         print(f"{times:5} {outcome}")
-    sentences = {outcome for outcome in outcomes if "pload" in outcome and outcome.endswith(".")}
+    sentences = {outcome for outcome in outcomes if outcome.endswith(" choose that.")}
     wrong = {n: o for n, (o, _) in results.items() if o != "picture" and o not in sentences}
     assert not wrong
     return len(results)
