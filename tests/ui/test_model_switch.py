@@ -11,6 +11,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+import torch
 import transformers
 from local_hub import LocalHub
 from pages import serving
@@ -171,6 +172,7 @@ def test_fewer_bits_fit_and_are_estimated_where_they_are_fast(
     model_switch: ModelSwitch, monkeypatch: pytest.MonkeyPatch, slowness: float
 ) -> None:
     monkeypatch.setattr(memory, "free_bytes", lambda device: 9 * 10**9)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: slowness)
     rates = Rates(bandwidth=10e9, product=1e12)
     monkeypatch.setattr(type(model_switch.model), "measure_rates", lambda self, dtype: rates)

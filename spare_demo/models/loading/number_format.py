@@ -60,9 +60,12 @@ def suited_format(
 def unpacks_in_every_pass(device: torch.device, bits: int) -> bool:
     """Whether quantised weights are unpacked anew in every pass, which takes longer than the pass.
 
-    On a CPU, bitsandbytes multiplies with the packed ones only where bfloat16 is fast.
+    On a CPU, bitsandbytes multiplies with the packed ones by AVX-512 in bfloat16 only.
     """
-    return device.type == "cpu" and bits < 16 and bfloat16_slowness() > 1
+    if device.type != "cpu" or bits == 16:
+        return False
+    wide = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+    return not wide or bfloat16_slowness() > 1
 
 
 @cache

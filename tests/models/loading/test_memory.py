@@ -266,6 +266,7 @@ def test_a_smaller_way_is_offered_without_a_cuda_gpu(
     offered: str | None,
 ) -> None:
     monkeypatch.setattr(module, "free_bytes", lambda device: free * 10**9)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX512")
     for part in (module, number_format):
         monkeypatch.setattr(part, "bfloat16_slowness", lambda: slowness)
     monkeypatch.setattr(number_format, "can_pack", lambda: True)
@@ -275,6 +276,21 @@ def test_a_smaller_way_is_offered_without_a_cuda_gpu(
         assert "--bits" not in str(refusal.value)
     else:
         assert re.search(offered, str(refusal.value)), refusal.value
+
+
+def test_quantised_weights_are_unpacked_anew_without_avx512_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for wide, slowness, slow in (
+        ("AVX512", 0.3, False),
+        ("AVX512", 2, True),
+        ("SVE256", 0.3, True),
+    ):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda wide=wide: wide)
+        monkeypatch.setattr(number_format, "bfloat16_slowness", lambda times=slowness: times)
+        assert number_format.unpacks_in_every_pass(CPU, 4) is slow
+        assert not number_format.unpacks_in_every_pass(CPU, 16)
+        assert not number_format.unpacks_in_every_pass(CUDA, 4)
 
 
 def test_several_gpus_hold_what_one_cannot(big: Any, monkeypatch: pytest.MonkeyPatch) -> None:
