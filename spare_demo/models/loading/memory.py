@@ -28,8 +28,8 @@ from spare_demo.models.model import Model
 
 BITS = (16, 8, 4)
 TAKE_LESS = (
-    "Free some memory, start it with --bits 4, or choose a smaller model (see python -m spare_demo "
-    "models)."
+    "Free some memory, start it with --bits 4 (not on an Apple GPU), or choose a smaller model "
+    "(see python -m spare_demo models)."
 )
 # Bytes of one quantised weight; 4 bits carry a float32 scale for every 64 weights.
 _QUANTISED = {8: 1.0, 4: 0.5 + 4 / 64}
