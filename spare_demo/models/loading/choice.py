@@ -51,9 +51,11 @@ class Machine:
 def this_machine(device: str) -> Machine:
     """What there is now; device: as asked for, of which "cpu" leaves GPUs alone."""
     use = torch.cuda.is_available() and device.startswith(("auto", "cuda"))
-    numbers = list(range(torch.cuda.device_count())) if use else []
-    if use and ":" in device:
-        numbers = [int(device.partition(":")[2])]
+    numbers = [
+        number
+        for number in range(torch.cuda.device_count() if use else 0)
+        if ":" not in device or device == f"cuda:{number}"
+    ]
     return Machine(
         tuple(free_bytes(torch.device("cuda", number)) for number in numbers),
         free_bytes(torch.device("cpu")),

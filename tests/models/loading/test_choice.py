@@ -70,3 +70,5 @@ def test_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choice.this_machine("auto") == Machine((3 * GB, 20 * GB), GB, space=True)
     assert choice.this_machine("cuda:1").gpus == (20 * GB,)
     assert choice.this_machine("cpu").gpus == ()
+    for unknown in ("cuda:2", "cuda:x", "cuda:"):  # refused where the model is loaded
+        assert choice.this_machine(unknown).gpus == ()
