@@ -133,6 +133,9 @@ def _processor(opened: OpenCheckpoint) -> Any:
     """The checkpoint's processor; a repository's files are downloaded where some are missing."""
     folder, repository, label = opened.folder, opened.repository, opened.label
     try:
+        # It could be read without the chat template and the generation settings, and say nothing.
+        if repository is not None and hub.is_reachable(repository):
+            hub.download_small_files(repository, folder.name)
         try:
             processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
         except Exception:

@@ -59,8 +59,18 @@ def config_folder(repository: str, file: str = "config.json") -> Path:
         raise refusal(repository, error) from error
 
 
+def is_reachable(repository: str) -> bool:
+    """Whether the hub answers at all, within `CONNECT_SECONDS`."""
+    try:
+        get_hf_file_metadata(hf_hub_url(repository, "config.json"), timeout=CONNECT_SECONDS)
+    except Exception as error:
+        return not is_unreachable(error)
+    return True
+
+
 def download_small_files(repository: str, commit: str) -> None:
-    """Settings, tokenizer and processor; ModelError where they cannot be had."""
+    """Settings, tokenizer and processor, those that are missing; ModelError where they cannot be
+    had."""
     try:
         snapshot_download(
             repository, revision=commit, allow_patterns=list(SMALL), etag_timeout=CONNECT_SECONDS

@@ -15,7 +15,7 @@ from typing import Any
 import open_clip
 import pytest
 import torch
-from huggingface_hub import constants
+from huggingface_hub import constants, snapshot_download
 from local_hub import LocalHub
 from safetensors.torch import load_file
 
@@ -209,6 +209,20 @@ def test_what_is_cached_is_used_without_a_hub(
     assert again.revision == first.revision == served.commit(TINY)[:12]
     ours, theirs = (m.answer(m.encode(photo, QUESTION), None, 4) for m in (again, first))
     assert ours.token_ids == theirs.token_ids
+
+
+@pytest.mark.parametrize("missing", ["generation_config.json", "chat_template.jinja"])
+def test_settings_that_an_earlier_download_left_out_are_fetched(
+    served: LocalHub, missing: str, tiny_qwen_folder: Path, tmp_path: Path
+) -> None:
+    folder = served.repositories[QWEN] = tmp_path / "tiny-qwen"
+    shutil.copytree(tiny_qwen_folder, folder)
+    settings = folder / "generation_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"repetition_penalty": 1.5}))
+    snapshot_download(QWEN, allow_patterns=list(hub.SMALL), ignore_patterns=[missing])
+    model = load_model(QWEN, "cpu")
+    assert model.hf.generation_config.repetition_penalty == 1.5
+    assert model.processor.chat_template
 
 
 def test_a_full_disk(served: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
