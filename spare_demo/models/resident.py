@@ -65,10 +65,20 @@ class Resident(Answering):
     def bytes(self) -> int:
         """Memory that the weights take, the CLIP text side and quantised weights' scales
         included."""
+        return self.bytes_on(None)
+
+    def bytes_on(self, device: torch.device | None) -> int:
+        """The same on one device; None for all."""
+
+        def counts(where: torch.device) -> bool:
+            places = {(at.type, at.index or 0) for at in (where, device or where)}
+            return len(places) == 1
+
         tensors = [*self._weights(), *(tensor for _, _, tensor in self._quantised())]
         # bitsandbytes reaches one matrix by several names.
-        sizes = {(t.device, t.data_ptr()): t.nbytes for t in tensors}
-        return sum(sizes.values()) + sum(layer.packed_bytes for layer in narrow_layers(self.hf))
+        sizes = {(t.device, t.data_ptr()): t.nbytes for t in tensors if counts(t.device)}
+        packed = narrow_layers(self.hf) if counts(self.device) else []
+        return sum(sizes.values()) + sum(layer.packed_bytes for layer in packed)
 
     def stop(self, why: str) -> None:
         """Let no pass begin any more, at once: the process is about to end.

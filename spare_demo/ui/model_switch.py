@@ -59,7 +59,9 @@ class ModelSwitch:
         """What each model of the table would take here, with this one gone."""
         device = self.model.device
         spread = device.type == "cuda" and self.settings.device in ("auto", "cuda")
-        fit = Fit(device, spread, bits=bits, given_back=self.model.bytes)
+        here = self.model.bytes_on(device)
+        elsewhere = self.model.bytes - here
+        fit = Fit(device, spread, bits=bits, given_back=here, given_back_elsewhere=elsewhere)
         return offers(fit, self.model.measure_rates)
 
     def change(

@@ -55,7 +55,8 @@ class Fit:
         spread: whether a model too large for that GPU may be spread over all of them.
         dtype: number format of the weights; None takes what suits checkpoint and device.
         make_room: called before weights are read that fit only then.
-        given_back: bytes on that device that making room frees.
+        given_back, given_back_elsewhere: bytes that making room frees, on that device and on
+            other GPUs.
         bits, report, language_model, progress, system: as of `load.load_model`.
     """
 
@@ -66,6 +67,7 @@ class Fit:
     report: Callable[[str], None] = lambda sentence: None
     make_room: Callable[[], None] = lambda: None
     given_back: int = 0
+    given_back_elsewhere: int = 0
     language_model: bool = True
     progress: Progress = no_progress
     system: str = "auto"
@@ -234,8 +236,9 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
         needed = needed_bytes(config, family, weights, fit, number_format)
     if needed > free + fit.given_back and fit.spread and torch.cuda.device_count() > 1:
         free, where, spread = free_bytes_together(), "on all GPUs together", True
+    given_back = fit.given_back + (fit.given_back_elsewhere if spread else 0)
     slow_format = large and number_format == single
-    return Room(number_format, spread, needed, free, fit.given_back, where, slow_format)
+    return Room(number_format, spread, needed, free, given_back, where, slow_format)
 
 
 def find_room(config: Any, family: type[Model], label: str, fit: Fit) -> Room:

@@ -17,6 +17,7 @@ from spare_demo.models import LlavaModel, ModelError, load_model
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory
 from spare_demo.models.loading import checkpoint as reading
+from spare_demo.models.loading import load as loading
 from spare_demo.models.loading import memory as module
 from spare_demo.models.loading import number_format
 from spare_demo.models.loading.memory import Fit, Room, Weights
@@ -300,6 +301,28 @@ def test_several_gpus_hold_what_one_cannot(big: Any, monkeypatch: pytest.MonkeyP
         on_gpus(monkeypatch, [6 * gb, 6 * gb], big)
     with pytest.raises(ModelError, match=r"on the GPU, and 10\.0 GB"):  # asked for by number
         on_gpus(monkeypatch, [10 * gb, 10 * gb], big, spread=False)
+
+
+def test_what_another_gpu_gives_back_is_room_on_all_together_alone(
+    big: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gb = 10**9
+    given: dict[str, Any] = {"given_back": 2 * gb, "given_back_elsewhere": 6 * gb}
+    assert on_gpus(monkeypatch, [14 * gb, 2 * gb], big, **given) == (torch.float16, False)
+    assert on_gpus(monkeypatch, [10 * gb, 2 * gb], big, **given) == (torch.float16, True)
+
+
+def test_the_old_model_may_lie_on_another_gpu_than_the_freest(
+    tiny_folder: Path, tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[Fit] = []
+    olds = {device: another(tiny_folder) for device in ("cpu", "cuda:1")}
+    monkeypatch.setattr(loading, "_device", torch.device)
+    monkeypatch.setattr(loading, "_load_other", lambda source, fit: fits.append(fit) or tiny_model)
+    for device, old in olds.items():
+        load_model(str(tiny_folder), device, instead_of=old, warm_up=False)
+    assert fits[0].given_back == fits[1].given_back_elsewhere > 0
+    assert fits[1].given_back == fits[0].given_back_elsewhere == 0
 
 
 def test_a_model_may_be_placed_by_accelerate(
