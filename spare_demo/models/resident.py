@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from abc import abstractmethod
@@ -133,7 +134,8 @@ class Resident(Answering):
         answer = self.answer(view, few, max_new_tokens=2)
         longer = 1 + (n - answer.visual_tokens) / answer.prompt_tokens
         self.warm_up_seconds = longer * answer.prefill_seconds + answer.decode_seconds
-        self._rates = self.measure_rates(self.dtype)
+        with contextlib.suppress(OutOfMemory):  # more than a small model's answers may take
+            self._rates = self.measure_rates(self.dtype)
 
     def measure_rates(self, dtype: torch.dtype) -> Rates:
         """How fast its device is in a number format; raises OutOfMemory."""
@@ -197,7 +199,7 @@ class Resident(Answering):
     def prefill_floor(self, answer: Answer) -> float | None:
         """Seconds: the least this device could have taken for the answer's prefill.
 
-        None before `warm_up`, which measures the device.
+        None before `warm_up`, which measures the device where there is memory for that.
         """
         if self._rates is None:
             return None

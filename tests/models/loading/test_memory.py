@@ -13,7 +13,7 @@ import torch
 import transformers
 from PIL import Image
 
-from spare_demo.models import LlavaModel, ModelError, load_model
+from spare_demo.models import LlavaModel, ModelError, load_model, resident
 from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory
 from spare_demo.models.loading import checkpoint as reading
@@ -148,6 +148,18 @@ def test_no_memory_left_for_an_answer_is_told_at_the_start(
     with pytest.raises(ModelError, match=r"was loaded, but there is not enough memory left"):
         load_model(str(tiny_folder), device="cpu")
     assert tried[0].closed and tried[0].bytes == 0  # also where the error is kept for a while
+
+
+def test_no_memory_left_to_measure_the_device_refuses_nothing(
+    tiny_folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_out(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA")
+
+    monkeypatch.setattr(resident, "measure_rates", run_out)
+    model = load_model(str(tiny_folder), device="cpu")
+    answer = model.answer(model.encode(photo, QUESTION), None, 2)
+    assert answer.text and model.prefill_floor(answer) is None
 
 
 def test_an_apple_gpus_memory_is_what_is_counted(big: Any, monkeypatch: pytest.MonkeyPatch) -> None:
