@@ -6,6 +6,7 @@ interruption, and moves no byte of what is there.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -135,15 +136,20 @@ def download_files(
     repository: str, commit: str, files: list[str], progress: Progress
 ) -> list[Path]:
     """Whole files of a commit, downloaded into the hub's cache; raises as `download_weights`."""
+    ended: list[BaseException] = []
     try:
         sizes = [size_of(repository, commit, file) for file in files]
         check_disk(repository, sum(sizes), Path(constants.HF_HUB_CACHE))
         paths: list[Path] = []
         for i, file in enumerate(files):
-            bar = _bar_of(progress, sum(sizes[:i]), sum(sizes))
+            bar = _bar_of(progress, sum(sizes[:i]), sum(sizes), ended)
             paths.append(Path(hf_hub_download(repository, file, revision=commit, tqdm_class=bar)))
         return paths
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if ended:
+            raise ended[0] from None
+        if isinstance(error, KeyboardInterrupt):
+            raise
         raise refusal(repository, error) from error
 
 
@@ -153,8 +159,15 @@ def size_of(repository: str, commit: str, file: str) -> int:
     return int(get_hf_file_metadata(url, timeout=CONNECT_SECONDS).size or 0)
 
 
-def _bar_of(progress: Progress, before: int, total: int) -> Any:
-    """A class of progress bars that report the bytes of one file after those before it."""
+def _bar_of(progress: Progress, before: int, total: int, ended: list[BaseException]) -> Any:
+    """A class of progress bars that report the bytes of one file after those before it.
+
+    Xet has two for a file: what came, and what is written; the one that is ahead counts.
+
+    ended: gets what `progress` raises. Xet, which calls the bar from a thread of its own, drops
+        that and would download the file to its end.
+    """
+    done = 0
 
     class Bar(tqdm):
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -162,8 +175,18 @@ def _bar_of(progress: Progress, before: int, total: int) -> Any:
             self._bytes = int(options.get("initial") or 0)
 
         def update(self, n: float | None = 1) -> bool | None:
+            nonlocal done
             self._bytes += int(n or 0)
-            progress(before + self._bytes, total)
+            done = max(done, self._bytes)
+            try:
+                progress(before + done, total)
+            except BaseException as error:
+                ended.append(error)
+                with contextlib.suppress(ImportError):  # of versions before it
+                    from huggingface_hub.utils._xet import abort_xet_session
+
+                    abort_xet_session()
+                raise
             return None
 
     return Bar

@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import open_clip
 import pytest
 import torch
 from huggingface_hub import constants, snapshot_download
+from huggingface_hub.utils import _xet
 from local_hub import LocalHub
 from safetensors.torch import load_file
 
@@ -123,6 +125,38 @@ def test_a_later_start_resumes_where_the_first_was_ended(served: LocalHub) -> No
     ours = vision_of(served, progress=lambda done, total: steps.append(done))
     assert steps[0] > 0
     assert_equal(ours, vision_at_the_source(served))
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, RuntimeError])
+def test_a_cancelled_download_by_xet_ends_at_once(
+    served: LocalHub, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client drops what a bar raises, and raises something of its own when it is aborted."""
+
+    class Cancelled(Exception):
+        pass
+
+    def download(*_: Any, tqdm_class: Any, **__: Any) -> str:
+        written, came = tqdm_class(), tqdm_class()
+        for bar, count in ((came, 9), (written, 5), (came, 1), (written, 4)):
+            with suppress(Cancelled):
+                bar.update(count)
+            if aborted:
+                raise raised
+        return "whole"
+
+    def progress(done: int, total: int) -> None:
+        steps.append(done)
+        if done == 10:
+            raise Cancelled
+
+    steps: list[int] = []
+    aborted: list[bool] = []
+    monkeypatch.setattr(hub, "hf_hub_download", download)
+    monkeypatch.setattr(_xet, "abort_xet_session", lambda: aborted.append(True))
+    with pytest.raises(Cancelled):
+        hub.download_files(TINY, "main", [hub.INDEX], progress)
+    assert steps == [9, 9, 10]
 
 
 def test_a_file_cut_off_on_this_disk_is_downloaded_anew(served: LocalHub) -> None:
