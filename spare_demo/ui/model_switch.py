@@ -111,8 +111,8 @@ class ModelSwitch:
             return self._load_or_return(settings, report, progress)
         except LoadingCancelled:
             raise ModelError(
-                f"Loading was cancelled. {self.model.title} is still here, and what was downloaded "
-                "is kept for another time."
+                f"Loading was cancelled. {self.model.title} is still here, and whole files that "
+                "were downloaded are kept for another time."
             ) from None
         finally:
             self._loading.release()

@@ -1,7 +1,7 @@
 """Whole files of the Hugging Face hub, all of one commit.
 
-They lie in the hub's own cache, where transformers finds them. A download resumes after an
-interruption, and moves no byte of what is there.
+They lie in the hub's own cache, where transformers finds them. A download moves no file that is
+there; one that was being moved at an interruption is moved again from its start.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def refusal(repository: str, error: Exception) -> Exception:
         if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
             return ModelError(
                 f"The disk filled up while {repository} was downloaded. Free some space, or set "
-                "HF_HOME to a larger disk; the download resumes where it stopped."
+                "HF_HOME to a larger disk; whole files that were downloaded are kept."
             )
         if isinstance(cause, OSError) and cause.errno in _NOT_WRITABLE:
             return ModelError(
