@@ -79,7 +79,11 @@ class LlavaNextModel(ClipModel):
         grid = tile_grids(photo_size, (across, down), self.size, self.patch, unpad=not fixed)
         base, *fine = grid.parts
         rows = [(part, row) for part in fine for row in range(part.rows) if not fixed]
-        return grid, torch.tensor([base.n + (row + 1) * part.cols for part, row in rows]).long()
+        breaks = [base.n + (row + 1) * part.cols for part, row in rows]
+        if not (fine or fixed) and width * down <= height * across:
+            # Unpadding left rows, but no column of them: stock closes each all the same.
+            breaks = [base.n] * (down // self.size * base.rows)
+        return grid, torch.tensor(breaks).long()
 
     def _check(self) -> None:
         super()._check()
