@@ -56,7 +56,7 @@ def load_model(
     Args:
         name: "auto", a name of `CATALOGUE`, a folder that holds a checkpoint, or a repository of
             the Hugging Face hub ("owner/name").
-        device: "auto" (CUDA if there is one, else CPU), "cpu", "cuda", "cuda:1", "mps". With
+        device: "auto" (CUDA if it can be used, else CPU), "cpu", "cuda", "cuda:1", "mps". With
             "auto" or "cuda" a model too large for one GPU is spread over all of them.
         bits: 16 for the number format that suits model and device; 8 or 4 quantise the language
             model (needs bitsandbytes).
@@ -102,7 +102,7 @@ def load_model(
         system=system,
     )
     if name == AUTO:
-        entry, why = choose(this_machine(device), bits)
+        entry, why = choose(this_machine("cpu" if place.type == "cpu" else device), bits)
         if device == "auto":
             why += _unusable_gpu()
         try:
@@ -222,8 +222,14 @@ def _load_other(source: Path | str, fit: Fit) -> Model:
 
 def _unusable_gpu() -> str:
     """A sentence about an NVIDIA GPU that this torch cannot use, with what to install, or ""."""
+    if torch.cuda.is_available():
+        fault = _fault(torch.device("cuda"))
+        return fault and (
+            f" There is an NVIDIA GPU, but the PyTorch installed here cannot use it ({fault}). For "
+            f"an older GPU `{_INSTALL} {_WHEELS}/cu126` installs one that can."
+        )
     driver = any(Path(path).is_file() for path in _NVIDIA_DRIVERS) or which("nvidia-smi")
-    if torch.cuda.is_available() or not driver:
+    if not driver:
         return ""
     if torch.version.cuda is None:
         return (
@@ -237,9 +243,22 @@ def _unusable_gpu() -> str:
     )
 
 
+def _fault(device: torch.device) -> str:
+    """What a CUDA GPU says when it is to compute; "" where it does.
+
+    One that PyTorch was not built for is counted, and fails at the first kernel alone.
+    """
+    try:
+        torch.ones(1, device=device)
+    except RuntimeError as error:
+        return str(error).partition("\n")[0]
+    return ""
+
+
 def _device(name: str) -> torch.device:
     if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+        usable = torch.cuda.is_available() and not _fault(torch.device("cuda"))
+        name = "cuda" if usable else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -251,6 +270,8 @@ def _device(name: str) -> torch.device:
     if name == "cuda" and torch.cuda.device_count() > 1:
         gpus = [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
         device = max(gpus, key=free_bytes)
+    if device.type == "cuda" and _fault(device):
+        raise ModelError(f"The GPU cannot be used.{_unusable_gpu()} Choose --device cpu.")
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ModelError("This machine has no Apple GPU that torch can use. Choose --device cpu.")
     if device.type not in ("cpu", "cuda", "mps"):

@@ -219,6 +219,30 @@ def test_a_gpu_that_this_torch_cannot_use(
     assert said in loading._unusable_gpu()
 
 
+def test_a_gpu_that_this_torch_has_no_kernels_for(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a V100 with CUDA 13: its memory can be asked for, and nothing computed."""
+    said = "CUDA error: no kernel image is available for execution on the device"
+
+    def ones(*_: Any, device: torch.device) -> torch.Tensor:
+        raise RuntimeError(f"{said}\nCUDA kernel errors might be asynchronously reported")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (32 * 10**9, 32 * 10**9))
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "ones", ones)
+        assert loading._device("auto") == torch.device("cpu")
+        with pytest.raises(ModelError, match=rf"{said}\).*cu126.*Choose --device cpu"):
+            loading._device("cuda")
+    stand_in = replace(BUILT_IN, source=tiny_folder, clip=None)
+    monkeypatch.setattr(loading, "choose", lambda machine, bits: (stand_in, f"{machine.gpus}"))
+    monkeypatch.setattr(loading, "_fault", lambda device: said)
+    (note,) = load_model("auto", warm_up=False).notes
+    assert note.startswith("()") and said in note
+
+
 def test_an_apple_gpu_that_is_not_there(tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     refused(tiny_folder, "no Apple GPU that torch can use", device="mps")
@@ -247,6 +271,7 @@ def test_the_freest_of_several_gpus_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
     monkeypatch.setattr(loading, "free_bytes", lambda device: free[device.index])
+    monkeypatch.setattr(loading, "_fault", lambda device: "")
     assert loading._device("auto") == loading._device("cuda") == torch.device("cuda", 1)
     assert loading._device("cuda:2") == torch.device("cuda", 2)
 
