@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from huggingface_hub import constants, hf_hub_url
 from huggingface_hub.utils import (  # type: ignore[attr-defined]  # documented there
+    WeakFileLock,
     build_hf_headers,
     get_session,
     hf_raise_for_status,
@@ -72,17 +73,20 @@ def download_tensors(
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        try:
-            pieces = [p for file in files for p in _pieces(repository, commit, file, wanted)]
-            _download_pieces(repository, commit, pieces, target, progress)
-        except RangesIgnored:
-            sizes = sum(size_of(repository, commit, file) for file in files)
-            report(
-                f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of "
-                f"{repository} are downloaded instead of the part that is needed."
-            )
-            paths = download_files(repository, commit, files, progress)
-            save_file(read_tensors(paths, wanted), target)
+        with WeakFileLock(target.with_suffix(".lock")):  # of several processes one downloads it
+            if _is_whole(target):
+                return target
+            try:
+                pieces = [p for file in files for p in _pieces(repository, commit, file, wanted)]
+                _download_pieces(repository, commit, pieces, target, progress)
+            except RangesIgnored:
+                sizes = sum(size_of(repository, commit, file) for file in files)
+                report(
+                    f"{constants.ENDPOINT} sends whole files only, so {sizes / 1e9:.1f} GB of "
+                    f"{repository} are downloaded instead of the part that is needed."
+                )
+                paths = download_files(repository, commit, files, progress)
+                save_file(read_tensors(paths, wanted), target)
     except Exception as error:
         raise refusal(repository, error) from error
     if not _is_whole(target):

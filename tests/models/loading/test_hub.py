@@ -6,6 +6,7 @@ import errno
 import json
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -102,6 +103,23 @@ def test_nothing_is_moved_twice(served: LocalHub) -> None:
     again = lambda: (vision_of(served), hub.download_weights(TINY, hub.config_folder(TINY)))  # noqa: E731
     assert moved(served, again) == 0
     assert all(request.startswith("HEAD") for request in served.requests[asked:])
+
+
+def test_two_that_want_the_same_part_at_once_download_it_once(served: LocalHub) -> None:
+    hub.config_folder(TINY)
+    found: list[dict[str, torch.Tensor]] = []
+
+    def want() -> None:
+        found.append(vision_of(served, progress=lambda done, total: time.sleep(0.05)))
+
+    both = [threading.Thread(target=want) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert len(found) == 2
+    assert_equal(*found)
+    assert_equal(found[0], vision_at_the_source(served))
 
 
 def test_a_cut_connection_is_resumed(served: LocalHub) -> None:
