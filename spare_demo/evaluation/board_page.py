@@ -13,8 +13,9 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import figures
 from spare_demo.evaluation.board import Board, Comparison, Folder, SetBoard
 from spare_demo.evaluation.budgets import value, words
-from spare_demo.evaluation.cells import SHARES_NOTE, Table, percent, title_of
+from spare_demo.evaluation.cells import SHARES_NOTE, TOO_FEW, Table, percent, title_of
 from spare_demo.evaluation.paired import LEVEL
+from spare_demo.evaluation.resampling import FEW
 from spare_demo.render.chart import Lines, svg
 from spare_demo.table import html_table
 
@@ -143,6 +144,8 @@ def _differences(board: SetBoard, baseline: str) -> Table:
         "pictures (with one question a picture, McNemar's). Adjusted: by Holm, for "
         + (f"all {count} comparisons of this table." if count > 1 else "this one comparison.")
     )
+    if max(summary.pictures for summary in board.summaries.values()) < FEW:
+        note += TOO_FEW
     head = ("method", "model", "budget", "difference", "gained", "lost", "p", "adjusted p")
     rows = tuple(row(comparison) for comparison in board.comparisons)
     return Table(f"{board.name}: differences from {name}", head, rows, note)

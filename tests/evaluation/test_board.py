@@ -152,6 +152,15 @@ def test_only_questions_that_every_column_has_are_compared(write: Write) -> None
     assert three.summaries["n"].accuracy == summarise(rows, (), "unpruned", 200)["data"].accuracy
 
 
+@pytest.mark.parametrize("pictures", [19, 20])
+def test_intervals_of_differences_on_a_few_pictures_are_not_to_go_by(
+    write: Write, pictures: int
+) -> None:
+    board = board_of(write("few", rows_of(("spare",), range(pictures))))
+    note = board_tables(board)[2].note
+    assert ("too narrow to go by" in note) == (pictures < 20)
+
+
 def test_a_question_is_known_by_its_words_and_not_by_its_place(write: Write) -> None:
     rows = rows_of(("spare",), range(25))
     moved = [

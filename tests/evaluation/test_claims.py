@@ -12,7 +12,7 @@ import pytest
 
 from spare_demo.evaluation.built_in import BuiltIn, describe_built_in
 from spare_demo.evaluation.claims import CLAIMS, reasons, verdicts
-from spare_demo.evaluation.report import write_report
+from spare_demo.evaluation.report import findings, write_report
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.models.loading.catalogue import ASSETS
@@ -89,6 +89,23 @@ def test_whether_the_cosine_is_inverted_is_read_off_the_places(above: float, wor
     summary = summarise(answers({"spare": 0.5}), places(above), resamples=200)["held-out"]
     text = " ".join(reasons(summary, WIDE))
     assert words in text and "in 4 of 7 phases" in text
+
+
+def test_a_few_pictures_decide_nothing() -> None:
+    """Two pictures drawn again are the same two: the interval of a difference has no width."""
+    rows = [
+        dataclasses.replace(row, right=row.method != "cdpruner")
+        for row in answers({"spare": 0.5, "cdpruner": 0.5})
+        if row.picture in ("0", "1")
+    ]
+    summary = summarise(rows, places(0.8)[:2])["held-out"]
+    assert summary.difference["cdpruner", 32].high == -1
+    (sentence,) = verdicts(summary)
+    assert "This model is undecided at every budget" in sentence
+    assert "at layer -2 is undecided" in " ".join(reasons(summary, WIDE))
+    said = " ".join(findings(summary, 32))
+    assert "1 of the other 1 cannot be told from it" in said
+    assert "neither on the things asked about nor off them" in said
 
 
 def test_the_width_is_held_against_the_budgets_and_the_errors_there() -> None:

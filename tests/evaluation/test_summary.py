@@ -289,7 +289,7 @@ def test_places_are_averaged_by_layer() -> None:
     assert list(places) == [-2, -1]
     assert places[-2]["asked"].value == pytest.approx(0.255)
     assert (places[-2]["others"].value, places[-2]["others"].count) == (pytest.approx(0.1), 2)
-    text = " ".join(report.findings(summarise(made(), PLACES)["held-out"], 64))
+    text = " ".join(report.findings(summarise(made(24), PLACES)["held-out"], 64))
     assert "penultimate layer: high raw cosine falls on the things asked about" in text
     assert "last layer: high raw cosine falls off the things asked about" in text
 
