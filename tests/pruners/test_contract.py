@@ -90,6 +90,7 @@ def test_a_method_says_in_one_line_what_it_does_and_has_a_group(method: Method) 
     assert method.group in GROUPS
     assert (method.group == "inside") == isinstance(method, LayerPruner)
     assert (method.group == "merging") == (method.merges and not method.inside)
+    assert bool(method.merging_note) == method.merges
 
 
 @every_method

@@ -40,6 +40,13 @@ def case(seed: int, n: int, d: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
     return rows, (length[..., 0] > 0).double(), merit
 
 
+def test_a_step_stands_only_above_the_rounding_of_what_is_picked_after_it() -> None:
+    """The kernel goes on past it, where the plain loop ends by itself."""
+    order, value = torch.tensor([[[0, 1, 2]]]), torch.tensor([[[1.0, 1e-7, 1e-7]]])
+    for reach in ([1.0, 1e-7, 1.0, 1e-8], [1.0, 1e-7, 1e-8, 1.0]):
+        assert greedy._num_valid_steps(order, value, torch.tensor([[reach]])).item() == 1
+
+
 def assert_same(
     found: tuple[torch.Tensor, ...], rows: torch.Tensor, start: torch.Tensor, merit: torch.Tensor
 ) -> None:
