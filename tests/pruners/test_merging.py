@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from drawn_tokens import picture
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from method_references import Rows, outlier_ratio, prumerge, prumerge_plus_kept, trim, visionzip
@@ -211,6 +212,16 @@ def test_trim_by_hand() -> None:
 def test_outliers_are_numpys_quartiles(values: list[float]) -> None:
     expected = round(len(values) * outlier_ratio(np.array(values)))
     assert outliers(torch.tensor(values)) == expected
+
+
+@pytest.mark.parametrize("method", [PruMerge(neighbours=0), Trim(), VisionZip()])
+def test_a_row_that_is_one_token_is_that_tokens_own_features(method: Any) -> None:
+    tokens = picture()  # whose features are not what its projector makes of its states
+    selection = method.select(tokens, 9)
+    alone = (selection.sources > 0).sum(dim=1) == 1
+    patches = selection.sources[alone].argmax(dim=1)
+    assert len(patches) >= 7
+    assert torch.equal(selection.features[alone], tokens.features[patches])
 
 
 @pytest.mark.parametrize("method", MERGING, ids=[m.name for m in MERGING])
