@@ -16,8 +16,9 @@ class ClsAttention(Protocol):
 
     def __call__(self, block: int, joined: bool = False) -> Tensor:
         """(h, n) after the softmax over class token and patches, so that rows add up to less
-        than 1 per view. Blocks count from the end: -1 is the last, -2 the one before it. 5 is the
-        sixth from the start of a tower of 24, in another the one at the same share of its depth.
+        than 1 per view. Blocks count from the end: -1 is the last, -2 the one before it. Above 0
+        they count from the start of a tower of 24, 1 the first; 6 is the sixth, and in a tower of
+        another depth the one at the same share of it.
 
         joined: take queries and keys as one head of the tower's whole width w, scaled by
         1 / sqrt(w): (1, n).
@@ -50,8 +51,7 @@ class VisualTokens:
         project: None or the projector, (m, w) states -> (m, d) features, at least in float32.
         cls_attention: None or see `ClsAttention`.
         attention_received: None or block -> (n,) the attention that each patch gets in its view,
-            mean over the heads and over all queries, the class token's included. Blocks as there,
-            or counted from 1 in a tower of 24, at the same share of the way in another.
+            mean over the heads and over all queries, the class token's included. Blocks as there.
         vision_keys: None or block (as there) -> (h, n, w / h) key projections of the patches, per
             head.
         vision_values: None or block -> (h, n, w / h) value projections of the patches, per head.
