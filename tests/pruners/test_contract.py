@@ -114,6 +114,17 @@ def test_a_method_describes_itself(method: Pruner) -> None:
 
 
 @every_method
+def test_a_method_reads_features_where_it_says_so(method: Pruner) -> None:
+    tokens = picture()
+    changed = dataclasses.replace(tokens, features=picture(seed=1).features)
+    one, other = (method.select(given, 9) for given in (tokens, changed))
+    same = torch.equal(one.order, other.order)
+    if one.sources is not None:
+        same &= torch.equal(one.sources, other.sources)
+    assert same != method.reads_features or method.name == "holov"  # where they decide nothing
+
+
+@every_method
 @pytest.mark.parametrize("tokens", SORTS.values(), ids=list(SORTS))
 def test_k_distinct_tokens_whatever_the_picture(method: Pruner, tokens: VisualTokens) -> None:
     tensors = [t for t in vars(tokens).values() if isinstance(t, torch.Tensor)]

@@ -214,6 +214,13 @@ def test_outliers_are_numpys_quartiles(values: list[float]) -> None:
     assert outliers(torch.tensor(values)) == expected
 
 
+@pytest.mark.parametrize(
+    "method", [PruMerge(size="adaptive"), PruMerge("plus", size="adaptive"), Trim(size="adaptive")]
+)
+def test_where_nothing_is_dropped_there_is_no_row_of_the_dropped(method: Any) -> None:
+    assert method.select(picture(n=1), 1).size == 1
+
+
 @pytest.mark.parametrize("method", [PruMerge(neighbours=0), Trim(), VisionZip()])
 def test_a_row_that_is_one_token_is_that_tokens_own_features(method: Any) -> None:
     tokens = picture()  # whose features are not what its projector makes of its states
