@@ -59,12 +59,10 @@ class PyramidDrop(LayerPruner):
         places = self.places(depth)
 
         def counts(share: float) -> list[float]:
-            return [n * share**step for step in (1, 2, 3)]
+            return [max(1.0, n * share**step) for step in (1, 2, 3)]
 
         solved = counts(solve_amount(n, depth, k, places, counts, 1.0))
-        return tuple(
-            Stop(place, max(1, round(count))) for place, count in zip(places, solved, strict=True)
-        )
+        return tuple(Stop(place, round(count)) for place, count in zip(places, solved, strict=True))
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
         return most_attended(reading, stop, ahead=True)
