@@ -119,8 +119,8 @@ def make_board(
 
     baseline: the label of a method, compared at the same budget; "unpruned": all tokens.
 
-    Raises ValueError, with a sentence to show, where a method was measured twice, where folders
-    have no question in common, or where no folder has the baseline.
+    Raises ValueError, with a sentence to show, where two folders have other answers of one method,
+    where they have no question in common, or where no folder has the baseline.
     """
     measured = dict.fromkeys(row.method for folder in folders for row in folder.rows)
     labels = [label for label in measured if label != BLANK]
@@ -208,7 +208,10 @@ def _set_board(name: str, folders: Sequence[Folder], baseline: str, resamples: i
 
 
 def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
-    """The answers of a set by model; those to all tokens from the first folder that has them."""
+    """The answers of a set by model, each column from the first folder that has it.
+
+    Raises ValueError where another folder has other answers of a method.
+    """
     models: dict[str, Answers] = {}
     origin: dict[tuple[str, str, int | str], Folder] = {}
     for folder in folders:
@@ -218,18 +221,20 @@ def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
                 continue
             whole = row.method in (UNPRUNED, BLANK)
             column = row.method, 0 if whole else row.budget
-            first = origin.setdefault((folder.model, *column), folder)
-            if first is not folder:
-                if whole:
-                    continue
-                raise ValueError(
-                    f"{first.path} and {folder.path} both hold {row.method} at "
-                    f"{words(row.budget)} for {folder.model} on {name}. Leave one of them out."
-                )
             text = row.picture, row.question, row.truth
             question = (*text, alike[column, text])
             alike[column, text] += 1
-            models.setdefault(folder.model, {}).setdefault(column, {})[question] = row
+            first = origin.setdefault((folder.model, *column), folder)
+            if first is folder:
+                models.setdefault(folder.model, {}).setdefault(column, {})[question] = row
+                continue
+            there = models[folder.model][column].get(question, row)
+            if not whole and (there.prediction, there.right) != (row.prediction, row.right):
+                raise ValueError(
+                    f"{first.path} and {folder.path} both hold {row.method} at "
+                    f"{words(row.budget)} for {folder.model} on {name}, with different answers. "
+                    "Leave one of them out."
+                )
     return models
 
 

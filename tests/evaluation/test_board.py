@@ -161,6 +161,15 @@ def test_intervals_of_differences_on_a_few_pictures_are_not_to_go_by(
     assert ("too narrow to go by" in note) == (pictures < 20)
 
 
+def test_a_method_in_two_folders_with_the_same_answers_is_one(write: Write) -> None:
+    rows = rows_of(("spare", "uniform", "random"))
+    fewer = rows[: 20 * len(rows) // 30]
+    first = write("a", [row for row in rows if row.method != "random"])
+    second = write("b", [row for row in fewer if row.method != "uniform"])
+    (both,), (alone,) = board_of(first, second).sets, board_of(write("c", fewer)).sets
+    assert (both.summaries, both.left_out) == (alone.summaries, 20)
+
+
 def test_a_question_is_known_by_its_words_and_not_by_its_place(write: Write) -> None:
     rows = rows_of(("spare",), range(25))
     moved = [
@@ -235,7 +244,8 @@ def test_what_cannot_be_compared_is_one_sentence(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spare = write("a", rows_of(("spare",)))
-    again = write("again", rows_of(("spare",)))
+    *first, last = rows_of(("spare",))
+    again = write("again", [*first, dataclasses.replace(last, prediction="other")])
     elsewhere = write("elsewhere", rows_of(("random",), range(100, 130)))
     seeded = [row for row in rows_of(("random",)) if row.budget != 64]
     seed = {"methods": {"random": {"name": "random", "seed": 1}}}
@@ -253,8 +263,7 @@ def test_what_cannot_be_compared_is_one_sentence(
     settings = json.loads((later / "settings.json").read_text())
     (later / "settings.json").write_text(json.dumps(settings | {"format": 9}))
     for words, sentence in (
-        ([spare, again], "a and .*again both hold spare at 16 tokens for m on data"),
-        ([spare, spare], "both hold spare"),
+        ([spare, again], "a and .*again both hold spare at 64 tokens for m on data, with diff"),
         ([spare, elsewhere], "no question of the set data in common"),
         ([one_seed, other_seed], "s0 and .*s1 hold random with different settings"),
         ([tmp_path / "nowhere"], "nowhere holds no results"),
