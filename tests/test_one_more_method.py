@@ -34,6 +34,7 @@ from spare_demo.tokens import Selection
 @dataclass(frozen=True)
 class EveryOther(Pruner):
     start: int = field(default=0, metadata=setting("Start", "The first token.", limits=(0, 9)))
+    step: int = 2
 
     name = "every-other"
     title = "Every other"
@@ -43,7 +44,7 @@ class EveryOther(Pruner):
 
     def _select(self, tokens, k):
         turns = torch.arange(tokens.n).roll(-self.start)
-        return Selection(torch.cat([turns[::2], turns[1::2]])[:k])
+        return Selection(torch.cat([turns[i :: self.step] for i in range(self.step)])[:k])
 """
 
 
@@ -119,6 +120,10 @@ def test_on_the_command_line_and_in_the_table(
     assert "every-other" in capsys.readouterr().out
     assert "`every-other`" in markdown() and "`every-other.start` | 0 | 0 to 9" in markdown()
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
+    assert "`every-other.step` | 2 |" in markdown()
+    told = compared(picture, "", "every-other", "step=3")
+    assert told["selections"]["every-other"]["order"] == [0, 3, 6]
+    capsys.readouterr()
     told = compared(picture, "", "every-other", "start=1")
     assert "Every other (start=1)" in capsys.readouterr().out
     assert told["selections"]["every-other"]["order"] == [1, 3, 5]

@@ -148,6 +148,8 @@ def _counting(method: Method) -> str:
 
 
 def _setting(name: str, item: dataclasses.Field[Any], default: str) -> tuple[str, ...]:
+    if not item.metadata:  # a plain field of a method of one's own
+        return name, default, "", ""
     limits, choices = item.metadata["limits"], item.metadata["choices"]
     values = " to ".join(map(str, limits)) if limits else ", ".join(choices)
     return name, default, values, f"{item.metadata['label']}. {item.metadata['help']}"

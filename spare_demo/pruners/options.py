@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spare_demo.pruners.base import Method
 
 Changes = dict[str, dict[str, Any]]
 """{method: {field: value}}."""
+
+_KINDS: dict[type, tuple[Callable[[str], Any], str]] = {
+    bool: (lambda text: {"true": True, "false": False}[text.lower()], "true or false"),
+    int: (int, "a whole number"),
+    float: (float, "a number"),
+    str: (str, "a text"),
+}
+"""How the text of a field is read, by the type of its limits or of its default, and in words."""
 
 
 def fields_of(method: Any) -> dict[str, dataclasses.Field[Any]]:
@@ -85,13 +93,21 @@ def read_value(method: Any, field: str, text: str) -> Any:
     if field not in fields:
         there_are = f"It has: {', '.join(fields)}." if fields else "It has none."
         raise ValueError(f"The method {method.name!r} has no setting {field!r}. {there_are}")
-    limits = fields[field].metadata.get("limits")
-    if not limits:
+    described = fields[field].metadata
+    if described.get("choices"):
         return text
+    limits = described.get("limits")
+    usual = limits[0] if limits else getattr(method, field)
+    if type(usual) not in _KINDS:
+        raise ValueError(f"The setting {field!r} of {method.name!r} has no text. Set it in Python.")
+    read, kind = _KINDS[type(usual)]
     try:
-        return int(text) if isinstance(limits[0], int) else float(text)
-    except ValueError:
-        return text  # the method says itself what it wants instead
+        return read(text)
+    except (KeyError, ValueError):
+        if limits:
+            return text  # the method says itself what it wants instead
+        problem = f"{field}={text!r} is not a setting of {type(method).__name__}."
+        raise ValueError(f"{problem} Choose {kind}.") from None
 
 
 def changes_of(method: Any, methods: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,7 +94,12 @@ def settings_panel(
             name = name_of(value)
             method = read_method(value, PRUNERS)
             gr.HTML(about_html(method))
-            fields = [field for field in fields_of(PRUNERS[name]).values() if field.name != "seed"]
+            fields = [
+                field
+                for field in fields_of(method).values()
+                if field.name != "seed"
+                and isinstance(getattr(method, field.name), str | float | int)
+            ]
             if not fields:
                 gr.HTML('<p class="note">This method has no settings.</p>')
                 return
@@ -113,7 +118,7 @@ def settings_panel(
                 return [gr.update(choices=choices, value=value), count + 1, ""]
 
             for part in parts:
-                events = [part.submit, part.blur] if isinstance(part, gr.Number) else [part.input]
+                events = [part.input] if isinstance(part, gr.Dropdown) else [part.submit, part.blur]
                 for event in events:
                     outputs = [dropdown, change_count, message]
                     event(apply, [dropdown, change_count, guidance_text, *parts], outputs, **QUIET)
@@ -157,13 +162,14 @@ def _plain(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _control(field: Any, value: Any) -> gr.Dropdown | gr.Number:
-    label, words = field.metadata["label"], field.metadata["help"]
-    if field.metadata["limits"]:
-        # Limits are the method's to say, in a sentence.
-        return gr.Number(value, label=label, info=words, interactive=True)
-    return gr.Dropdown(list(field.metadata["choices"]), value=value, label=label, info=words,
-                       interactive=True)  # fmt: skip
+def _control(field: Any, value: Any) -> gr.Dropdown | gr.Number | gr.Textbox:
+    label, words = field.metadata.get("label", field.name), field.metadata.get("help")
+    shown = {"label": label, "info": words, "interactive": True}
+    choices = ["True", "False"] if isinstance(value, bool) else field.metadata.get("choices")
+    if choices:
+        return gr.Dropdown(list(choices), value=str(value), **shown)
+    # Limits are the method's to say, in a sentence.
+    return gr.Textbox(value, **shown) if isinstance(value, str) else gr.Number(value, **shown)
 
 
 _SIDE = 10  # of a patch in a sketch, in units of its own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -31,6 +31,31 @@ def test_settings_are_read_as_their_types() -> None:
     assert method == ZooPrune(step=0.5, directions=8)
     assert read_options(["random.seed=1", "random.seed=2"], PRUNERS) == {"random": {"seed": 2}}
     assert read_options([], PRUNERS) == {}
+
+
+@dataclass(frozen=True)
+class Mine(Random):
+    """A method of one's own whose fields are plain."""
+
+    start: int = 0
+    share: float = 1.0
+    late: bool = False
+    words: tuple[str, ...] = ()
+    name = "mine"
+
+
+def test_plain_fields_are_read_by_the_type_of_their_defaults() -> None:
+    mine = {"mine": Mine()}
+    method = read_method("mine:start=7,share=2,late=true", mine)
+    assert method == Mine(start=7, share=2.0, late=True) and type(method.share) is float
+    assert read_method(write_method("mine", {"late": True}, mine), mine) == Mine(late=True)
+    for text, sentence in (
+        ("mine:start=a", "start='a' is not a setting of Mine. Choose a whole number."),
+        ("mine:late=1", "Choose true or false."),
+        ("mine:words=a", "has no text. Set it in Python."),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            read_method(text, mine)
 
 
 @pytest.mark.parametrize("name", PRUNERS)
