@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from spare_demo import __version__
 from spare_demo.settings import Settings, parse
 
 COMMANDS = {
@@ -21,9 +23,10 @@ COMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command. Returns the exit status: 0 done, 1 refused or failed, 130 interrupted.
+    """Run one command. Returns the exit status: 0 done, 1 refused or failed, 130 interrupted,
+    141 nobody reads the output.
 
-    Raises SystemExit: 0 after --help, 2 after wrong use.
+    Raises SystemExit: 0 after --help and --version, 2 after wrong use.
     """
     words = sys.argv[1:] if argv is None else list(argv)
     settings = parse([])  # SPARE_… variables hold here as well
@@ -31,8 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.words = words[1:]
     try:
         arguments.run(arguments, settings)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever reads the output, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except Exception as error:
         sentence = _sentence(error)
         if sentence is None:
@@ -51,7 +58,9 @@ def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="spare-demo", description="Look inside visual token pruning."
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action="version", version=f"spare-demo {__version__}")
+    names = f"{{{','.join(COMMANDS)}}}"
+    commands = parser.add_subparsers(title="commands", required=True, metavar=names)
     for command_name, help in COMMANDS.items():
         command = commands.add_parser(command_name, help=help)
         if command_name == name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -603,6 +604,15 @@ def test_wrong_use_ends_with_2(argv: list[str], capsys: pytest.CaptureFixture[st
         main(argv)
     assert stopped.value.code == 2
     assert "usage: spare-demo" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    argv = [sys.executable, "-m", "spare_demo", "models"]
+    done = subprocess.run(argv, cwd=ASSETS.parent, stdout=write, stderr=subprocess.PIPE)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_it_runs_as_a_program() -> None:
