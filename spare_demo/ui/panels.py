@@ -111,6 +111,7 @@ def unknown_picture_html(private: bool) -> str:
     private: whether visitors can load another model here.
     """
     tiny, seven = CATALOGUE["tiny-llava"], CATALOGUE["llava-1.5-7b"]
+    serve = "python -m spare_demo serve"
     here = (
         f'<p><button type="button" class="load-tiny">Load {escape(tiny.title)} here</button></p>'
         if private
@@ -122,9 +123,9 @@ def unknown_picture_html(private: bool) -> str:
         "it would be noise, and the tokens on the picture are its own, not those of a model that "
         "knows photos.</p>"
         f"<p>{escape(tiny.title)} answers about photos: it needs {escape(tiny.needs)}.</p>{here}"
-        f"<p>Or start the app with it: <code>python app.py --model {tiny.name}</code>. For the "
-        f"tokens of {escape(seven.title)} without answers, on any computer: <code>python app.py "
-        f"--model {seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
+        f"<p>Or start the app with it: <code>{serve} --model {tiny.name}</code>. For the tokens of "
+        f"{escape(seven.title)} without answers, on any computer: <code>{serve} --model "
+        f"{seven.name} --without-language-model</code>, 1.2 GB to download.</p></section>"
     )
 
 

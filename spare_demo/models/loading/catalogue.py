@@ -47,8 +47,8 @@ BUILT_IN = Entry(
     name="built-in",
     title="Built-in model",
     description=(
-        "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
-        "the app with TinyLLaVA (`python app.py --model tiny-llava`)."
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos give "
+        "--model tiny-llava."
     ),
     source=ASSETS / "built-in",
     clip=None,
@@ -79,7 +79,7 @@ LLAVA_7B = Entry(
     clip=OPENAI_CLIP,
     gpu_dtype=torch.float16,
     cpu_dtype=None,
-    needs="a CUDA GPU with 18 GB free; downloads 15 GB the first time",
+    needs="18 GB free on a CUDA GPU, or minutes an answer; downloads 15 GB the first time",
     system="vicuna_v1",
 )
 NO_CLIP_TOWER = (
@@ -99,7 +99,7 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
         source=source,
         gpu_dtype=more.pop("dtype", torch.float16),
         cpu_dtype=None,
-        needs=f"a CUDA GPU with {gpu} GB free; downloads {download} GB the first time",
+        needs=f"{gpu} GB free on a CUDA GPU; downloads {download} GB the first time",
         **{"clip": OPENAI_CLIP, **more},
     )
 

@@ -76,7 +76,7 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
         if need <= room:
             return LLAVA_7B, f"{LLAVA_7B.title}: {why}."
     else:
-        why = f"{LLAVA_7B.title} needs a CUDA GPU, and none is in use"
+        why = f"{LLAVA_7B.title} is slow without a CUDA GPU, and none is in use"
     place = (
         "cuda" if machine.gpus and max(machine.gpus) >= needed(TINY_LLAVA.name, "cuda") else "cpu"
     )
