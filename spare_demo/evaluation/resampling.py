@@ -1,4 +1,4 @@
-"""Shares, means and paired differences with 95 % intervals, by drawing whole pictures again.
+"""Shares, means and paired differences with 95 % intervals, by a bootstrap over pictures.
 
 The questions of one picture are not independent, so that whole pictures are drawn. Every method and
 budget is seen on the same draws, which makes a difference between two of them paired.

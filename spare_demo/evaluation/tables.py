@@ -128,7 +128,7 @@ def differences(summary: Summary) -> Table | None:
             [m for m in summary.methods if m != summary.reference],
             lambda m: tuple(cell((m, k)) for k in summary.budgets),
         ),
-        "Paired: both methods on the same drawn pictures."
+        "Paired: both methods on the same pictures."
         + (
             f" A star: the interval leaves out zero, as {len(starred)} of {tests} do; of as many "
             f"differences that are none, about {LEVEL * tests:.0f} would."
@@ -161,7 +161,7 @@ def reconstruction_diversity(summary: Summary) -> Table | None:
         "Above zero reconstruction is right more often; below zero it leaves a smaller error, and "
         "first tokens nearer to the unpruned model's. SPARE and CDPruner pick by one rule, and "
         "differ in whether a token's length counts and in how the text weighs. Paired: both on the "
-        "same drawn pictures."
+        "same pictures."
         + (" A star: the interval leaves out zero." if summary.pictures >= FEW else TOO_FEW),
     )
 
