@@ -19,6 +19,9 @@ MOST_SCANNED_PIXELS = 1_000_000_000
 MOST_EXIF_SEGMENTS = 100
 """Of a JPEG; Pillow copies what came before with each."""
 
+MOST_MARKS = 3
+"""Of EXIF, one after the other. Some programs write two."""
+
 MOST_SEGMENTS = 2_000
 """Of a JPEG, of any kind."""
 
@@ -41,7 +44,7 @@ _SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the markers that say how l
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])")
 _EXIF = b"Exif\0\0"
 _NOTES = (b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf")
-_TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+_TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"MM*\0")  # as Pillow takes them
 _TAG_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _TAG_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}
 _STRIP_OFFSETS, _TILE_OFFSETS = 273, 324
@@ -72,11 +75,15 @@ def tags_exceed(data: bytes) -> bool:
     """Whether the first directory of a TIFF, or of EXIF, says to hold more than its file does.
 
     Several tags may name the same bytes, which Pillow would copy for each of them. Also True for
-    too many strips. data: with or without EXIF's own mark at the front.
+    too many strips, and too many of EXIF's own mark at the front, with each of which Pillow copies
+    all that follows. data: with or without that mark.
     """
-    data = data.removeprefix(_EXIF)
+    for _ in range(MOST_MARKS):
+        data = data.removeprefix(_EXIF)
+    if data.startswith(_EXIF):
+        return True
     order = ">" if data.startswith(b"MM") else "<"
-    big = data[2:4] in (b"+\0", b"\0+")
+    big = data[2:3] == b"+"  # Pillow takes only the short form of the other order
     entry_size, head = (20, "HHQ") if big else (12, "HHI")
     try:
         (start,) = struct.unpack_from(order + ("Q" if big else "I"), data, 8 if big else 4)

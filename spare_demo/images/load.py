@@ -12,7 +12,7 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -36,7 +36,7 @@ _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*"
 # be larger than what they announce; of BMP and PNM, parts of which Pillow reads in Python; of
 # JPEG 2000 and AVIF.
 _COSTLY = (
-    *(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"\0\0\1\0", b"BM", b"P"),
+    *(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"MM*\0", b"\0\0\1\0", b"BM", b"P"),
     *(b"\0\0\0\x0cjP", b"\xff\x4f\xff\x51"),
 )
 _AVIF = b"ftyp"  # after the length of its own box
@@ -177,11 +177,10 @@ def _refusing(refusal: str, max_pixels: int) -> Iterator[None]:
 
 def _decode(image: Image.Image, max_pixels: int) -> Image.Image:
     _check_size(image.size, max_pixels)
-    exif = image.info.get("exif")
-    if isinstance(exif, bytes) and tags_exceed(exif):
-        raise PictureError(_OVERLOADED)
     with _refusing(_DAMAGED, max_pixels):
         image.load()
+    if tags_exceed(_exif_of(image)):  # which may follow the pixels of a PNG
+        raise PictureError(_OVERLOADED)
     _check_size(image.size, max_pixels)  # an ICO or GIF may hold more than it announced
     result = _to_rgb(_upright(image))
     if result is image:
@@ -209,6 +208,15 @@ def _too_large(size: tuple[int, int] | None, max_pixels: int) -> str:
         f"{what}; at most {max_pixels / 1e6:g} million pixels are accepted. "
         "Make it smaller and choose that."
     )
+
+
+def _exif_of(image: Image.Image) -> bytes:
+    """What Pillow will read how to turn the picture from."""
+    exif, words = image.info.get("exif"), image.info.get("Raw profile type exif")
+    if exif is None and isinstance(words, str):
+        with suppress(ValueError):  # then Pillow cannot, either
+            exif = bytes.fromhex("".join(words.split("\n")[3:]))
+    return exif if isinstance(exif, bytes) else b""
 
 
 def _upright(image: Image.Image) -> Image.Image:
