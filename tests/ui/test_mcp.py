@@ -12,6 +12,7 @@ import gradio as gr
 import pytest
 from pages import Page, run_apart
 
+from spare_demo.ui.gate.doors import MOST_PARTS
 from spare_demo.ui.gradio_compat import operations
 
 
@@ -143,6 +144,10 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_fi
     assert "A budget of inf" in sentences["a budget that is infinite"]
     assert "from 0 to 4294967295" in sentences["a seed below 0"]
     assert not results[-1].isError
+
+
+def test_a_call_of_very_many_parts_is_refused_unread(page: Page) -> None:
+    assert page.post("mcp/", {"params": [[]] * (MOST_PARTS // 2)}).status_code == 413
 
 
 def test_without_the_package_a_sentence_says_what_to_install(

@@ -84,6 +84,19 @@ def host_name(address: str) -> str | None:
         return None
 
 
+MOST_JSON_BYTES = 2_000_000
+"""Of a request that brings no picture; those of the page have some thousands."""
+
+MOST_PARTS = 100_000
+"""Lists, objects and commas of a request in JSON. While it reads them the server does nothing else,
+for a second or two with each million."""
+
+_TOO_MUCH = (
+    "The request holds more than any request of this page. Upload the picture as a file, and send "
+    "the name that this gives."
+)
+
+
 class RequestSize:
     """ASGI middleware: refuses a larger request, at once where its length is announced."""
 
@@ -99,23 +112,33 @@ class RequestSize:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        most, most_parts, sentence = self._most, MOST_PARTS, _TOO_MUCH
+        path = path_of(scope).removeprefix("/gradio_api")
+        if path.rstrip("/") == "/upload":
+            most_parts, sentence = most, self._sentence
+        elif not path.startswith("/mcp"):  # whose requests bring pictures, too
+            most = min(most, MOST_JSON_BYTES)
         announced = Headers(scope=scope).get("content-length", "")
-        if announced.isdecimal() and int(announced) > self._most:
-            await refuse(scope, receive, send, 413, self._sentence)
+        if announced.isdecimal() and int(announced) > most:
+            await refuse(scope, receive, send, 413, sentence)
             return
-        received, cut_off, answered = 0, False, False
+        received, parts, cut_off, answered = 0, 0, False, False
 
         async def counted() -> Message:
-            nonlocal received, cut_off
+            nonlocal received, parts, cut_off
             message = await receive()
-            received += len(message.get("body", b""))
-            if received > self._most:
+            body = message.get("body", b"")
+            received += len(body)
+            parts += sum(map(body.count, (b"[", b"{", b",")))
+            if received > most or parts > most_parts:
                 cut_off = True
                 return {"type": "http.disconnect"}  # as if the sender had broken off
             return message
 
         async def answer(message: Message) -> None:
             nonlocal answered
+            if cut_off and not answered:
+                return  # it speaks of a request that broke off
             answered = True
             await send(message)
 
@@ -125,4 +148,4 @@ class RequestSize:
             if not cut_off or answered:
                 raise
         if cut_off and not answered:
-            await refuse(scope, receive, send, 413, self._sentence)
+            await refuse(scope, receive, send, 413, sentence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from pathlib import Path
@@ -10,6 +11,7 @@ import httpx
 import pytest
 from gradio.utils import get_upload_folder
 
+from spare_demo.ui.gate.doors import MOST_JSON_BYTES, MOST_PARTS
 from spare_demo.ui.gradio_compat.files import remove_broken_uploads
 
 
@@ -77,6 +79,25 @@ def test_a_length_that_is_not_announced_is_counted(small) -> None:
         os.utime(path, (1, 1))
     remove_broken_uploads(600)
     assert uploaded() == before
+
+
+@pytest.mark.parametrize("path", ["run/x", "queue/join", "call/select", "cancel", "reset"])
+def test_a_request_of_very_many_parts_is_refused_unread(public, path: str) -> None:
+    """The server would read it for half a minute, and answer nobody meanwhile."""
+    lists = {"fn_index": 0, "session_hash": "a", "data": [[]] * (MOST_PARTS // 2)}
+    answer = public.post(path, lists)
+    assert answer.status_code == 413 and "Upload the picture as a file" in answer.json()["detail"]
+
+
+def test_a_request_without_a_picture_is_small(public) -> None:
+    body = {"fn_index": 0, "session_hash": "a" * MOST_JSON_BYTES, "data": []}
+    for path in ("run/x", "queue/join", "call/select"):
+        assert public.post(path, body).status_code == 413
+
+
+def test_a_list_of_all_patches_is_no_such_request(public) -> None:
+    numbers = json.dumps([*range(20_000)])
+    assert "There is no picture" in public.call("answer", [None, "What?", numbers, ""]).text
 
 
 def test_uploads_that_broke_off_are_swept_and_whole_ones_stay(small) -> None:
