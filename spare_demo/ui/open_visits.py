@@ -12,14 +12,17 @@ from weakref import WeakKeyDictionary
 from spare_demo.ui.visit import Visit
 
 PUT_AWAY = (
-    "This comparison was put away because many others are open, or because it was not used for "
-    "some minutes. Press Ask to see it again."
+    "This comparison was put away because the connection was lost, because many others are open, "
+    "or because it was not used for some minutes. Press Ask to see it again."
 )
 IDLE_SECONDS = 600.0
 """After which a comparison that nobody uses is put away on a public page."""
 
 OPEN_PIXELS = 200_000_000
 """Of the photos of all open comparisons, three bytes each."""
+
+REMEMBERED = 10_000
+"""Sessions in which something was asked, by a number each."""
 
 
 class VisitKey:
@@ -42,16 +45,21 @@ class OpenVisits:
         idle_seconds: float = math.inf,
         pixels: int = OPEN_PIXELS,
         now: Callable[[], float] = time.monotonic,
+        session: Callable[[], str | None] = lambda: None,
     ) -> None:
         """One whose page was closed goes by itself, with its key.
 
         Args:
             size: how many stay open. pixels: of all their photos; the one used last stays anyway.
             idle_seconds: after which one that is not used is put away. now: a clock, in seconds.
+            session: the name of the one whose event runs. Where Gradio has dropped its state, as
+                when the connection was lost, it starts over with the key that the page opens on,
+                while the page goes on showing what was asked last.
         """
         self._size, self._pixels, self._idle, self._now = size, pixels, idle_seconds, now
         self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
-        self._lock = threading.Lock()
+        self._lock, self._session = threading.Lock(), session
+        self._asked: dict[int, None] = {}
 
     def __len__(self) -> int:
         return len(self._visits)
@@ -61,6 +69,9 @@ class OpenVisits:
         key = VisitKey()
         self.put_away_idle()
         with self._lock:
+            self._asked[hash(self._session())] = None
+            if len(self._asked) > REMEMBERED:
+                del self._asked[next(iter(self._asked))]
             self._visits[key] = visit, self._now()
             while len(self._visits) > 1 and (
                 len(self._visits) > self._size or self._open_pixels() > self._pixels
@@ -85,7 +96,8 @@ class OpenVisits:
         if not isinstance(value, VisitKey):
             return value
         if value.shown is not None:
-            return value.shown
+            session = self._session()
+            return None if session and hash(session) in self._asked else value.shown
         with self._lock:
             entry = self._visits.pop(value, None)
             if entry is None:

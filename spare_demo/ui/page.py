@@ -29,7 +29,11 @@ from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
 from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
-from spare_demo.ui.gradio_compat.sessions import forget_session, keep_no_deep_links
+from spare_demo.ui.gradio_compat.sessions import (
+    current_session,
+    forget_session,
+    keep_no_deep_links,
+)
 from spare_demo.ui.handlers import QUICK, Handlers
 from spare_demo.ui.lab import Lab
 from spare_demo.ui.lab_page import LAB_CSS, lay_out_lab, wire_lab
@@ -77,6 +81,7 @@ def build(
     visits = OpenVisits(
         open_visits(model.hf.config, model.most_tokens, model.dtype),
         idle_seconds=math.inf if settings.private else IDLE_SECONDS,
+        session=current_session,
     )
     with gr.Blocks(
         title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=(3600, 7200)

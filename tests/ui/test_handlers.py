@@ -22,7 +22,7 @@ from visits import QUESTION, controls, finished_answers, merged, with_result
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.results.export import cite
 from spare_demo.settings import Settings
-from spare_demo.ui import build, folds, page
+from spare_demo.ui import build, folds, open_visits, page
 from spare_demo.ui.api import Api
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
@@ -572,6 +572,32 @@ def test_a_visit_that_was_put_away_says_so_and_ask_brings_it_back(
     asked = with_refusals(with_visits(handlers.ask, visits.find))
     again = merged(asked(**controls(photo_file, QUESTION, visit=lost)))["visit"]
     assert again.result.answers.keys() == finished.result.answers.keys()
+
+
+def test_whoever_lost_their_visit_gets_no_other_in_its_place(finished: Visit) -> None:
+    """Gradio starts a session over with what the page opens on, where it dropped its state."""
+    here = "a"
+    visits, opening = OpenVisits(8, session=lambda: here), VisitKey(finished)
+    assert visits.get(opening) is finished
+    visits.put(finished)
+    assert visits.find(opening) is None
+    with pytest.raises(ValueError, match=r"connection was lost.* Press Ask"):
+        visits.get(opening)
+    here = "b"
+    assert visits.get(opening) is finished
+
+
+def test_sessions_that_asked_are_remembered_by_the_thousand(
+    finished: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_visits, "REMEMBERED", 2)
+    here = ["a"]
+    visits, opening = OpenVisits(8, session=lambda: here[0]), VisitKey(finished)
+    for here[0] in "abc":
+        visits.put(finished)
+    assert visits.find(opening) is None
+    here[0] = "a"
+    assert visits.find(opening) is finished
 
 
 def test_the_events_of_the_page_go_through_the_open_visits(

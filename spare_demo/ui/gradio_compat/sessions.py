@@ -18,6 +18,11 @@ def forget_state(demo: gr.Blocks, session: str) -> None:
     holder.time_last_used.pop(session, None)
 
 
+def current_session() -> str | None:
+    """The session whose event runs here; None outside a handler."""
+    return getattr(LocalContext.request.get(None), "session_hash", None)
+
+
 def forget_session(demo: gr.Blocks) -> Callable[[gr.Request], None]:
     """A handler of `unload` that drops a visitor's state."""
 
