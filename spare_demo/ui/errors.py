@@ -6,6 +6,7 @@ import errno
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Hashable
 from types import TracebackType
 
@@ -30,6 +31,10 @@ NO_ROOM = {
 QUIET_SECONDS = 60.0
 """For so long nothing more is logged of an error that is logged already; it is counted."""
 
+MOST_LOGGED = 300
+"""Characters of an error's message."""
+MOST_CAUSES = 5
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,8 +56,21 @@ def fault_sentence(error: Exception) -> str:
         log_refusal(error)
         return NO_FILES
     if times := _counter.times(_place(error)):
-        _log.error("An event failed, %d since the last such line", times, exc_info=error)
+        _log.error("An event failed, %d since the last such line\n%s", times, _trace(error))
     return NO_MEMORY if is_out_of_memory(error) else SORRY
+
+
+def _trace(error: BaseException | None) -> str:
+    """The traceback of an error and its causes, with the head of each message on one line: what a
+    visitor sent may stand there, at any length."""
+    parts: list[str] = []
+    for _ in range(MOST_CAUSES):
+        if error is None:
+            break
+        message = f"{type(error).__name__}: {str(error)[:MOST_LOGGED]!r}\n"
+        parts = [*traceback.format_tb(error.__traceback__), message, *parts]
+        error = error.__cause__ or error.__context__
+    return "".join(parts)
 
 
 def log_refusal(error: Exception) -> None:

@@ -19,7 +19,7 @@ from spare_demo.ui import panels, sources
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
-from spare_demo.ui.errors import fault_sentence
+from spare_demo.ui.errors import fault_sentence, log_refusal
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import COSTS, LOST
 from spare_demo.ui.gallery import OPENED, gallery_panel
@@ -110,7 +110,7 @@ def build(
             load_from(parts.answers.load_tiny)
         offer(Api(model, settings), ANSWERING, demo, gpu)
         demo.unload(forget_session(demo))
-    say_what_went_wrong(demo, fault_sentence)
+    say_what_went_wrong(demo, fault_sentence, log_refusal)
     send_changes_only(demo)
     keep_no_deep_links(demo)
     if opening_visit is not None:

@@ -34,6 +34,15 @@ def test_a_refused_call_prints_no_traceback(
         ([picture], "1 inputs were sent, and 6 are needed: image, question, method, budget, seed"),
         ([{"path": "/etc/passwd"}, QUESTION, "spare", 5, 0], "Choose it again"),
         (["photo.png", QUESTION, "spare", 5, 0], "Send the picture as a file"),
+        (
+            [picture | {"path": "/photo\nx"}, QUESTION, "spare", 5, 0],
+            "could not be read",
+        ),
+        (
+            [picture | {"url": {"photo": 1}}, QUESTION, "spare", 5, 0],
+            "could not be read. A picture",
+        ),
+        ([picture | {"path": "photo\0"}, QUESTION, "spare", 5, 0], "could not be read. A picture"),
     ):
         assert words in public.call("select", data).content.decode("unicode_escape")
     two = '{"a": [1], "b": [2]}'
@@ -85,7 +94,24 @@ def test_what_the_server_logs_again_and_again_is_counted(caplog: pytest.LogCaptu
 def test_words_of_a_library_are_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     assert fault_sentence(ValueError("not enough values to unpack")) == SORRY
     (record,) = caplog.records
-    assert record.exc_info is not None
+    assert record.getMessage().endswith("ValueError: 'not enough values to unpack'\n")
+
+
+def test_what_a_visitor_sent_is_logged_short_and_on_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    try:
+        try:
+            raise KeyError("inside")
+        except KeyError as cause:
+            raise OSError("Cannot open a\nERROR:root:Forged" + "x" * 10_000) from cause
+    except OSError as error:
+        assert fault_sentence(error) == SORRY
+    (record,) = caplog.records
+    lines = record.getMessage().splitlines()
+    assert not any(line.startswith("ERROR") or len(line) > 400 for line in lines)
+    assert any("test_refusals.py" in line for line in lines)
+    assert [line[:8] for line in lines if not line.startswith(" ")][1:] == ["KeyError", "OSError:"]
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EMFILE])

@@ -9,16 +9,33 @@ from typing import Any
 import gradio as gr
 from gradio.blocks import Block
 
+_UNREAD = (
+    "What was sent could not be read. A picture is uploaded as a file, and sent by the name that "
+    "this gives."
+)
 
-def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -> None:
+
+def say_what_went_wrong(
+    demo: gr.Blocks, sentence: Callable[[Exception], str], log_refusal: Callable[[Exception], None]
+) -> None:
     """Let what goes wrong before and after a handler reach the caller as a sentence, too.
 
     Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Inputs
     marked as `optional` have their value where a list of inputs ends before them.
 
     sentence: what may be told about an error that Gradio has no words for; it logs the error.
+    log_refusal: logs where one was that inputs of the wrong kind caused, and nothing of them.
     """
-    process = demo.process_api
+    process, preprocess = demo.process_api, demo.preprocess_data
+
+    async def preprocess_or_refuse(*given: Any, **named: Any) -> list[Any]:
+        try:
+            return await preprocess(*given, **named)
+        except gr.Error:
+            raise
+        except (ValueError, TypeError, LookupError) as error:  # its words hold what was sent
+            log_refusal(error)
+            raise gr.Error(_UNREAD, print_exception=False) from None
 
     async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
         event = demo.fns[block_fn] if isinstance(block_fn, int) else block_fn
@@ -39,6 +56,7 @@ def say_what_went_wrong(demo: gr.Blocks, sentence: Callable[[Exception], str]) -
         except Exception as error:
             raise gr.Error(sentence(error), print_exception=False) from None
 
+    demo.preprocess_data = preprocess_or_refuse  # type: ignore[method-assign]
     demo.process_api = process_or_refuse  # type: ignore[method-assign]
 
 
