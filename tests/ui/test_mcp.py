@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 import pytest
+from gradio.utils import get_upload_folder
 from pages import Page, run_apart
 
 from spare_demo.ui.gate.doors import MOST_PARTS
@@ -144,6 +145,15 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_fi
     assert "A budget of inf" in sentences["a budget that is infinite"]
     assert "from 0 to 4294967295" in sentences["a seed below 0"]
     assert not results[-1].isError
+
+
+def test_pictures_sent_as_data_are_deleted_like_uploads(page: Page) -> None:
+    data = b"GIF89a that no other test sends"
+    image = "data:image/gif;base64," + base64.b64encode(data).decode()
+    (result,) = call(page, ("select", {"image": image}))[1]
+    assert result.isError
+    kept = [path for path in Path(get_upload_folder()).rglob("*.gif") if path.read_bytes() == data]
+    assert kept and {str(path) for path in kept} <= page.demo.upload_file_set
 
 
 def test_a_call_of_very_many_parts_is_refused_unread(page: Page) -> None:

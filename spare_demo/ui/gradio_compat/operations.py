@@ -65,18 +65,27 @@ def check_mcp() -> None:
 
 
 def send_json_over_mcp(demo: gr.Blocks) -> None:
-    """Let MCP tools answer in JSON.
+    """Let MCP tools answer in JSON, and the pictures that they are sent be deleted like uploads.
 
-    Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found.
+    Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found, and
+    keeps each picture that came as data for good.
 
     demo: launched with `mcp_server`. Raises ValueError where Gradio went on without it.
     """
     server = demo.mcp_server_obj
     if not demo.mcp_server or server is None:
         raise ValueError(_NO_MCP)
-    postprocess = server.postprocess_output_data
+    postprocess, convert = server.postprocess_output_data, server.convert_strings_to_filedata
+
+    def convert_and_count(given: dict[str, Any], positions: list) -> dict[str, Any]:
+        converted = convert(given, positions)
+        for name, value in converted.items():
+            if isinstance(value, dict) and str(given[name]).startswith("data:"):
+                demo.upload_file_set.add(value["path"])
+        return converted
 
     def as_json(data: Any, root_url: str) -> list:
         return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
 
+    server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign]
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
