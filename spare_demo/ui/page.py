@@ -26,7 +26,7 @@ from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
-from spare_demo.ui.gradio_compat.files import cached_picture
+from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
 from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
 from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
 from spare_demo.ui.gradio_compat.sessions import (
@@ -117,6 +117,7 @@ def build(
         keep_preview(demo, opening_visit)
     name_model(demo, model.name)
     sweep_also(demo, visits.put_away_idle)
+    sweep_also(demo, UploadProgress().forget)
     # Where answers take long, finishing the other examples would hold up the first visitors.
     quick = not slow and opening_visit is not None and opening_visit.answer_seconds < QUICK
     if serving is not None and quick:

@@ -29,6 +29,11 @@ _NOTHING = "There is nothing at this address."
 _FETCHED = "This page fetches nothing from other addresses. Upload the picture itself."
 
 
+MOST_UPLOAD_QUERY = 200
+"""Bytes. The page names its uploads in a dozen letters, and Gradio keeps every name for a while."""
+_LONG_NAME = "The name of the upload is too long."
+
+
 class ClosedDoors:
     """ASGI middleware: refuses what writes or fetches on behalf of whoever asks."""
 
@@ -44,6 +49,8 @@ class ClosedDoors:
                 return await refuse(scope, receive, send, 404, _NOTHING)
             if name.startswith(("/file=http:", "/file=https:", "/file/http:", "/file/https:")):
                 return await refuse(scope, receive, send, 403, _FETCHED)
+            if path.startswith("/upload") and len(scope["query_string"]) > MOST_UPLOAD_QUERY:
+                return await refuse(scope, receive, send, 400, _LONG_NAME)
         await self.app(scope, receive, send)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
+from gradio.routes import file_upload_statuses
 from gradio.utils import get_upload_folder
 
 
@@ -49,6 +50,23 @@ def remove_broken_uploads(older_than: float) -> None:
                 path.unlink()
         except FileNotFoundError:  # it was finished meanwhile
             continue
+
+
+class UploadProgress:
+    """How far each upload is, of which Gradio keeps the name for good, and of those that somebody
+    only asked about, too."""
+
+    def __init__(self) -> None:
+        self._before: set[str] = set()
+
+    def forget(self) -> None:
+        """Drop what was there at the last call; of an upload that is still under way it comes
+        back."""
+        known = (file_upload_statuses._statuses, file_upload_statuses._signals)
+        for name in self._before:
+            for values in known:
+                values.pop(name, None)
+        self._before = set().union(*known)
 
 
 def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:

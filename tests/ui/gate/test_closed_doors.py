@@ -9,10 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from gradio.routes import file_upload_statuses
 from gradio.utils import get_upload_folder
 
 from spare_demo.ui.gate.doors import MOST_JSON_BYTES, MOST_PARTS
-from spare_demo.ui.gradio_compat.files import remove_broken_uploads
+from spare_demo.ui.gradio_compat.files import UploadProgress, remove_broken_uploads
 
 
 @pytest.mark.parametrize("path", ["deep_link?session_hash=a", "proxy=http://127.0.0.1/"])
@@ -98,6 +99,24 @@ def test_a_request_without_a_picture_is_small(public) -> None:
 def test_a_list_of_all_patches_is_no_such_request(public) -> None:
     numbers = json.dumps([*range(20_000)])
     assert "There is no picture" in public.call("answer", [None, "What?", numbers, ""]).text
+
+
+@pytest.mark.parametrize("path", ["upload", "upload_progress"])
+def test_a_long_name_of_an_upload_is_refused(public, path: str) -> None:
+    address = public.api(f"{path}?upload_id={'u' * 60_000}")
+    assert httpx.request("POST" if path == "upload" else "GET", address).status_code == 400
+
+
+def test_names_of_uploads_are_forgotten(public) -> None:
+    progress = UploadProgress()
+    names = (file_upload_statuses._statuses, file_upload_statuses._signals)
+    files = {"files": ("a.png", b"whole", "image/png")}
+    assert httpx.post(public.api("upload?upload_id=mine"), files=files, timeout=60).json()
+    httpx.get(public.api("upload_progress?upload_id=nobodys"), timeout=60)
+    progress.forget()
+    assert all("mine" in values for values in names) and "nobodys" in names[1]  # may be read yet
+    progress.forget()
+    assert not any({"mine", "nobodys"} & set(values) for values in names)
 
 
 def test_uploads_that_broke_off_are_swept_and_whole_ones_stay(small) -> None:
