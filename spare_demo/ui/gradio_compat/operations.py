@@ -87,5 +87,5 @@ def send_json_over_mcp(demo: gr.Blocks) -> None:
     def as_json(data: Any, root_url: str) -> list:
         return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
 
-    server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign]
+    server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign, assignment]
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
