@@ -35,6 +35,29 @@ def test_the_first_screen_tells_the_whole_comparison(reader) -> None:
     assert len(widths) == 1 and widths.pop() >= 300
 
 
+def test_the_slider_is_in_sight_and_names_stand_beside_their_arrows_at_any_width(reader) -> None:
+    for width in (1440, 1024, 834, 768, 721, 390):
+        reader.page.set_viewport_size({"width": width, "height": 900})
+        seen = reader.find("#budget input[type=range]").evaluate(
+            """slider => {
+                slider.scrollIntoView({block: 'center'});
+                const {x, y, width, height} = slider.getBoundingClientRect();
+                return width >= 140 && [2, width - 2].every(
+                    from => document.elementFromPoint(x + from, y + height / 2) === slider);
+            }"""
+        )
+        assert seen, width
+        apart = reader.find("#methods .secondary-wrap").evaluate_all(
+            """all => all.map(menu => {
+                const input = menu.querySelector('input'), arrow = menu.querySelector('.icon-wrap');
+                return arrow.getBoundingClientRect().x
+                    - (input.getBoundingClientRect().right
+                       - parseFloat(getComputedStyle(input).paddingRight));
+            })"""
+        )
+        assert len(apart) == 2 and min(apart) >= 0, width
+
+
 @pytest.mark.long
 def test_nothing_moves_when_another_layer_is_shown(reader) -> None:
     for width, height in SIZES:
