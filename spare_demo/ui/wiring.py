@@ -269,6 +269,7 @@ def wire(
 
     checking = moving | {"concurrency_limit": 2}  # a picture is large while it is looked at
     p.image.input(once(handlers.check_upload), p.image, p.message, **checking)
+    p.image.input(None, None, p.chips, js="() => ''", **QUIET)  # a visitor's picture has none
     # Not `input`, which a Textbox leaves out for what is pasted or deleted.
     for event in (p.image.change, p.question.change):
         event(None, None, None, js=_COMPARE, **QUIET)

@@ -41,6 +41,27 @@ def test_a_chip_asks_its_question_and_the_true_answer_is_known(visitor, scene: l
     assert visitor.find("#chips .chip").all_inner_texts() == [before, *scene[:-1]]
 
 
+def test_new_scene_stays_under_the_pointer_while_its_answer_comes(visitor) -> None:
+    button = visitor.find("#scene")
+    before, key = button.bounding_box(), visitor.page.evaluate("SPARE.state.data.key")
+    visitor.page.evaluate(
+        """() => {
+            const places = window.places = [];
+            const note = () => {
+                const box = document.querySelector('#scene')?.getBoundingClientRect();
+                if (box) places.push(box.y + box.height / 2);
+                requestAnimationFrame(note);
+            };
+            note();
+        }"""
+    )
+    button.click()
+    visitor.page.wait_for_function("key => SPARE.state.data.key !== key", arg=key)
+    visitor.expect_answers(576, 64, 64)
+    places = visitor.page.evaluate("places")
+    assert max(abs(y - places[0]) for y in places) <= before["height"]
+
+
 def test_chips_are_hidden_beside_an_upload_and_gone_once_it_is_asked(visitor, wide_picture) -> None:
     expect(visitor.find("#chips .chip").first).to_be_visible()
     visitor.upload(wide_picture)

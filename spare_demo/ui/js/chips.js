@@ -1,4 +1,5 @@
-// Questions that the picture can answer: a click asks one; beside another picture they are hidden.
+// Questions that the picture can answer: a click asks one. Beside another picture, which is asked about
+// at once, they are hidden and keep their place, so that the buttons below stay under the pointer.
 'use strict';
 SPARE.chips = (element, trigger) => {
   element.addEventListener('click', ({target}) => {
