@@ -261,6 +261,13 @@ def test_a_phone_shows_the_answers_after_ask(phone) -> None:
         expect(phone.find("#answers .card").nth(i)).to_be_in_viewport()
 
 
+def test_a_phone_shows_the_answers_after_a_question_is_tapped(phone) -> None:
+    phone.find("#chips .chip").first.tap()
+    phone.expect_answers(576, 64, 64)
+    for i in range(3):
+        expect(phone.find("#answers .card").nth(i)).to_be_in_viewport()
+
+
 @pytest.mark.long
 def test_older_links_open_the_picture_that_they_name(open_window, served) -> None:
     for query, words in (

@@ -28,7 +28,9 @@
     document.querySelector('#answers').scrollIntoView(
       {block: 'start', behavior: SPARE.calm() ? 'auto' : 'smooth'});
   }
-  document.addEventListener('click', ({target}) => { if (target.closest?.('#ask')) toAnswers(); });
+  document.addEventListener('click', ({target}) => {
+    if (target.closest?.('#ask, .chip')) toAnswers();
+  });
   document.addEventListener('keydown', ({key, target, shiftKey}) => {
     if (key === 'Enter' && !shiftKey && target.closest?.('#question')) toAnswers();
   });
