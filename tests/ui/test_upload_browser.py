@@ -67,12 +67,13 @@ def write(path: Path) -> None:
             path.write_bytes(b"\x89PNG" + b"0" * 20_000_001)
 
 
+# What the browser refuses by itself comes first: what the server says must still be seen after it.
 REFUSALS = {
+    "bytes": "This file is larger than 20 MB. Choose a smaller picture.",
     "empty": "The file is empty. Choose another one.",
     "text": "This file is not a picture that can be read here.",
     "damaged": "The picture file is cut off or damaged.",
     "pixels": "The picture is 8000 by 6000 pixels; at most 40 million pixels",
-    "bytes": "This file is larger than 20 MB. Choose a smaller picture.",
 }
 
 

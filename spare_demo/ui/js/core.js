@@ -135,6 +135,18 @@ window.SPARE = (() => {
     };
   }
 
+  // A sentence of the page's own under those of the server, which Gradio draws and nobody else may
+  // touch; '' takes it away.
+  function tell(place, sentence) {
+    place?.querySelector(':scope > .message')?.remove();
+    if (!sentence) return;
+    const words = document.createElement('p');
+    words.className = 'message';
+    words.setAttribute('role', 'alert');
+    words.textContent = sentence;
+    place.append(words);
+  }
+
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
   // Open what is folded away under a title, and go there once it is as high as it gets.
@@ -149,5 +161,5 @@ window.SPARE = (() => {
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, ends, pictureName, save, throttle, calm, unfold};
+          expectedJaccard, ends, pictureName, save, throttle, tell, calm, unfold};
 })();

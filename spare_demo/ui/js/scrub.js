@@ -25,11 +25,9 @@ SPARE.scrub = (element) => {
   }
 
   function refuse(wrong) {
-    const place = document.querySelector('#budget-message .prose, #budget-message');
-    if (!wrong) place.innerHTML = '';
-    else if (!place.querySelector('.message')) {
-      place.innerHTML =
-        `<p class="message" role="alert">Type a whole number from 1 to ${most()}.</p>`;
+    const place = document.querySelector('#budget-message');
+    if (wrong !== Boolean(place.querySelector(':scope > .message'))) {
+      SPARE.tell(place, wrong && `Type a whole number from 1 to ${most()}.`);
     }
   }
 

@@ -55,12 +55,7 @@
     watching = true;
   });
 
-  function tell(sentence) {
-    const place = document.querySelector('#message .prose, #message');
-    place?.querySelector('.too-large')?.remove();
-    if (!sentence) return;
-    place.innerHTML = `<p class="message too-large" role="alert">${SPARE.escape(sentence)}</p>`;
-  }
+  const tell = (sentence) => SPARE.tell(document.querySelector('#message'), sentence);
 
   // Gradio would say so in a corner of the page and for a moment only.
   function refuse(event, files) {
