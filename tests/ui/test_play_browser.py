@@ -62,6 +62,21 @@ def test_new_scene_stays_under_the_pointer_while_its_answer_comes(visitor) -> No
     assert max(abs(y - places[0]) for y in places) <= before["height"]
 
 
+def test_a_double_click_on_ask_hits_neither_stop_nor_new_scene(visitor) -> None:
+    question = "How many objects are there?"
+    for pause in (60, 200):
+        visitor.find("#question textarea").fill(question)
+        box = visitor.find("#ask").bounding_box()
+        middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        visitor.page.mouse.click(*middle)
+        visitor.page.wait_for_timeout(pause)
+        visitor.page.mouse.click(*middle)
+        expect(visitor.find("#answers .asked")).to_have_attribute("data-question", question)
+        visitor.expect_answers(576, 64, 64)
+        expect(visitor.find("#question textarea")).to_have_value(question)
+        question = "What color is the triangle?"
+
+
 def test_chips_are_hidden_beside_an_upload_and_gone_once_it_is_asked(visitor, wide_picture) -> None:
     expect(visitor.find("#chips .chip").first).to_be_visible()
     visitor.upload(wide_picture)

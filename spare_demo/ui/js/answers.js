@@ -38,3 +38,15 @@ SPARE.answers = (element, trigger) => {
     if (reach) SPARE.setBudget(Number(reach.dataset.k), true);
   });
 };
+
+// Stop takes the place of Ask: the second click of a double click is not meant for it.
+(() => {
+  const DOUBLE = 500;  // milliseconds
+  let asked = -Infinity;
+  document.addEventListener('click', (event) => {
+    if (event.target.closest?.('#ask')) asked = event.timeStamp;
+    if (event.target.closest?.('#stop') && event.timeStamp - asked < DOUBLE) {
+      event.stopImmediatePropagation();
+    }
+  }, true);
+})();
