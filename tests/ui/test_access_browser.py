@@ -75,6 +75,32 @@ def test_axe_finds_nothing_serious(open_window, served, theme: str, width: int) 
     assert grave(page) == []
 
 
+def test_the_system_s_colours_leave_buttons_slider_and_choices_to_be_seen(
+    open_window, served
+) -> None:
+    visitor = open_window(served.url, forced_colors="active")
+    buttons = visitor.find(":is(#actions, #marks, #further) button:visible")
+    borders = buttons.evaluate_all(
+        "all => all.map(b => parseFloat(getComputedStyle(b).borderWidth))"
+    )
+    assert len(borders) == 11 and min(borders) >= 1
+    slider = visitor.find("#budget input[type=range]")
+    assert slider.evaluate("e => getComputedStyle(e).appearance") == "auto"
+    ground = "input => getComputedStyle(input.closest('label')).backgroundColor"
+    chosen, other = (
+        visitor.find(f"#stage input[name=layer][value={name}]").evaluate(ground)
+        for name in ("kept", "order")
+    )
+    assert chosen != other
+
+
+def test_who_asks_on_the_keyboard_stays_on_the_button(visitor) -> None:
+    visitor.find("#question textarea").fill("How many objects are there?")
+    visitor.find("#ask").press("Enter")
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#ask")).to_be_focused()
+
+
 def test_nothing_scrolls_sideways_whatever_is_open(reader) -> None:
     reader.layer("own")
     reader.find("[data-start=both]").click()

@@ -30,7 +30,10 @@ SPARE.answers = (element, trigger) => {
   observer.observe(element, {childList: true, subtree: true});
   // A picture is shown some time after the event that it changed. A saved page has none.
   const inputs = document.querySelector('#asked');
-  if (inputs) observer.observe(inputs, {childList: true, subtree: true, attributeFilter: ['src']});
+  if (inputs) {
+    observer.observe(inputs, {childList: true, subtree: true, attributeFilter: ['src']});
+    SPARE.actions(document.querySelector('#actions'));
+  }
   element.addEventListener('click', (event) => {
     if (event.target.closest('.answer-now')) trigger('answer_now');
     if (event.target.closest('.load-tiny')) trigger('load_tiny');
@@ -39,14 +42,21 @@ SPARE.answers = (element, trigger) => {
   });
 };
 
-// Stop takes the place of Ask: the second click of a double click is not meant for it.
+// Stop takes the place of Ask: the second click of a double click is not meant for it, and who presses
+// either on the keyboard stays on the one that is there.
 (() => {
   const DOUBLE = 500;  // milliseconds
-  let asked = -Infinity;
+  let asked = -Infinity, byKey = false;
   document.addEventListener('click', (event) => {
-    if (event.target.closest?.('#ask')) asked = event.timeStamp;
-    if (event.target.closest?.('#stop') && event.timeStamp - asked < DOUBLE) {
-      event.stopImmediatePropagation();
-    }
+    const ask = event.target.closest?.('#ask'), stop = event.target.closest?.('#stop');
+    if (ask) asked = event.timeStamp;
+    if (ask || stop) byKey = event.detail === 0;
+    if (stop && event.timeStamp - asked < DOUBLE) event.stopImmediatePropagation();
   }, true);
+  document.addEventListener('pointerdown', () => { byKey = false; }, true);
+  SPARE.actions = (row) => new MutationObserver(() => {
+    if (byKey && document.activeElement === document.body) {
+      row.querySelector('#ask, #stop')?.focus({preventScroll: true});
+    }
+  }).observe(row, {childList: true});
 })();
