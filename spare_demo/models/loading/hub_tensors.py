@@ -150,7 +150,10 @@ def _download_pieces(
 ) -> None:
     """Write the pieces into the target; what an interrupted run left of it is kept."""
     head, part = _header(pieces), target.with_suffix(".part")
-    if not part.exists() or part.read_bytes()[: len(head)] != head:
+    with part.open("a+b") as stream:  # of what is there only the head is read: it may be large
+        stream.seek(0)
+        begun = stream.read(len(head)) == head
+    if not begun:
         part.write_bytes(head)
     total = sum(piece.stop - piece.start for piece in pieces)
     done = min(part.stat().st_size - len(head), total)
