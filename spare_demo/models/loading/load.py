@@ -7,6 +7,7 @@ the loading with a `ModelError` that says what to do next and names no path but 
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -114,7 +115,7 @@ def load_model(
             model = _load(BUILT_IN, dataclasses.replace(fit, bits=16), (why,))
     elif name in CATALOGUE:
         model = _load(CATALOGUE[name], fit, ())
-    elif name and Path(name).is_dir():
+    elif name and os.path.isdir(name):  # False also for what is too long to be a path
         model = _load_other(Path(name), fit)
     elif re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         model = _load_other(name, fit)

@@ -129,7 +129,7 @@ def test_a_tower_of_clips_sizes_takes_openais_text_side(
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    for name in ("llava-2", "", "/no/such/folder"):
+    for name in ("llava-2", "", "/no/such/folder", "x" * 300):
         message = refused(name, "There is no model")
         assert all(known in message for known in ("auto", "built-in", "llava-1.5-7b", "folder"))
 
