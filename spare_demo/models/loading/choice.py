@@ -6,7 +6,8 @@
 | on a Space, or its weights are in the cache, and there is memory for it | tiny-llava |
 | else | built-in, with the offer of tiny-llava where there is memory for it |
 
-Needs are those of `memory.needed_bytes`, for the published sizes.
+Needs are those of `memory.needed_bytes`, for the published sizes. Where the GPUs there are have no
+room for TinyLLaVA, the last two run on the CPU.
 """
 
 from __future__ import annotations
@@ -77,16 +78,15 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
             return LLAVA_7B, f"{LLAVA_7B.title}: {why}."
     else:
         why = f"{LLAVA_7B.title} is slow without a CUDA GPU, and none is in use"
-    place = (
-        "cuda" if machine.gpus and max(machine.gpus) >= needed(TINY_LLAVA.name, "cuda") else "cpu"
-    )
+    place = "cuda" if machine.gpus and not too_small(machine) else "cpu"
     room, need = machine.memory, needed(TINY_LLAVA.name, place)
     fits = place == "cuda" or need <= room
     if fits and (machine.space or TINY_LLAVA.name in machine.cached):
         there = "this is a Space" if machine.space else "its weights are on this machine"
         return TINY_LLAVA, f"{TINY_LLAVA.title}: {why}; {there}."
     offer = (
-        f"--model {TINY_LLAVA.name} answers about photos here"
+        f"--model {TINY_LLAVA.name}{' --device cpu' if too_small(machine) else ''} answers about "
+        "photos here"
         if fits
         else (
             f"{TINY_LLAVA.title} needs {size_words(need)} of memory, and {size_words(room)} are "
@@ -94,6 +94,11 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
         )
     )
     return BUILT_IN, f"{BUILT_IN.title}: {why}. {offer[0].upper()}{offer[1:]}."
+
+
+def too_small(machine: Machine) -> bool:
+    """Whether there are GPUs, none of which has room for TinyLLaVA: `auto` takes the CPU then."""
+    return bool(machine.gpus) and max(machine.gpus) < needed(TINY_LLAVA.name, "cuda")
 
 
 def to_follow(machine: Machine, bits: int = 16) -> Entry | None:

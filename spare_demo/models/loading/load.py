@@ -23,11 +23,12 @@ from spare_demo.models.loading.catalogue import (
     AUTO,
     BUILT_IN,
     CATALOGUE,
+    LLAVA_7B,
     NO_CLIP_TOWER,
     Entry,
 )
 from spare_demo.models.loading.checkpoint import open_checkpoint, read_checkpoint
-from spare_demo.models.loading.choice import choose, this_machine
+from spare_demo.models.loading.choice import choose, this_machine, too_small
 from spare_demo.models.loading.hub import Progress, no_progress
 from spare_demo.models.loading.memory import BITS, TAKE_LESS, Fit, free_bytes
 from spare_demo.models.loading.text_side import text_side_of
@@ -103,7 +104,10 @@ def load_model(
         system=system,
     )
     if name == AUTO:
-        entry, why = choose(this_machine("cpu" if place.type == "cpu" else device), bits)
+        machine = this_machine("cpu" if place.type == "cpu" else device)
+        entry, why = choose(machine, bits)
+        if device == "auto" and entry.name != LLAVA_7B.name and too_small(machine):
+            fit = dataclasses.replace(fit, device=torch.device("cpu"), spread=False)
         if device == "auto":
             why += _unusable_gpu()
         try:

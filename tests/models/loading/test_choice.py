@@ -22,6 +22,8 @@ CACHED = frozenset({"tiny-llava"})
         (Machine((12 * GB,), 64 * GB), 4, "llava-1.5-7b", "at 4 bits"),
         (Machine((12 * GB,), 64 * GB), 16, "built-in", "needs 17"),
         (Machine((12 * GB,), 64 * GB, cached=CACHED), 16, "tiny-llava", "weights are on this"),
+        (Machine((2 * GB,), 64 * GB, cached=CACHED), 16, "tiny-llava", "the freest GPU has 2.0"),
+        (Machine((2 * GB,), 64 * GB), 16, "built-in", "--model tiny-llava --device cpu answers"),
         (Machine((), 16 * GB), 16, "built-in", "none is in use. --model tiny-llava answers"),
         (Machine((), TINY, cached=CACHED), 16, "tiny-llava", "weights are on this machine"),
         (Machine((), TINY - 1, cached=CACHED), 16, "built-in", "TinyLLaVA needs"),

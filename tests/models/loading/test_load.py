@@ -18,8 +18,9 @@ from transformers import LlavaForConditionalGeneration
 
 from spare_demo.models import CATALOGUE, LlavaModel, ModelError, TextTower, load_model
 from spare_demo.models.loading import load as loading
-from spare_demo.models.loading import text_side
+from spare_demo.models.loading import memory, text_side
 from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP
+from spare_demo.models.loading.choice import Machine
 
 QUESTION = "What colour is the circle?"
 
@@ -264,6 +265,22 @@ def test_auto_is_what_the_table_says(tiny_folder: Path, monkeypatch: pytest.Monk
     model = load_model("auto", "cpu")
     assert model.name == "built-in" and model.notes[0] == "because"
     assert machines == ["machine with cpu 16"]
+
+
+@pytest.mark.parametrize("name", ["tiny-llava", "built-in"])
+def test_auto_leaves_a_gpu_that_is_too_small_alone(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    free = {"cuda": 10**9, "cpu": 64 * 10**9}
+    entry = replace(CATALOGUE[name], source=tiny_folder, clip=None)
+    machine = Machine((free["cuda"],), free["cpu"])
+    monkeypatch.setattr(loading, "_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr(loading, "this_machine", lambda device: machine)
+    monkeypatch.setattr(loading, "choose", lambda machine, bits: (entry, "because"))
+    monkeypatch.setattr(memory, "free_bytes", lambda device: free[device.type])
+    monkeypatch.setattr(memory, "needed_bytes", lambda *_: 2 * 10**9)
+    model = load_model("auto", warm_up=False)
+    assert (model.name, model.device.type, model.notes[0]) == (name, "cpu", "because")
 
 
 def test_the_freest_of_several_gpus_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
