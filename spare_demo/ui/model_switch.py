@@ -44,7 +44,9 @@ class ModelSwitch:
         self.model, self._later = model, later
         self.upcoming = "" if later is None else later.title
         name = model.name if settings.model == AUTO else settings.model
-        self.settings = dataclasses.replace(settings, model=name)
+        # Where "auto" left a GPU alone, the next model leaves it alone too.
+        device = "cpu" if model.device.type == "cpu" else settings.device
+        self.settings = dataclasses.replace(settings, model=name, device=device)
         self._loading = threading.Lock()
         self._ready, self._cancelled = threading.Event(), threading.Event()
         self._following: tuple[Model, Settings] | None = None

@@ -243,7 +243,9 @@ def test_weights_that_turn_out_unusable_bring_the_old_model_back(
 
 def test_what_is_offered_is_what_the_server_was_told_of_and_the_table(tiny_model: Any) -> None:
     settings = Settings(model="auto", models=("/somewhere/mine", "someone/theirs"))
-    offered = [name for _, name in ModelSwitch(tiny_model, settings).offered]
+    switch = ModelSwitch(tiny_model, settings)
+    assert switch.settings.device == "cpu"  # a GPU that "auto" left alone is not asked of again
+    offered = [name for _, name in switch.offered]
     assert offered[:4] == [tiny_model.name, "/somewhere/mine", "someone/theirs", "built-in"]
     assert "llava-1.5-7b" in offered and "auto" not in offered
 
