@@ -227,5 +227,5 @@ def test_the_reader_of_imports_sees_what_it_must(tmp_path: Path, monkeypatch) ->
 if __name__ == "__main__":
     for room in (room for rooms in reversed(FLOORS) for room in rooms):
         below = sorted({own for above, own in arrows() if above == room})
-        print(f"floor {FLOOR[room] + 1}  {room:<13} {', '.join(below)}")
+        print(f"floor {FLOOR[room]}  {room:<13} {', '.join(below)}")
     test_the_house_stays_small()
