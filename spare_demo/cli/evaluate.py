@@ -85,7 +85,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         metavar="METHOD",
         help=f"see the command methods; {ALL}: every one that this model can run, also beside "
         "others such as spare:squash=minmax; spare@tokens, spare@-1: with relevance of each word "
-        "apart, from the last layer; none: nothing is pruned (default: all)",
+        "apart, from the last layer; no name after it: nothing is pruned (default: all)",
     )
     add(
         "--budgets",

@@ -181,7 +181,7 @@ class Results:
         if different:
             raise ValueError(
                 f"{self.folder} holds results of other settings ({', '.join(different)}). "
-                "Choose another folder, or use the same settings to resume."
+                "Use the same settings to resume, or another folder; board shows both together."
             )
 
     def _read(self, expected: Mapping[Key, int]) -> None:
