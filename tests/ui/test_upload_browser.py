@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,26 @@ def test_a_comparison_that_still_comes_leaves_the_new_picture_there(
     expect(visitor.caption).to_contain_text("Uniform grid")
     expect(visitor.find(COVER)).to_be_visible()
     visitor.ask("What is blue?")
+    expect(visitor.find(COVER)).to_have_count(0)
+
+
+def test_a_picture_pasted_anywhere_is_taken_and_words_are_left_alone(visitor) -> None:
+    paste = """([kind, inside]) => {
+        const clipboardData = new DataTransfer();
+        if (kind) {
+            const file = new File([Uint8Array.from(inside)], 'pasted.png', {type: kind});
+            clipboardData.items.add(file);
+        } else clipboardData.setData('text', inside);
+        const event = new ClipboardEvent('paste', {clipboardData, bubbles: true, cancelable: true});
+        return document.querySelector('#question textarea').dispatchEvent(event);
+    }"""
+    assert visitor.page.evaluate(paste, ["", "How many?"])
+    expect(visitor.find(COVER)).to_have_count(0)
+    picture = io.BytesIO()
+    Image.new("RGB", (30, 20), "navy").save(picture, "PNG")
+    assert not visitor.page.evaluate(paste, ["image/png", list(picture.getvalue())])
+    expect(visitor.find(f"{COVER} img")).to_be_visible()
+    visitor.ask("What is it?")
     expect(visitor.find(COVER)).to_have_count(0)
 
 

@@ -73,4 +73,16 @@
   document.addEventListener('drop', (event) => {
     if (event.target.closest?.('#picture')) refuse(event, event.dataTransfer?.files);
   }, true);
+
+  // A picture pasted anywhere on the page goes the way of one that is chosen.
+  document.addEventListener('paste', (event) => {
+    const file = [...event.clipboardData?.files ?? []].find(({type}) => type.startsWith('image/'));
+    const input = document.querySelector('#picture input[type=file]');
+    if (!file || !input) return;
+    event.preventDefault();
+    const files = new DataTransfer();
+    files.items.add(file);
+    input.files = files.files;
+    input.dispatchEvent(new Event('change', {bubbles: true}));
+  });
 })();
