@@ -28,6 +28,12 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     expect(visitor.find("#stage .more summary")).to_have_text("Carrier")
     expect(visitor.find(".layers input[value=carrier]")).to_be_checked()
     expect(visitor.find("#carrier section")).to_have_count(2)
+    expect(visitor.find("#carrier")).to_be_in_viewport()
+    page.set_viewport_size({"width": 390, "height": 844})
+    below = """() => document.querySelector('#carrier').getBoundingClientRect().top
+        - document.querySelector('#further').getBoundingClientRect().bottom"""
+    assert 0 <= page.evaluate(below) <= 24
+    page.set_viewport_size(browsing.WINDOW)
 
     # The map: every kept patch, and what one answer after the other says of it.
     kept = opened.exploration.selections(BUDGET)["A"]

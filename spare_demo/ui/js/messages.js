@@ -1,9 +1,11 @@
-// What is refused is said beside the button that was pressed, and may be out of sight there.
+// What is refused is said beside the button that was pressed, and what a search found below it: either
+// may be out of sight there.
 'use strict';
 (() => {
   // A page that moves meanwhile can end a scroll on its way, so it is looked at again; whoever
   // scrolls or types by then has seen enough.
   const PAUSES = [400, 800, 1600];  // milliseconds
+  const SAID = '.message, .tried, .carried';
   let hand = 0;
   for (const kind of ['wheel', 'touchmove', 'keydown', 'pointerdown']) {
     addEventListener(kind, () => { hand = performance.now(); }, {capture: true, passive: true});
@@ -24,7 +26,8 @@
   new MutationObserver((changes) => {
     for (const {addedNodes} of changes) {
       for (const node of addedNodes) {
-        const message = node.matches?.('.message') ? node : node.querySelector?.('.message');
+        const said = node.matches?.(SAID) ? node : node.querySelector?.(SAID);
+        const message = said?.closest('#enough, #carrier') ?? said;
         if (message) bring(message, SPARE.calm() ? 'auto' : 'smooth');
       }
     }
