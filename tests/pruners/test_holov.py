@@ -33,6 +33,22 @@ def drawn(n: int, seed: int, sharpness: float = 1.0) -> tuple[VisualTokens, Arra
     return VisualTokens(features, cls_attention=read), features.numpy(), attention.numpy()
 
 
+def run_score(x: Array, a: list[float], run: list[int]) -> float:
+    """The released score of one run of tokens."""
+    if len(run) == 1:
+        return a[run[0]]
+    unit = {i: x[i] / (math.sqrt(sum(v * v for v in x[i])) + 1e-6) for i in run}
+    variances = []
+    for i in run:
+        row = [0.0 if j == i else float(unit[i] @ unit[j]) for j in run]
+        mean = sum(row) / (len(run) - 1)
+        variances.append(sum((s - mean) ** 2 for s in row) / (len(run) - 1))
+    mean_a = sum(1000 * a[i] for i in run) / len(run)
+    factor = mean_a / (sum(variances) / len(run) + 1e-6)
+    total = sum(1000 * a[i] + 0.09 * v * factor for i, v in zip(run, variances, strict=True))
+    return total / len(run)
+
+
 def holov(x: Array, attention: Array, k: int) -> list[int]:
     """The released function's picks for one view, token by token; before its zero padding."""
     n = len(x)
@@ -43,21 +59,7 @@ def holov(x: Array, attention: Array, k: int) -> list[int]:
         if size:
             runs.append(list(range(start, start + size)))
         start += size
-    scores = []
-    for run in runs:
-        if len(run) == 1:
-            scores.append(a[run[0]])
-            continue
-        unit = {i: x[i] / (math.sqrt(sum(v * v for v in x[i])) + 1e-6) for i in run}
-        variances = []
-        for i in run:
-            row = [0.0 if j == i else float(unit[i] @ unit[j]) for j in run]
-            mean = sum(row) / (len(run) - 1)
-            variances.append(sum((s - mean) ** 2 for s in row) / (len(run) - 1))
-        mean_a = sum(1000 * a[i] for i in run) / len(run)
-        factor = mean_a / (sum(variances) / len(run) + 1e-6)
-        total = sum(1000 * a[i] + 0.09 * v * factor for i, v in zip(run, variances, strict=True))
-        scores.append(total / len(run))
+    scores = [run_score(x, a, run) for run in runs]
     weights = [score / (sum(scores) + 1e-6) for score in scores]
     shares = [math.floor(weight * k) for weight in weights]
     left = k - sum(shares)
@@ -111,6 +113,16 @@ def test_similarity_cancels_out_of_a_runs_score(seed: int) -> None:
     assert float(score) == pytest.approx(1090 * float(attention.mean()), rel=1e-4)
     alone = run_scores(torch.ones(1, 36, 64), attention[None])  # v is 1 / 35
     assert float(alone) == pytest.approx(1090 * float(attention.mean()), rel=1e-3)
+
+
+@pytest.mark.parametrize("cosine", [0.0, 1e-4, 1e-3])
+def test_similarity_counts_where_the_tokens_of_a_run_are_nearly_orthogonal(cosine: float) -> None:
+    g = torch.Generator().manual_seed(1)
+    noise = torch.randn(6, 6, generator=g, dtype=torch.float64)
+    x, attention = torch.eye(6) + cosine * noise, torch.rand(6, generator=g, dtype=torch.float64)
+    expected = run_score(x.numpy(), attention.tolist(), [*range(6)])
+    assert float(run_scores(x[None], attention[None])) == pytest.approx(expected, rel=1e-9)
+    assert expected < 1085 * float(attention.mean())
 
 
 @given(st.lists(st.floats(0.0, 1e3), min_size=1, max_size=16), st.integers(1, 600))

@@ -118,3 +118,10 @@ def test_more_texts_than_tokens_leave_the_context_alone_and_ties_go_to_the_lower
     same = dict.fromkeys(("class_queries", "vision_keys", "vision_values"), lambda block: flat)
     alike = dataclasses.replace(tokens, clip_image=torch.ones(N, 5).double(), **same)
     assert LiteLVLM().select(alike, 9).order.tolist() == list(range(9))
+
+
+def test_the_weight_is_that_of_the_text_least_like_the_token() -> None:
+    tokens = drawn(1, 3)
+    image, texts = tokens.image_and_text()
+    expected = -(image.numpy() @ texts.numpy().T).min(axis=1)
+    np.testing.assert_allclose(LiteLVLM().weight(tokens).numpy(), expected, atol=1e-12)
