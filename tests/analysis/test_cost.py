@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 from PIL import Image
 
-from spare_demo.analysis.cost import cost_rows, cost_sentence
+from spare_demo.analysis.cost import (
+    cache_text,
+    cost_rows,
+    cost_sentence,
+    newline_sentence,
+    operations_text,
+)
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
@@ -38,3 +44,31 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
     assert "Slow: no gain in prefill time here (41 ms, 102% of the unpruned time)" in sentence
     assert "Fast: prefill in 25% of the unpruned time" in sentence
     assert sentence.count("cache") == 2
+
+
+def test_row_ends_are_told_where_there_are_some(result: Result) -> None:
+    whole = result.answers["unpruned"]
+    assert newline_sentence({"unpruned": whole}) == ""
+    rows = newline_sentence({"unpruned": replace(whole, newline_tokens=25)})
+    assert rows.startswith("With every budget 25 newline tokens go in as well")
+
+
+def test_room_for_the_answer_is_told_beside_the_cache(result: Result) -> None:
+    (row,) = cost_rows({"unpruned": result.answers["unpruned"]})
+    row = replace(row, kv_cache_bytes=2 * 2**20, allocated_bytes=0)
+    assert cache_text(row) == "2.0 MiB"
+    assert cache_text(replace(row, allocated_bytes=5 * 2**20)) == "2.0 MiB (5.0 MiB allocated)"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "not known"),
+        (999, "999 FLOP"),
+        (1000, "1 kFLOP"),
+        (2.3e9, "2.3 GFLOP"),
+        (4e12, "4 TFLOP"),
+    ],
+)
+def test_operations_are_in_units_of_a_thousand(count: float, text: str) -> None:
+    assert operations_text(count) == text
