@@ -96,6 +96,7 @@ def test_fastv_keeps_what_the_arithmetic_leaves() -> None:
         FastV().plan(asked(), 32)
     by_rank = FastV(counting="rank").plan(asked(), 64)
     assert kept(by_rank) == [64] and by_rank.counted == 64 and by_rank.average == 96
+    assert by_rank.method.lowest(576, 32) == 1
     assert plan.counted == 166 and plan.average == pytest.approx(192, abs=0.5)
     assert plan.method.budget_is_average and not by_rank.method.budget_is_average
     assert plan.method.counting_note == by_rank.method.counting_note == "tokens after layer K only"
