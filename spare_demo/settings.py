@@ -13,6 +13,8 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
 OWN_ADDRESSES = ("127.0.0.1", "::1", "localhost")
+METHODS_GROUP = "spare_demo.methods"
+"""Of the entry points by which other packages bring methods."""
 
 
 def _setting(default: Any, help: str) -> Any:

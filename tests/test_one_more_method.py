@@ -1,10 +1,11 @@
-"""A method of one file and one line of the table appears everywhere, settings and all."""
+"""A method that another package brings in one file appears everywhere, settings and all."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from spare_demo.cli import main as program
 from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.settings import Settings
+from spare_demo.pruners.installed import add_installed
+from spare_demo.settings import METHODS_GROUP, Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.tuning import menu
@@ -78,18 +80,31 @@ class LastOnes(LayerPruner):
 """
 
 
+ENTRIES = """
+[spare_demo.methods]
+every-other = every_other:EveryOther
+last-ones = last_ones:LastOnes
+"""
+
+
+def install(folder: Path, entries: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave what an installed package with these entry points leaves."""
+    (folder / "mine-1.dist-info").mkdir(exist_ok=True)
+    (folder / "mine-1.dist-info/METADATA").write_text("Name: mine\nVersion: 1\n")
+    (folder / "mine-1.dist-info/entry_points.txt").write_text(entries)
+    monkeypatch.syspath_prepend(folder)
+
+
 @pytest.fixture
 def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "every_other.py").write_text(FILE)
-    monkeypatch.syspath_prepend(tmp_path)
-    from every_other import EveryOther
-
-    monkeypatch.setitem(PRUNERS, "every-other", EveryOther())
     (tmp_path / "last_ones.py").write_text(INSIDE)
-    from last_ones import LastOnes
-
-    monkeypatch.setitem(PRUNERS, "last-ones", LastOnes())
+    before = dict(PRUNERS)
+    install(tmp_path, ENTRIES, monkeypatch)
+    add_installed(entry_points(group=METHODS_GROUP))
     yield
+    for name in PRUNERS.keys() - before.keys():
+        del PRUNERS[name]
     del sys.modules["every_other"], sys.modules["last_ones"]
 
 
@@ -107,6 +122,25 @@ def compared(picture: str, question: str, method: str, setting: str) -> dict[str
     assert program.main(argv) == 0
     told: dict[str, Any] = json.loads((folder / "result.json").read_text())
     return told
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ("mine = nowhere:Mine", "'mine' cannot be loaded from nowhere:Mine: ModuleNotFoundError"),
+        ("spare = spare_demo.pruners.random:Random", "'spare', and another one has that name"),
+    ],
+)
+def test_one_that_cannot_be_added_is_a_sentence(
+    entry: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    install(tmp_path, f"[spare_demo.methods]\n{entry}\n", monkeypatch)
+    assert program.main(["methods"]) == 1
+    assert sentence in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_added")

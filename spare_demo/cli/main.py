@@ -7,9 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import entry_points
 
 from spare_demo import __version__
-from spare_demo.settings import Settings, parse
+from spare_demo.settings import METHODS_GROUP, Settings, parse
 
 COMMANDS = {
     "serve": "open the page in a browser",
@@ -33,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(settings, words[0] if words else "").parse_args(words)
     arguments.words = words[1:]
     try:
+        if brought := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
+            import_module("spare_demo.pruners.installed").add_installed(brought)
         arguments.run(arguments, settings)
         sys.stdout.flush()
     except KeyboardInterrupt:

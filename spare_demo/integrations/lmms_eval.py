@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from itertools import groupby, islice
 from typing import Any
 
@@ -19,7 +19,9 @@ from tqdm import tqdm
 
 from spare_demo.evaluation.harness import PrunedModel, Question, check_greedy, read_options
 from spare_demo.models import ModelError, load_model
+from spare_demo.pruners.installed import add_installed
 from spare_demo.results.io import versions
+from spare_demo.settings import METHODS_GROUP
 
 MODEL = ModelManifest("spare_demo", simple_class_path=f"{__name__}.SpareDemo")
 
@@ -55,6 +57,7 @@ class SpareDemo(lmms):
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         with _one_sentence():
+            add_installed(entry_points(group=METHODS_GROUP))
             self.options = read_options(arguments)
         self.accelerator = Accelerator()
         self.device = self.accelerator.device
