@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
@@ -48,8 +49,14 @@ class Reference:
 
 
 def plain_text(text: str) -> str:
-    """A question's words alone: without case, extra spaces and the mark at its end."""
-    return " ".join(text.casefold().split()).rstrip("?.! ")
+    """A question's words alone: without case, extra spaces and the mark at its end, "an" as "a"."""
+    words = ("a" if word == "an" else word for word in text.casefold().split())
+    return " ".join(words).rstrip("?.! ")
+
+
+def with_articles(text: str) -> str:
+    """A question with "an" where it belongs, which a training question lacks."""
+    return re.sub(r"\ba (?=[aeio])", "an ", text)
 
 
 def pick(rng: Rng, options: Sequence[Any]) -> Any:

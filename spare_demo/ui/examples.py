@@ -12,7 +12,7 @@ import numpy as np
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
 from spare_demo.scenes import signature
-from spare_demo.scenes.question import plain_text
+from spare_demo.scenes.question import plain_text, with_articles
 from spare_demo.settings import Settings
 
 FOLDER = ASSETS / "examples"
@@ -127,7 +127,7 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
     path = folder / f"scene-{seed}.png"
     signature.save(which, seed, path)
     keep_latest(folder, _SCENES_ON_DISK)
-    return _example(path, {question.text: question.answer for question in questions})
+    return _example(path, {with_articles(question.text): question.answer for question in questions})
 
 
 def keep_latest(folder: Path, most: int) -> None:
@@ -151,5 +151,6 @@ def questions_about(
     scene: the set and the seed of a drawn scene, None for any other picture.
     """
     own = [question for example in examples if example.key == key for question in example.answers]
-    drawn = [] if scene is None else [q.text for q in signature.sample_of(*scene).questions]
-    return tuple(dict.fromkeys([*own, *drawn]))[:_MOST_QUESTIONS]
+    drawn = () if scene is None else signature.sample_of(*scene).questions
+    told = [with_articles(question.text) for question in drawn]
+    return tuple(dict.fromkeys([*own, *told]))[:_MOST_QUESTIONS]

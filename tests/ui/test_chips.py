@@ -44,6 +44,17 @@ def test_a_scene_is_drawn_again_from_its_seed_with_the_same_questions(tmp_path) 
     assert sample.scene == signature.scene_of("page", 7)
 
 
+def test_a_question_is_offered_with_the_article_that_people_write(
+    handlers: Handlers, tmp_path
+) -> None:
+    scene = draw_scene("page", 30, tmp_path)
+    assert scene.answers["Is there an orange arrow?"] == "no"
+    for asked in ("Is there an orange arrow?", "is there a orange arrow"):
+        visit = look(handlers, scene.path, asked, example=scene)
+        assert visit.questions == tuple(scene.answers) and visit.truth == "no"
+        assert visit.asked is not None and visit.asked.answer == "no"
+
+
 def test_a_scene_without_questions_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signature, "ask_of", lambda *_: [])
     with pytest.raises(ValueError, match="Scene 7 of page has no question"):
