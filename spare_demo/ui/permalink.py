@@ -166,9 +166,11 @@ def controls_of_link(
     if scene:
         example = examples[names.index(scene)]
         controls = {"image": example.path, "question": example.question} | controls
-    elif "question" in controls:
+    elif "question" in controls or sent.get("lost"):
         controls["image"] = None
-        if not query.get("scene"):  # of an example the notice says why it is not here
+        if sent.get("lost"):  # of js/lost.js, which brings the picture
+            stale.append("The connection was lost. Press Ask to see your comparison again.")
+        elif not query.get("scene"):  # of an example the notice says why it is not here
             stale.append("A link carries no picture. Choose one and press Ask.")
     return controls | {"notice": panels.message_html(" ".join(stale))}
 

@@ -27,7 +27,7 @@ _HERE = Path(__file__).parent
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
     *("words", "viewer", "scrub", "depth", "menus", "messages", "near", "why", "edit", "answers"),
-    *("link", "cite", "upload", "chips", "guess", "phone", "rove", "terms", "stories"),
+    *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
     "story_card",
 )
 _ON_LOAD = {

@@ -190,6 +190,8 @@ def wire(
     load = handlers.load_example
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
+    for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
+        event(None, None, p.notice, js="() => ''", **QUIET)  # of a link, whose comparison goes
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked)
     # What is chosen while an answer runs is asked next: the controls show it already.

@@ -313,3 +313,28 @@ def test_the_keyboard_reaches_what_matters_and_shows_where_it_is(visitor) -> Non
             reached[hit[0]] = hit[1]
         visitor.page.keyboard.press("Tab")
     assert reached == dict.fromkeys(wanted, True)
+
+
+def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Path) -> None:
+    visitor = open_window(served.url + "/?__theme=dark")
+    visitor.upload(wide_picture)
+    visitor.choose_method("b", "Uniform grid")
+    visitor.ask("What is blue?")
+    visitor.expect_answers(576, 64, 64)
+    visitor.page.context.set_offline(True)
+    visitor.ask("What is green?")
+    expect(visitor.find(".toast-body")).to_contain_text("Connection")
+    visitor.page.context.set_offline(False)
+    expect(visitor.find("#notice")).to_have_text(
+        "The connection was lost. Press Ask to see your comparison again."
+    )
+    expect(visitor.find("#question textarea")).to_have_value("What is green?")
+    expect(visitor.find("#method-b input")).to_have_value("Uniform grid")
+    image = visitor.find("#picture .image-frame img")
+    sides = "i => i.decode().then(() => [i.naturalWidth, i.naturalHeight])"
+    assert image.evaluate(sides) == [640, 160]
+    assert visitor.page.url == served.url + "/?__theme=dark"
+    visitor.find("#ask").click()
+    expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#notice")).to_have_text("")

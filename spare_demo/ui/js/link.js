@@ -13,7 +13,7 @@ SPARE.link = {
   // What the address of this page asks for, null where it asks for nothing.
   read() {
     const query = Object.fromEntries(new URLSearchParams(location.search));
-    return ['a', 'b', 'k', 'q', 'scene'].some((name) => name in query) ? query : null;
+    return ['a', 'b', 'k', 'q', 'scene', 'lost'].some((name) => name in query) ? query : null;
   },
 
   // The layer that a link shows, and which picture of it large: "" for all three. Links of the first

@@ -74,15 +74,20 @@
     if (event.target.closest?.('#picture')) refuse(event, event.dataTransfer?.files);
   }, true);
 
-  // A picture pasted anywhere on the page goes the way of one that is chosen.
-  document.addEventListener('paste', (event) => {
-    const file = [...event.clipboardData?.files ?? []].find(({type}) => type.startsWith('image/'));
+  // A file goes the way of one that is chosen; false where there is no place for it.
+  SPARE.choose = (file) => {
     const input = document.querySelector('#picture input[type=file]');
-    if (!file || !input) return;
-    event.preventDefault();
+    if (!input) return false;
     const files = new DataTransfer();
     files.items.add(file);
     input.files = files.files;
     input.dispatchEvent(new Event('change', {bubbles: true}));
+    return true;
+  };
+
+  // So does a picture pasted anywhere on the page.
+  document.addEventListener('paste', (event) => {
+    const file = [...event.clipboardData?.files ?? []].find(({type}) => type.startsWith('image/'));
+    if (file && SPARE.choose(file)) event.preventDefault();
   });
 })();
