@@ -75,6 +75,8 @@ def _sentence(error: Exception) -> str | None:
     """What went wrong, written for whoever typed the command; None for a fault of the program."""
     if isinstance(error, ValueError):
         return str(error)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return f"{error.filename} has to be a folder, and a file lies there. Choose another name."
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
     from spare_demo.models import ModelError

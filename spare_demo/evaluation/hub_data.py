@@ -112,7 +112,9 @@ def _guarded(rows: Any, name: str) -> Iterator[Mapping[str, Any]]:
 
 def _unreadable(name: str, error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return f"The dataset {name} cannot be read: {lines[0].rstrip('.')}."
+    away = isinstance(error, ConnectionError)
+    advice = " Check the network, or take data that is on this machine." if away else ""
+    return f"The dataset {name} cannot be read: {lines[0].rstrip('.')}.{advice}"
 
 
 def _read_row(row: Mapping[str, Any], name: str, fields: Fields) -> Entry:

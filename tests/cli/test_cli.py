@@ -197,7 +197,7 @@ def test_the_table_of_methods_says_what_cannot_run(
 @pytest.mark.parametrize(
     ("name", "flags", "sentence"),
     [
-        ("photo.png/page.html", (), "File exists"),
+        ("photo.png/page.html", (), "photo.png has to be a folder, and a file lies there"),
         (".", (), "is a folder. Name a file"),
         ("page.html", ("--methods", "spare"), "two methods side by side"),
     ],

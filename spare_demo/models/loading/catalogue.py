@@ -47,8 +47,8 @@ BUILT_IN = Entry(
     name="built-in",
     title="Built-in model",
     description=(
-        "A small model trained on drawn scenes. It knows nothing about photos; for photos give "
-        "--model tiny-llava."
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
+        "with `--model tiny-llava`."
     ),
     source=ASSETS / "built-in",
     clip=None,

@@ -30,8 +30,8 @@ def test_the_table_of_models() -> None:
     ]
     assert all(row[key] for row in rows for key in ("title", "needs", "description"))
     assert rows[1]["description"] == (
-        "A small model trained on drawn scenes. It knows nothing about photos; for photos give "
-        "--model tiny-llava."
+        "A small model trained on drawn scenes. It knows nothing about photos; for photos start "
+        "with `--model tiny-llava`."
     )
     assert BUILT_IN.source == Path(__file__).resolve().parents[3] / "assets" / "built-in"
 
