@@ -17,7 +17,7 @@ from spare_demo.models.loading.heap import return_free_memory
 from spare_demo.ui.gate.doors import path_of
 from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, sessions_of_runs
-from spare_demo.ui.gradio_compat.sessions import forget_state
+from spare_demo.ui.gradio_compat.sessions import forget_state, spare_open_pages
 
 EVERY_SECONDS = 60.0
 LOOK_SECONDS = 0.5
@@ -90,7 +90,8 @@ async def sweep(demo: gr.Blocks, unread: UnreadRuns) -> None:
 
 
 class Departures:
-    """ASGI middleware: ends the runs of each session that has no connection open.
+    """ASGI middleware: ends the runs of each session that has no connection open, and spares the
+    states of those that have.
 
     Gradio ends them when the stream of their results breaks off. A visitor who leaves between the
     question and the opening of that stream would be answered all the same.
@@ -106,6 +107,7 @@ class Departures:
         """Pass everything on, and count the connections that last."""
         if scope["type"] == "lifespan":
             demo = scope["app"].get_blocks()
+            spare_open_pages(demo, lambda session: session in self._open)
             async with repeated(lambda: self.look(demo), LOOK_SECONDS, _FAILURE):
                 await self.app(scope, receive, send)
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gradio as gr
@@ -16,6 +17,29 @@ def forget_state(demo: gr.Blocks, session: str) -> None:
     holder = demo.state_holder
     holder.session_data.pop(session, None)
     holder.time_last_used.pop(session, None)
+
+
+class _OpenLast(OrderedDict[str, Any]):
+    """States by session; when there are too many, one that nobody has open goes first."""
+
+    def __init__(self, states: Mapping[str, Any], is_open: Callable[[str], bool]) -> None:
+        super().__init__(states)
+        self._is_open = is_open
+
+    def popitem(self, last: bool = True) -> tuple[str, Any]:
+        """Takes out what is not open, but for the newest, which is just being made."""
+        closed = (session for session in list(self)[:-1] if not self._is_open(session))
+        session = next(closed, None)
+        return super().popitem(last) if session is None else (session, self.pop(session))
+
+
+def spare_open_pages(demo: gr.Blocks, is_open: Callable[[str], bool]) -> None:
+    """Let nobody push out the visitors of open pages by making up names of sessions.
+
+    Gradio drops what was used longest ago.
+    """
+    holder = demo.state_holder
+    holder.session_data = _OpenLast(holder.session_data, is_open)
 
 
 def current_session() -> str | None:

@@ -38,10 +38,13 @@ def test_sessions_of_whoever_names_one_are_bounded(public) -> None:
     """A mark of the slider is called beside the queue, and opens a session each time."""
     beside = next(n for n, event in public.demo.fns.items() if event.fn and not event.queue)
     inputs = [None] * len(public.demo.fns[beside].inputs)
-    for number in range(MOST_SESSIONS + 20):
-        body = {"fn_index": beside, "data": inputs, "session_hash": f"stranger-{number}"}
-        public.post("run/predict", body)
-    assert len(public.demo.state_holder.session_data) <= MOST_SESSIONS
+    with httpx.stream("GET", public.api("heartbeat/visitor")):
+        for name in ("visitor", *(f"stranger-{number}" for number in range(MOST_SESSIONS + 20))):
+            body = {"fn_index": beside, "data": inputs, "session_hash": name}
+            public.post("run/predict", body)
+        sessions = public.demo.state_holder.session_data
+        assert len(sessions) <= MOST_SESSIONS
+        assert "visitor" in sessions  # whose page is open
 
 
 def test_results_that_nobody_reads_are_dropped_and_those_being_read_are_not(
