@@ -190,8 +190,6 @@ def wire(
     load = handlers.load_example
     chosen = p.offered.click(load, [p.offered, p.question], [p.image, p.question], **QUIET)
     drawn = p.scene.click(handlers.new_scene, None, [p.image, p.question, p.example], **QUIET)
-    for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
-        event(None, None, p.notice, js="() => ''", **QUIET)  # of a link, whose comparison goes
     for event in (p.ask.click, p.question.submit, *([demo.load] if ask_on_load else [])):
         answering(event, handlers.ask, asked)
     # What is chosen while an answer runs is asked next: the controls show it already.
@@ -200,6 +198,8 @@ def wire(
     )
     for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
         answering(event, handlers.ask, asked, "always_last")
+    for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
+        event(None, None, p.notice, js="() => ''", **QUIET)  # of a link, whose comparison goes
     find = functools.partial(find_disagreement, handlers)
     answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew: tuple[Any, ...] = (
