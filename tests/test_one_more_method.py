@@ -18,7 +18,7 @@ from spare_demo.cli import main as program
 from spare_demo.cli.methods_table import markdown
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.installed import add_installed
+from spare_demo.pruners.other_packages import add_methods
 from spare_demo.settings import METHODS_GROUP, Settings
 from spare_demo.ui.api import Api
 from spare_demo.ui.handlers import Handlers
@@ -101,7 +101,7 @@ def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     (tmp_path / "last_ones.py").write_text(INSIDE)
     before = dict(PRUNERS)
     install(tmp_path, ENTRIES, monkeypatch)
-    add_installed(entry_points(group=METHODS_GROUP))
+    add_methods(entry_points(group=METHODS_GROUP))
     yield
     for name in PRUNERS.keys() - before.keys():
         del PRUNERS[name]

@@ -34,8 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser(settings, words[0] if words else "").parse_args(words)
     arguments.words = words[1:]
     try:
-        if brought := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
-            import_module("spare_demo.pruners.installed").add_installed(brought)
+        if entries := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
+            import_module("spare_demo.pruners.other_packages").add_methods(entries)
         arguments.run(arguments, settings)
         sys.stdout.flush()
     except KeyboardInterrupt:

@@ -119,8 +119,8 @@ def make_board(
 
     baseline: the label of a method, compared at the same budget; "unpruned": all tokens.
 
-    Raises ValueError, with a sentence to show, where two folders have other answers of one method,
-    where they have no question in common, or where no folder has the baseline.
+    Raises ValueError, with a sentence to show, where two folders differ in the answers of one
+    method, where they have no question in common, or where no folder has the baseline.
     """
     measured = dict.fromkeys(row.method for folder in folders for row in folder.rows)
     labels = [label for label in measured if label != BLANK]
@@ -210,7 +210,7 @@ def _set_board(name: str, folders: Sequence[Folder], baseline: str, resamples: i
 def _answers(name: str, folders: Sequence[Folder]) -> dict[str, Answers]:
     """The answers of a set by model, each column from the first folder that has it.
 
-    Raises ValueError where another folder has other answers of a method.
+    Raises ValueError where a later folder differs in the answers of a method.
     """
     models: dict[str, Answers] = {}
     origin: dict[tuple[str, str, int | str], Folder] = {}

@@ -96,14 +96,14 @@ def means_note(summary: Summary) -> str:
     return f"{_INTERVALS}." + ("" if summary.pictures >= FEW else TOO_FEW)
 
 
-def apart(summary: Summary, estimate: Estimate, value: float = 0.0) -> bool:
+def is_apart(summary: Summary, estimate: Estimate, value: float = 0.0) -> bool:
     """Whether there are pictures enough and the interval leaves the value out."""
     return summary.pictures >= FEW and estimate.apart_from(value)
 
 
 def star(summary: Summary, difference: Estimate | None) -> str:
-    """A star where a difference is `apart` from zero."""
-    return "*" if difference is not None and apart(summary, difference) else ""
+    """A star where a difference is apart from zero (`is_apart`)."""
+    return "*" if difference is not None and is_apart(summary, difference) else ""
 
 
 def method_rows(

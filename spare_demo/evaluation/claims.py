@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spare_demo.evaluation.budgets import Budget, value
 from spare_demo.evaluation.built_in import BuiltIn
-from spare_demo.evaluation.cells import apart, percent, plain, signed, title_of
+from spare_demo.evaluation.cells import is_apart, percent, plain, signed, title_of
 from spare_demo.evaluation.resampling import Estimate
 from spare_demo.evaluation.summary import ERROR, MEASURES, RIGHT, Summary
 
@@ -92,9 +92,9 @@ def _verdict(summary: Summary, claim: Claim) -> str:
     }
     if not found:
         return ""
-    holds = [k for k, e in found.items() if apart(summary, e) and e.value * claim.sign > 0]
-    fails = [k for k, e in found.items() if apart(summary, e) and e.value * claim.sign < 0]
-    open_ = [k for k, e in found.items() if not apart(summary, e)]
+    holds = [k for k, e in found.items() if is_apart(summary, e) and e.value * claim.sign > 0]
+    fails = [k for k, e in found.items() if is_apart(summary, e) and e.value * claim.sign < 0]
+    open_ = [k for k, e in found.items() if not is_apart(summary, e)]
     parts = [
         f"{name} at {_budgets(several, len(found))}"
         for name, several in (("agrees", holds), ("disagrees", fails), ("is undecided", open_))
@@ -135,7 +135,7 @@ def _inversion(summary: Summary) -> list[str]:
     if over is None:
         return []
     measured = f"(AUC of the things asked about over the background: {plain(over)})"
-    if not apart(summary, over, 0.5):
+    if not is_apart(summary, over, 0.5):
         return [f"Whether its raw cosine is inverted at layer -2 is undecided {measured}."]
     if over.value > 0.5:
         return [

@@ -11,7 +11,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation import claims, figures, tables
 from spare_demo.evaluation.budgets import Budget, middle, words
 from spare_demo.evaluation.built_in import BuiltIn
-from spare_demo.evaluation.cells import apart, percent, plain, share, title_of
+from spare_demo.evaluation.cells import is_apart, percent, plain, share, title_of
 from spare_demo.evaluation.relevance_places import WORDS
 from spare_demo.evaluation.resampling import Estimate
 from spare_demo.evaluation.results import BLANK
@@ -91,7 +91,7 @@ def _best(summary: Summary, k: Budget) -> str:
     """The method that is right most often, and those that paired differences leave beside it."""
     best = summary.best[k]
     behind = {m: found for (m, of), found in summary.behind_best.items() if of == k}
-    near = {m: found for m, found in behind.items() if not apart(summary, found)}
+    near = {m: found for m, found in behind.items() if not is_apart(summary, found)}
     sentence = (
         f"At {words(k)} {title_of(best)} is right most often, {share(summary.accuracy[best, k])}."
     )
@@ -140,7 +140,7 @@ def _where(summary: Summary, layer: int, values: Mapping[str, Estimate]) -> str:
     if over is None:
         return ""
     verdict = "neither on the things asked about nor off them"
-    if apart(summary, over, 0.5):
+    if is_apart(summary, over, 0.5):
         on = over.value > 0.5
         verdict = f"{'on' if on else 'off'} the things asked about"
         if on != (

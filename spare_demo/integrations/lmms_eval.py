@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from spare_demo.evaluation.harness import PrunedModel, Question, check_greedy, read_options
 from spare_demo.models import ModelError, load_model
-from spare_demo.pruners.installed import add_installed
+from spare_demo.pruners.other_packages import add_methods
 from spare_demo.results.io import versions
 from spare_demo.settings import METHODS_GROUP
 
@@ -57,7 +57,7 @@ class SpareDemo(lmms):
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         with _one_sentence():
-            add_installed(entry_points(group=METHODS_GROUP))
+            add_methods(entry_points(group=METHODS_GROUP))
             self.options = read_options(arguments)
         self.accelerator = Accelerator()
         self.device = self.accelerator.device

@@ -152,5 +152,5 @@ def questions_about(
     """
     own = [question for example in examples if example.key == key for question in example.answers]
     drawn = () if scene is None else signature.sample_of(*scene).questions
-    told = [with_articles(question.text) for question in drawn]
-    return tuple(dict.fromkeys([*own, *told]))[:_MOST_QUESTIONS]
+    texts = [with_articles(question.text) for question in drawn]
+    return tuple(dict.fromkeys([*own, *texts]))[:_MOST_QUESTIONS]

@@ -21,8 +21,8 @@ IDLE_SECONDS = 600.0
 OPEN_PIXELS = 200_000_000
 """Of the photos of all open comparisons, three bytes each."""
 
-REMEMBERED = 10_000
-"""Sessions in which something was asked, by a number each."""
+MOST_ASKING = 10_000
+"""Sessions that have asked something, of each of which a number is kept."""
 
 
 class VisitKey:
@@ -70,7 +70,7 @@ class OpenVisits:
         self.put_away_idle()
         with self._lock:
             self._asked[hash(self._session())] = None
-            if len(self._asked) > REMEMBERED:
+            if len(self._asked) > MOST_ASKING:
                 del self._asked[next(iter(self._asked))]
             self._visits[key] = visit, self._now()
             while len(self._visits) > 1 and (

@@ -199,7 +199,7 @@ def wire(
     for event in (chosen.then, drawn.then, chip.then, *(event.then for event in opened)):
         answering(event, handlers.ask, asked, "always_last")
     for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
-        event(None, None, p.notice, js="() => ''", **QUIET)  # of a link, whose comparison goes
+        event(None, None, p.notice, js="() => ''", **QUIET)  # a link's goes with its comparison
     find = functools.partial(find_disagreement, handlers)
     answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew: tuple[Any, ...] = (

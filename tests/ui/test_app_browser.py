@@ -338,3 +338,13 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#notice")).to_have_text("")
+
+
+def test_a_browser_that_forbids_storage_runs_the_whole_page(newcomer, served) -> None:
+    """As in a frame of another site, which a Space is."""
+    newcomer.page.add_init_script(
+        """Object.defineProperty(window, 'sessionStorage',
+            {get() { throw new DOMException('denied', 'SecurityError'); }});"""
+    )
+    newcomer.open(served.url)
+    assert newcomer.page.evaluate("typeof SPARE.storyCard") == "function"  # of the last script

@@ -590,7 +590,7 @@ def test_whoever_lost_their_visit_gets_no_other_in_its_place(finished: Visit) ->
 def test_sessions_that_asked_are_remembered_by_the_thousand(
     finished: Visit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_visits, "REMEMBERED", 2)
+    monkeypatch.setattr(open_visits, "MOST_ASKING", 2)
     here = ["a"]
     visits, opening = OpenVisits(8, session=lambda: here[0]), VisitKey(finished)
     for here[0] in "abc":

@@ -79,7 +79,7 @@ LLAVA_7B = Entry(
     clip=OPENAI_CLIP,
     gpu_dtype=torch.float16,
     cpu_dtype=None,
-    needs="18 GB free on a CUDA GPU, or minutes an answer; downloads 15 GB the first time",
+    needs="18 GB free on a CUDA GPU, else minutes for an answer; downloads 15 GB the first time",
     system="vicuna_v1",
 )
 NO_CLIP_TOWER = (

@@ -132,19 +132,18 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
 def _processor(opened: OpenCheckpoint) -> Any:
     """The checkpoint's processor; a repository's files are downloaded where some are missing."""
     folder, repository, label = opened.folder, opened.repository, opened.label
-    try:
-        # It could be read without the chat template and the generation settings, and say nothing.
-        if repository is not None and hub.is_reachable(repository):
-            hub.download_small_files(repository, folder.name)
+    refusal: Exception | None = None
+    if repository is not None:
+        # First of all: it can be read without the chat template and the generation settings.
         try:
-            processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
-        except Exception:
-            if repository is None:
-                raise
             hub.download_small_files(repository, folder.name)
-            processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
+        except ModelError as error:
+            refusal = error  # and what is in the cache may do
+    try:
+        processor = AutoProcessor.from_pretrained(folder, **_OPTIONS)
     except Exception as error:
-        raise _refusal(label, "its processor or tokenizer files", error) from error
+        what = "its processor or tokenizer files"
+        raise refusal or _refusal(label, what, error) from error
     if not hasattr(processor, "image_token") or not hasattr(processor, "image_processor"):
         raise ModelError(
             f"{label} has no processor that knows an image token. Get its processor and tokenizer "

@@ -60,15 +60,6 @@ def config_folder(repository: str, file: str = "config.json") -> Path:
         raise refusal(repository, error) from error
 
 
-def is_reachable(repository: str) -> bool:
-    """Whether the hub answers at all, within `CONNECT_SECONDS`."""
-    try:
-        get_hf_file_metadata(hf_hub_url(repository, "config.json"), timeout=CONNECT_SECONDS)
-    except Exception as error:
-        return not is_unreachable(error)
-    return True
-
-
 def download_small_files(repository: str, commit: str) -> None:
     """Settings, tokenizer and processor, those that are missing; ModelError where they cannot be
     had."""
@@ -136,18 +127,18 @@ def download_files(
     repository: str, commit: str, files: list[str], progress: Progress
 ) -> list[Path]:
     """Whole files of a commit, downloaded into the hub's cache; raises as `download_weights`."""
-    ended: list[BaseException] = []
+    stops: list[BaseException] = []
     try:
         sizes = [size_of(repository, commit, file) for file in files]
         check_disk(repository, sum(sizes), Path(constants.HF_HUB_CACHE))
         paths: list[Path] = []
         for i, file in enumerate(files):
-            bar = _bar_of(progress, sum(sizes[:i]), sum(sizes), ended)
+            bar = _bar_of(progress, sum(sizes[:i]), sum(sizes), stops)
             paths.append(Path(hf_hub_download(repository, file, revision=commit, tqdm_class=bar)))
         return paths
     except (Exception, KeyboardInterrupt) as error:
-        if ended:
-            raise ended[0] from None
+        if stops:
+            raise stops[0] from None
         if isinstance(error, KeyboardInterrupt):
             raise
         raise refusal(repository, error) from error
@@ -159,12 +150,12 @@ def size_of(repository: str, commit: str, file: str) -> int:
     return int(get_hf_file_metadata(url, timeout=CONNECT_SECONDS).size or 0)
 
 
-def _bar_of(progress: Progress, before: int, total: int, ended: list[BaseException]) -> Any:
+def _bar_of(progress: Progress, before: int, total: int, stops: list[BaseException]) -> Any:
     """A class of progress bars that report the bytes of one file after those before it.
 
     Xet has two for a file: what came, and what is written; the one that is ahead counts.
 
-    ended: gets what `progress` raises. Xet, which calls the bar from a thread of its own, drops
+    stops: gets what `progress` raises. Xet, which calls the bar from a thread of its own, drops
         that and would download the file to its end.
     """
     done = 0
@@ -181,7 +172,7 @@ def _bar_of(progress: Progress, before: int, total: int, ended: list[BaseExcepti
             try:
                 progress(before + done, total)
             except BaseException as error:
-                ended.append(error)
+                stops.append(error)
                 with contextlib.suppress(ImportError):  # of versions before it
                     from huggingface_hub.utils._xet import abort_xet_session
 

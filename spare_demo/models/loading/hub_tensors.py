@@ -152,8 +152,8 @@ def _download_pieces(
     head, part = _header(pieces), target.with_suffix(".part")
     with part.open("a+b") as stream:  # of what is there only the head is read: it may be large
         stream.seek(0)
-        begun = stream.read(len(head)) == head
-    if not begun:
+        is_ours = stream.read(len(head)) == head
+    if not is_ours:
         part.write_bytes(head)
     total = sum(piece.stop - piece.start for piece in pieces)
     done = min(part.stat().st_size - len(head), total)

@@ -24,7 +24,7 @@ def say_what_went_wrong(
     marked as `optional` have their value where a list of inputs ends before them.
 
     sentence: what may be told about an error that Gradio has no words for; it logs the error.
-    log_refusal: logs where one was that inputs of the wrong kind caused, and nothing of them.
+    log_refusal: logs an error that inputs of the wrong kind caused, and nothing of them.
     """
     process, preprocess = demo.process_api, demo.preprocess_data
 

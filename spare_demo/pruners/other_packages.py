@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 from spare_demo.pruners import PRUNERS
 
 
-def add_installed(entries: Iterable[EntryPoint]) -> None:
+def add_methods(entries: Iterable[EntryPoint]) -> None:
     """Adds them to `PRUNERS`, with their usual settings: a class for each entry, by its name.
 
     Raises ValueError, with a sentence to show, for one that cannot be loaded or whose name is
