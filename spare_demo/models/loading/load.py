@@ -231,7 +231,7 @@ def _unusable_gpu() -> str:
         fault = _fault(torch.device("cuda"))
         return fault and (
             f" There is an NVIDIA GPU, but the PyTorch installed here cannot use it ({fault}). For "
-            f"an older GPU `{_INSTALL} {_WHEELS}/cu126` installs one that can."
+            f"an older GPU try the PyTorch of `{_INSTALL} {_WHEELS}/cu126`."
         )
     driver = any(Path(path).is_file() for path in _NVIDIA_DRIVERS) or which("nvidia-smi")
     if not driver:
