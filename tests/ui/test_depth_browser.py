@@ -74,6 +74,7 @@ def test_every_layer_is_drawn_as_python_draws_it(visitor, asked: Visit) -> None:
             visitor.find("#merged button").first.click()
             # Only now is it made; what is typed before its own value stands is lost.
             expect(visitor.find("#merged-token input")).to_have_value("0")
+            visitor.page.wait_for_timeout(500)  # and for a moment after, on a busy machine
         visitor.find("#merged-token input").fill(str(row + 1))
         visitor.find("#merged-show").click()
         drawn = source_map(asked.canvas, sources, row, f"In layer {layer + 1} of 5 A SparseVLM")
