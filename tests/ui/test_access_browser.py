@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from importlib.resources import files
 
+import browsing
 import pytest
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
 expect = browsing.expect
 

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
+import browsing
 
 from spare_demo.pruners import PRUNERS
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 Visitor, expect = browsing.Visitor, browsing.expect
 
 pytestmark = browsing.MARKS

@@ -6,13 +6,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import browsing
 import pytest
 
 from spare_demo.evaluation.board import make_board, read_folders
 from spare_demo.evaluation.board_page import board_html
 from spare_demo.evaluation.results import Results, Row
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 # A browser of its own for a page that no other test shows.

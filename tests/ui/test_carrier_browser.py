@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
+import browsing
 import pytest
 
 from spare_demo.ui.visit import Visit
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = [*browsing.MARKS, pytest.mark.long]

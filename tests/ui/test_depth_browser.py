@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import browsing
 import pytest
 
 from spare_demo.render.colours import BLUE
@@ -12,7 +13,6 @@ from spare_demo.render.overlay import difference, layer_overlay
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.visit import Visit
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 apart, expect = browsing.apart, browsing.expect
 
 pytestmark = browsing.MARKS

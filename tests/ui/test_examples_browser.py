@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import browsing
 import pytest
 
 from spare_demo.models import LlavaModel
@@ -11,7 +12,6 @@ from spare_demo.settings import Settings
 from spare_demo.ui import build, launch_options
 from spare_demo.ui.examples import load_examples
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+import browsing
 import frames
-import pytest
-
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 
 pytestmark = browsing.MARKS
 

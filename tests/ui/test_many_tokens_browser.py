@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import browsing
 import numpy as np
 import pytest
 import torch
@@ -23,8 +24,6 @@ from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wire import to_bytes
-
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 
 expect = browsing.expect
 pytestmark = browsing.MARKS

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 
-import pytest
+import browsing
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.base import GROUPS
 from spare_demo.ui.visit import Visit
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS

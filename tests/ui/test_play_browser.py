@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import browsing
 import pytest
 from test_access_browser import grave
 
@@ -12,7 +13,6 @@ from spare_demo.evaluation.gallery import read_gallery
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui.gallery import GALLERY_FILE
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = [*browsing.MARKS, pytest.mark.long]

@@ -7,12 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import browsing
 import numpy as np
 import pytest
 
 from spare_demo import compare
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import browsing
 import pytest
 
 from spare_demo.models import LlavaModel
 from spare_demo.settings import Settings
 from spare_demo.ui import build, launch_options
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+import browsing
 
 from spare_demo.pruners import PRUNERS
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS

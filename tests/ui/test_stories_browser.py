@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import browsing
 import numpy as np
 import pytest
 
@@ -12,7 +13,6 @@ from spare_demo.render.base import number
 from spare_demo.ui.panels import STORIES
 from spare_demo.ui.visit import Visit
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = [*browsing.MARKS, pytest.mark.long]

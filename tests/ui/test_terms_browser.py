@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import browsing
 import pytest
 
 from spare_demo.ui.terms import TERMS
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = [*browsing.MARKS, pytest.mark.long]

@@ -10,6 +10,7 @@ import time
 import zipfile
 from pathlib import Path
 
+import browsing
 import pytest
 import torch
 from visits import page_request
@@ -26,7 +27,6 @@ from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
 from spare_demo.ui.wire import to_bytes
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 apart, expect = browsing.apart, browsing.expect
 
 pytestmark = browsing.MARKS

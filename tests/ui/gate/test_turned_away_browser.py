@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
+import browsing
 
-browsing = pytest.importorskip("browsing", reason="playwright is not installed")
 expect = browsing.expect
 
 pytestmark = browsing.MARKS
