@@ -1,4 +1,4 @@
-"""Work on a thread that ends with it.
+"""Work on a thread that ends with it, and waiting that a signal ends.
 
 Each thread that computes gets helpers from OpenMP that live as long as it does. Once there are more
 of them than processors, they sleep where they would have spun, and on a CPU everything takes up to
@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 T = TypeVar("T")
+
+_LOOK = 0.5
+"""Seconds after which a waiting thread looks whether a signal came."""
 
 
 def on_own_thread(work: Callable[[], T]) -> T:
@@ -26,4 +29,16 @@ def on_own_thread(work: Callable[[], T]) -> T:
             outcome.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
+    while not wait([outcome], _LOOK).done:
+        pass
     return outcome.result()
+
+
+def wait_interruptibly(event: threading.Event) -> None:
+    """Wait until an event is set, on the main thread.
+
+    The system may hand a signal to any thread, and Python acts on it only once the main thread
+    runs, which one that sleeps in `event.wait()` does not.
+    """
+    while not event.wait(_LOOK):
+        pass

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import sys
 import threading
+import time
 from typing import NoReturn
 
 import pytest
@@ -12,7 +14,7 @@ from ports import free_port
 
 from spare_demo.cli.main import main
 from spare_demo.settings import Settings
-from spare_demo.threads import on_own_thread
+from spare_demo.threads import on_own_thread, wait_interruptibly
 from spare_demo.ui import serve
 
 
@@ -40,6 +42,25 @@ def test_an_interrupt_waits_for_nothing() -> None:
             on_own_thread(work)
     finally:
         released.set()
+
+
+def test_a_signal_that_another_thread_gets_ends_the_waiting() -> None:
+    never, previous = threading.Event(), signal.getsignal(signal.SIGTERM)
+
+    def signalled() -> None:
+        time.sleep(0.2)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    late = threading.Timer(30, never.set)
+    late.start()
+    try:
+        threading.Thread(target=signalled).start()
+        with pytest.raises(KeyboardInterrupt):
+            wait_interruptibly(never)
+    finally:
+        late.cancel()
+        signal.signal(signal.SIGTERM, previous)
 
 
 def say_where(*_: object, **__: object) -> NoReturn:

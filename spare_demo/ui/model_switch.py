@@ -21,6 +21,7 @@ from spare_demo.models.loading.offers import Offer, offers
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method
 from spare_demo.settings import Settings
+from spare_demo.threads import wait_interruptibly
 
 Report = Callable[[str], None]
 
@@ -137,7 +138,7 @@ class ModelSwitch:
 
     def wait_for_next(self) -> tuple[Model, Settings]:
         """Wait for the model after this one: it, and what its page is to run with."""
-        self._ready.wait()
+        wait_interruptibly(self._ready)
         assert self._following is not None
         return self._following
 

@@ -17,7 +17,7 @@ import gradio as gr
 from spare_demo.models import Model
 from spare_demo.models.loading.catalogue import Entry
 from spare_demo.settings import Settings
-from spare_demo.threads import on_own_thread
+from spare_demo.threads import on_own_thread, wait_interruptibly
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gradio_compat.operations import send_json_over_mcp
@@ -70,7 +70,7 @@ def _serve_model(
             threading.Thread(target=model_switch.load_upcoming, args=(print,), daemon=True).start()
         with lasting_objects_set_aside():
             if model_switch is None:
-                threading.Event().wait()  # for an interrupt: no other model comes
+                wait_interruptibly(threading.Event())  # for an interrupt: no other model comes
             assert model_switch is not None
             following = model_switch.wait_for_next()
     except BaseException:  # an interrupt, or a port that is taken
