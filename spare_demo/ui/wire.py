@@ -111,6 +111,8 @@ def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> d
 
 def coordinates(tokens: VisualTokens, most_bytes: int) -> dict[str, Any] | None:
     """Directions of the tokens in at most `most_bytes`, or None where too few."""
+    if _surely_too_rough(tokens.features, most_bytes // (2 * tokens.n)):
+        return None
     x = measures.compact(tokens.features).cpu()
     norms = torch.linalg.vector_norm(x, dim=1, keepdim=True)
     unit = x / norms.masked_fill(norms == 0, 1.0)
@@ -138,6 +140,21 @@ def coordinates(tokens: VisualTokens, most_bytes: int) -> dict[str, Any] | None:
         "narrow": array(steps[:, wide:], "i2"),
         "row_error": row_error,
     }
+
+
+def _surely_too_rough(features: Tensor, most_rank: int) -> bool:
+    """Whether some rows alone show, long before all are turned, that so few columns are too rough.
+
+    The columns leave at least the smallest eigenvalues of the rows' inner products, all but the
+    `most_rank` largest, in squared errors of these rows together (Eckart-Young).
+    """
+    count = 2 * most_rank + 8
+    if count >= len(features):
+        return False  # to look would take as long as to turn
+    rows = features[:: len(features) // count][:count].detach().cpu().double()
+    unit = torch.nn.functional.normalize(rows)
+    left = torch.linalg.eigvalsh(unit @ unit.T)[: count - most_rank].sum()
+    return bool(left > count * ROW_ERROR**2)
 
 
 def _last(flags: Tensor) -> int:

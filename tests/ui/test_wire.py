@@ -19,6 +19,7 @@ from spare_demo.models.families.llava_next import LlavaNextModel
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection, VisualTokens
+from spare_demo.ui import wire
 from spare_demo.ui.wire import (
     DEPENDENT,
     MOST_BYTES,
@@ -130,6 +131,34 @@ def test_leftover_shares_along_an_order_are_as_close_as_said(
     for k, share in found.items():
         exact = measures.leftover_share(x, order[:k]).numpy()
         assert np.abs(share - exact).max() <= TOLERANCE * told["row_error"]
+
+
+@given(
+    n=st.integers(60, 200),
+    d=st.integers(1, 120),
+    decay=st.floats(0, 2),
+    most_rank=st.integers(0, 40),
+    seed=st.integers(0, 99),
+)
+@settings(deadline=None, derandomize=True, max_examples=80)
+def test_what_some_rows_show_to_be_too_rough_is_too_rough(
+    n: int, d: int, decay: float, most_rank: int, seed: int
+) -> None:
+    g = torch.Generator().manual_seed(seed)
+    spectrum = torch.exp(-decay * torch.arange(d).double())
+    x = torch.randn(n, d, generator=g).double() * spectrum
+    x[:: 1 + seed % 7] = 0
+    unit = torch.nn.functional.normalize(x)
+    left = unit - unit @ (axes := torch.linalg.svd(unit).Vh[:most_rank]).T @ axes
+    if wire._surely_too_rough(x, most_rank):
+        assert left.norm(dim=1).max() > ROW_ERROR
+
+
+def test_most_features_too_rough_are_found_so() -> None:
+    g = torch.Generator().manual_seed(0)
+    spectrum = torch.arange(1, 401) ** -0.7
+    assert wire._surely_too_rough(torch.randn(300, 400, generator=g) * spectrum, 40)
+    assert not wire._surely_too_rough(torch.randn(300, 40, generator=g), 40)
 
 
 def test_no_direction_is_off_by_more_than_the_row_error() -> None:
