@@ -117,7 +117,12 @@ class TextTower(nn.Module):
             raise ModelError(
                 f"The text side of {label} is not open_clip's own. Choose another CLIP."
             )
-        text = _build_text_tower(config["embed_dim"], text_config, config.get("quick_gelu", False))
+        with torch.device("meta"):  # random numbers for weights to come would take a second
+            text = _build_text_tower(
+                config["embed_dim"], text_config, config.get("quick_gelu", False)
+            )
+        if text.attn_mask is not None:  # no weight, so no file has it
+            text.attn_mask = text.build_causal_mask()
         try:
             state = hub_tensors.read_tensors([weights], _is_read, torch.float32)
         except (OSError, SafetensorError) as error:
@@ -127,9 +132,10 @@ class TextTower(nn.Module):
             ) from error
         proj = state.pop("visual.proj", None)
         norm = {part: state.pop(f"visual.ln_post.{part}", None) for part in ("weight", "bias")}
-        state = {name: value for name, value in state.items() if name in text.state_dict()}
+        # Copied: of a tensor that is the file's own, every use would read the file.
+        state = {n: value.clone() for n, value in state.items() if n in text.state_dict()}
         try:
-            text.load_state_dict(state)  # strict: a missing part must not stay random
+            text.load_state_dict(state, assign=True)  # strict: no missing part may stay empty
             if proj is None or norm["weight"] is None or norm["bias"] is None:
                 raise RuntimeError("no visual.proj or visual.ln_post")
             ln_post = nn.LayerNorm(proj.shape[0])
