@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,41 @@ ALL, FEW = "576 visual + 120 text", "64 visual + 120 text"
 PUBLISHED = "published-style loop, in half precision"
 
 
-def rows(results: Path) -> Iterator[tuple[str, str, str, str]]:
-    """Of each goal what it is, what is aimed at, what was measured, and whether that is as good;
-    none where the files are missing."""
+Row = tuple[str, str, str, str]
+
+
+def goal(
+    what: str, sign: str, limit: float, value: float, show: Callable[[float], str] = "{:.3g}".format
+) -> Row:
+    """What it is, what is aimed at, what was measured, and whether that is as good."""
+    met = value >= limit if sign == "≥" else value <= limit
+    return what, f"{sign} {show(limit)}", show(value), "met" if met else "missed"
+
+
+def rows(results: Path) -> Iterator[Row]:
+    """Every goal; those without their files are left out."""
+    yield from _of_parts(results)
+    for file in sorted(results.glob("rehearsal-*-cuda.json")):
+        yield from _of_rehearsal(json.loads(file.read_text()))
+
+
+def _of_rehearsal(figures: dict[str, Any]) -> Iterator[Row]:
+    model, page = figures["model"], figures["page"]
+    first, *_, last = (sum(p.values()) for p in page["one visitor"]["prefill_seconds"])
+    yield goal(f"{model}: first prefills, as a multiple of the tenth ones", "≤", 1.2, first / last)
+    need = figures["compare"]["16 bits"]["needed_gb"]
+    memory = f"{model}: most GPU memory, as a multiple of what it says it needs"
+    yield goal(f"{memory}, page", "≤", 1.1, page["gpu_peak_gb"] / need)
+    for bits in ("8 bits", "4 bits"):
+        part = figures["compare"][bits]
+        yield goal(f"{memory}, {bits}, {part['methods']} methods", "≤", 1.1, part["peak_to_needed"])
+    for label, answer in figures.get("captured", {}).get("answers", {}).items():
+        what = f"{model}: tokens of {label}, captured as eager in float32"
+        found = ("the same", "met") if answer["same_tokens"] else ("others", "missed")
+        yield what, "the same", *found
+
+
+def _of_parts(results: Path) -> Iterator[Row]:
     paths = {name: results / f"{name}-cuda.json" for name in ("selection", "prefill", "decode")}
     if not all(path.exists() for path in paths.values()):
         return
@@ -48,10 +80,6 @@ def rows(results: Path) -> Iterator[tuple[str, str, str, str]]:
     captured = "the captured prefill of all tokens, as a multiple of that of 64"
     floor = "as a multiple of its floor"
     slowest = "three answers together, as a multiple of the slowest"
-
-    def goal(what: str, sign: str, limit: float, value: float, show: Any = "{:.3g}".format) -> Any:
-        met = value >= limit if sign == "≥" else value <= limit
-        return what, f"{sign} {show(limit)}", show(value), "met" if met else "missed"
 
     yield goal("choosing 64 of 576 tokens", "≤", 0.4e-3, one, milliseconds)
     yield goal("choosing 192 of 576 tokens", "≤", 0.8e-3, choosing(MORE), milliseconds)
