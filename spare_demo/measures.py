@@ -65,10 +65,9 @@ def merged_error(features: Tensor, rows: Tensor) -> float:
 
     features: (n, d). rows: (r, d), what a method that merges gives to the language model.
     """
-    both = compact(torch.cat([features.detach().double(), rows.detach().double()]))
-    n = len(features)
-    left = _deflate(both, both, torch.arange(n, len(both)))[:n]
-    return float(_relative(torch.linalg.vector_norm(left), both[:n]))
+    x, rows = features.detach().double(), rows.detach().double()
+    left = _take_out(x, rows, torch.linalg.vector_norm(rows, dim=1))
+    return float(_relative(torch.linalg.vector_norm(left), x))
 
 
 def reconstruction_curve(features: Tensor, order: Indices, budgets: Sequence[int]) -> Tensor:
@@ -238,12 +237,19 @@ def _deflate(residual: Tensor, x: Tensor, rows: Tensor) -> Tensor:
     """Take the span of some rows of x out of what is left of all rows.
 
     residual: (n, d), the rows of x outside the span of the rows taken out before.
-    rows: (m,) indices. Blockwise modified Gram-Schmidt; directions by QR, or by SVD where kept rows
-    depend on each other, since a QR would then invent directions.
+    rows: (m,) indices. Blockwise modified Gram-Schmidt.
     """
     rows = rows.to(x.device)  # a mask on the GPU picks from nothing on the CPU
-    length = torch.linalg.vector_norm(x[rows], dim=1)
-    block = residual[rows[length > 0]] / length[length > 0, None]
+    return _take_out(residual, residual[rows], torch.linalg.vector_norm(x[rows], dim=1))
+
+
+def _take_out(residual: Tensor, block: Tensor, length: Tensor) -> Tensor:
+    """Take the span of the rows of a block, (m, d), out of other rows, (n, d).
+
+    length: (m,), of the block's rows before anything was taken out of them. Directions by QR, or by
+    SVD where rows depend on each other, since a QR would then invent directions.
+    """
+    block = block[length > 0] / length[length > 0, None]
     if len(block) == 0:
         return residual
     basis, triangle = torch.linalg.qr(block.T)
