@@ -56,7 +56,9 @@ def reconstruction_error(features: Tensor, kept: Indices) -> float:
 
     features: (n, d). kept: (k,) indices in any order; repeats and none at all are allowed.
     """
-    kept = as_indices(kept)
+    kept = _check_indices(kept, len(features))
+    if len(kept.unique()) == len(features):  # then nothing is left, which takes long to work out
+        return 0.0
     return float(reconstruction_curve(features, kept, [len(kept)])[0])
 
 

@@ -48,6 +48,7 @@ def test_the_error_of_merged_rows_is_of_their_span() -> None:
     x = matrix(9, 6)
     assert merged_error(x, x[[4, 1]]) == pytest.approx(reconstruction_error(x, [1, 4]))
     assert merged_error(x, x) == pytest.approx(0, abs=1e-12)
+    assert reconstruction_error(x, torch.randperm(len(x))) == 0
     # Along (1, 0, 1) lies half of the squares of (3, 0, 0), (1, 2, 0)'s 1 and (0, 0, 2).
     row = torch.tensor([[0.5, 0.0, 0.5]])
     assert merged_error(HAND, row) == pytest.approx(math.sqrt(1 - (9 + 1 + 4) / 2 / 18))
