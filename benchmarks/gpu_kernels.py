@@ -93,6 +93,7 @@ def main() -> None:
         shape = f"{b} view{'s' if b > 1 else ''}, n={n}, d={d}, k={k}"
         choose = lambda x=x, merit=merit, k=k: greedy(x, merit, k)  # noqa: E731
         figures += measure("greedy loop", shape, x.dtype, choose, args.runs)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # as in the program's own passes
     hf = random_model("7b", None, device, torch.bfloat16)
     captured = CapturedPrefill(hf)
     with torch.inference_mode():

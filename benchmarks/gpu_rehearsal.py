@@ -400,6 +400,8 @@ def section(figures: dict[str, Any]) -> Iterator[str]:
         "to 2.1 GB of what is free.\n"
     )
     yield markdown_table(("what", "figure"), list(_rows(figures))) + "\n"
+    if "since" in figures:  # written by hand where the program has changed
+        yield figures["since"] + "\n"
 
 
 def _rows(figures: dict[str, Any]) -> Iterator[tuple[str, str]]:

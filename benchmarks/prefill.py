@@ -126,6 +126,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=names, help="of random weights; bfloat16 on a GPU")
     parser.add_argument("--model", help="a model that is there, instead of random weights")
     args, device = read_arguments(parser, runs=50)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # as in the program's own passes
     dtype = getattr(torch, args.dtype or ("bfloat16" if device.type == "cuda" else "float32"))
     figures: list[Figure] = []
     about: dict[str, Any] = {}

@@ -68,3 +68,14 @@ def test_the_second_stream_is_always_the_same(streams: list[Stream]) -> None:
     for _ in range(3):
         assert passes.run(lambda: 1, concurrent=list)[0] == 1
     assert len(streams) == 1
+
+
+def test_attention_is_not_cudnns_during_a_pass_on_a_gpu(streams: list[Stream]) -> None:
+    on_gpu, on_cpu = Passes(torch.device("cuda", 0)), Passes(torch.device("cpu"))
+    enabled = torch.backends.cuda.cudnn_sdp_enabled
+    assert enabled()
+    assert on_gpu.run(lambda: (enabled(), on_cpu.run(enabled)[0]))[0] == (False, False)
+    assert on_cpu.run(enabled)[0] is True
+    with pytest.raises(ZeroDivisionError):
+        on_gpu.run(lambda: 1 / 0)
+    assert enabled()
