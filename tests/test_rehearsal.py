@@ -50,6 +50,7 @@ def test_download_load_ask_and_start_again_without_a_byte_moved(
     assert all(seconds["prefill_seconds"] > 0 for seconds in again["answers"].values())
 
 
+@pytest.mark.long
 def test_the_parts_on_a_gpu_run_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
