@@ -129,6 +129,8 @@ def compared(picture: str, question: str, method: str, setting: str) -> dict[str
     [
         ("mine = nowhere:Mine", "'mine' cannot be loaded from nowhere:Mine: ModuleNotFoundError"),
         ("spare = spare_demo.pruners.random:Random", "'spare', and another one has that name"),
+        ("mine = spare_demo.pruners.random:Random", "'mine', and its name is 'random'"),
+        ("mine = json:JSONDecoder", "'mine', and is none"),
     ],
 )
 def test_one_that_cannot_be_added_is_a_sentence(

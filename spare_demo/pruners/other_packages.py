@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 
-from spare_demo.pruners import PRUNERS
+from spare_demo.pruners import PRUNERS, Method
 
 
 def add_methods(entries: Iterable[EntryPoint]) -> None:
     """Adds them to `PRUNERS`, with their usual settings: a class for each entry, by its name.
 
-    Raises ValueError, with a sentence to show, for one that cannot be loaded or whose name is
-    taken.
+    Raises ValueError, with a sentence to show, for one that cannot be loaded, is no method, whose
+    name is taken, or whose class has another `name`.
     """
     for entry in entries:
         try:
@@ -22,8 +22,19 @@ def add_methods(entries: Iterable[EntryPoint]) -> None:
                 f"The method {entry.name!r} cannot be loaded from {entry.value}: {error!r}. Mend "
                 "it, or uninstall the package that brings it."
             ) from error
-        if PRUNERS.setdefault(entry.name, method) != method:
+        if not isinstance(method, Method):
+            raise ValueError(
+                f"{entry.value} is to be the method {entry.name!r}, and is none. Name a class that "
+                "is a Pruner or a LayerPruner in the package that brings it."
+            )
+        if PRUNERS.get(entry.name, method) != method:
             raise ValueError(
                 f"{entry.value} is to be the method {entry.name!r}, and another one has that name. "
                 "Give it another name in the package that brings it."
             )
+        if method.name != entry.name:
+            raise ValueError(
+                f"{entry.value} is to be the method {entry.name!r}, and its name is "
+                f"{method.name!r}. Give it one name in the package that brings it."
+            )
+        PRUNERS[entry.name] = method
