@@ -1,8 +1,8 @@
 """What every family of models shares: encoding a picture, taking a question, and its own facts.
 
-A family is one file in families/. It says how a photo becomes visual tokens (`look`), what its
-checkpoints must be (`_check`) and, where it has its own, which rotary positions the rows keep. How
-a model answers is in `generate/answering.py`.
+A family is one file in families/. It says how a photo becomes visual tokens (`fit`, `see`), what
+its checkpoints must be (`_check`) and, where it has its own, which rotary positions the rows keep.
+How a model answers is in `generate/answering.py`.
 """
 
 from __future__ import annotations
