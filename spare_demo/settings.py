@@ -49,7 +49,7 @@ class Settings:
         "measured the model with",
     )
     device: str = _setting("auto", "auto, cpu, cuda, cuda:N or mps")
-    bits: int = _setting(16, "16, or 8 or 4 to quantise the weights (needs bitsandbytes)")
+    bits: int = _setting(16, "16, or 8 or 4 to quantise the language model (needs bitsandbytes)")
     capture_prefill: str = _setting(
         "auto",
         "run each prefill as one captured CUDA graph per prompt length: on, off, or auto for one "

@@ -31,7 +31,7 @@ def add_model_options(
         "--bits",
         type=int,
         default=None if model is None else settings.bits,
-        help=f"16, or 8 or 4 to quantise the weights (default: {settings.bits})",
+        help=f"16, or 8 or 4 to quantise the language model (default: {settings.bits})",
     )
 
 
