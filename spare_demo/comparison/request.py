@@ -55,7 +55,7 @@ class RequestOptions(QuestionOptions):
 
     Attributes, beside those of `QuestionOptions`:
         budget: visual tokens kept, or a share of them such as "10%"; of methods inside the
-            language model the average over its layers.
+            language model the average over its layers, or what `counting_note` says.
         seed: for methods given by name that draw at random, 0 to 2^32 - 1.
 
     Raises:
