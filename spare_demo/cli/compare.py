@@ -79,7 +79,8 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
         choices=tuple(PANELS),
         default=list(USUAL),
         metavar="PANEL",
-        help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)})",
+        help=f"pictures to draw, of: {', '.join(PANELS)} (default: {' '.join(USUAL)}); kl only "
+        "with --from, of a result.json that the page saved after it measured KL",
     )
     add(
         "--carrier",
