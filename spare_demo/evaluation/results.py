@@ -82,6 +82,9 @@ class Place:
 
 T = TypeVar("T", Row, Place)
 
+# Python's own limit of 131,072 characters is below the longest answers of documents.
+csv.field_size_limit(2**31 - 1)
+
 # How a cell becomes a field of this type; annotations are strings here.
 _READ: dict[str, Callable[[str], Any]] = {
     "str": str,

@@ -44,6 +44,15 @@ def test_what_is_added_is_read_back(tmp_path: Path) -> None:
     assert csv_text(rows) == after
 
 
+def test_a_cell_may_be_as_long_as_a_document(tmp_path: Path) -> None:
+    rows = [dataclasses.replace(row, truth="x" * 200_000) for row in rows_of("p1")]
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add(rows)
+    assert repr(load(tmp_path)[1]) == repr(rows)
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        assert results.done == {("s", "p1")}
+
+
 @pytest.mark.parametrize("keep", [0.05, 0.4, 0.6, 0.8, 0.97])
 def test_what_a_cut_left_is_begun_anew(tmp_path: Path, keep: float) -> None:
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
