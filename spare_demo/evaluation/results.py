@@ -107,7 +107,8 @@ class Results:
                 picture that has fewer is begun anew.
 
         Raises:
-            ValueError: the folder holds results of other settings, something else, or is in use.
+            ValueError: the folder holds results of other settings, something else or what another
+                program changed, or is in use.
             OSError: it cannot be written.
         """
         self.folder = folder
@@ -204,7 +205,8 @@ class Results:
 def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:
     """Settings and results of a folder, as they are.
 
-    Raises ValueError, with a sentence to show, if it has none or is of another format.
+    Raises ValueError, with a sentence to show, if it has none, is of another format or was changed
+    by another program.
     """
     try:
         settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
@@ -242,28 +244,37 @@ def _cell(value: object) -> object:
 
 
 def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
-    """The records of a file, and whether it ends or begins in something that is none."""
+    """The records of a file, and whether it ends in something that is none.
+
+    Raises ValueError for a line that is none and has others after it, which no cut leaves behind.
+    """
     if not file.exists():
         return [], False
     names = [field.name for field in fields(kind)]
     types = [_READ[str(field.type)] for field in fields(kind)]
+    data = file.read_bytes()
+    whole = data[: data.rfind(b"\n") + 1]  # a last cell, which is never quoted, may be cut short
+    torn = len(whole) < len(data)
     records: list[T] = []
-    # No translation of line ends: an answer may hold any of them.
-    text = file.read_bytes().decode("utf-8", errors="replace")
-    table = list(csv.reader(io.StringIO(text, newline="")))
-    torn = not text.endswith("\r\n")
-    if torn:
-        table = table[:-1]  # its last cell may be short
-    for number, cells in enumerate(table):
-        if number == 0 and cells == names:
+    # No translation of line ends: an answer may hold any of them. A mark at the start is Excel's.
+    text = io.TextIOWrapper(io.BytesIO(whole), "utf-8-sig", "replace", newline="")
+    bad = 0
+    for cells in (reader := csv.reader(text)):
+        if bad:
+            raise ValueError(
+                f"Line {bad} of {file} is not as evaluate writes it, so another program has "
+                "changed the file. Put back the one that was measured, or choose another folder. "
+                "To change a copy, keep commas between cells, and nan where there is no number."
+            )
+        if reader.line_num == 1 and cells == names:
             continue
         try:
             values = [make(cell) for make, cell in zip(types, cells, strict=True)]
         except ValueError:
-            torn = True
+            bad = reader.line_num
             continue
         records.append(kind(*values))
-    return records, torn
+    return records, torn or bad > 0
 
 
 def _append(file: Path, kind: type[Row] | type[Place], records: Sequence[Any]) -> None:

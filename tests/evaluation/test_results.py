@@ -71,6 +71,39 @@ def test_what_a_cut_left_is_begun_anew(tmp_path: Path, keep: float) -> None:
     assert repr(load(tmp_path)[2]) == repr(places_of("p1") + places_of("p2"))
 
 
+def test_a_file_that_another_program_wrote_again_is_whole(tmp_path: Path) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add([dataclasses.replace(row, prediction="é") for row in rows_of("p1")])
+    file = tmp_path / "results.csv"
+    before, rows = file.read_bytes(), load(tmp_path)[1]
+    for again in (before.replace(b"\r\n", b"\n"), b"\xef\xbb\xbf" + before):  # pandas, Excel
+        file.write_bytes(again)
+        assert repr(load(tmp_path)[1]) == repr(rows)
+        with Results(tmp_path, SETTINGS, EXPECTED) as results:
+            assert repr(results.rows) == repr(rows)
+        assert file.read_bytes() == again
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [(b",nan", b",", 2), (b",", b";", 1), (b",1,ocr", b",True,ocr", 2)],
+)
+def test_lines_that_another_program_spoilt_are_refused_and_stay(
+    tmp_path: Path, old: bytes, new: bytes, line: int
+) -> None:
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add([dataclasses.replace(row, prediction="a") for row in rows_of("p1")])
+    file = tmp_path / "results.csv"
+    spoilt = file.read_bytes().replace(old, new)
+    file.write_bytes(spoilt)
+    sentence = f"Line {line} of .*results.csv is not as evaluate writes it"
+    with pytest.raises(ValueError, match=sentence):
+        load(tmp_path)
+    with pytest.raises(ValueError, match=sentence):
+        Results(tmp_path, SETTINGS, EXPECTED)
+    assert file.read_bytes() == spoilt
+
+
 def test_other_settings_are_refused_and_named(tmp_path: Path) -> None:
     with Results(tmp_path, SETTINGS, EXPECTED) as results:
         results.add(rows_of("p1"))
