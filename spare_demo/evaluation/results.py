@@ -31,7 +31,7 @@ BLANK = "blank"
 Key = tuple[str, str]  # set and picture
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One question, answered with what one method keeps at one budget.
 
@@ -59,7 +59,7 @@ class Row:
     error: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where the raw cosine of a question falls on its scene: mean cosines and areas under curves.
 
@@ -251,7 +251,9 @@ def _load(file: Path, kind: type[T]) -> tuple[list[T], bool]:
     if not file.exists():
         return [], False
     names = [field.name for field in fields(kind)]
-    types = [_READ[str(field.type)] for field in fields(kind)]
+    known: dict[str, str] = {}  # each text once: most are the same in many lines
+    read = _READ | {"str": lambda text: known.setdefault(text, text)}
+    types = [read[str(field.type)] for field in fields(kind)]
     data = file.read_bytes()
     whole = data[: data.rfind(b"\n") + 1]  # a last cell, which is never quoted, may be cut short
     torn = len(whole) < len(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_what_a_cut_left_is_begun_anew(tmp_path: Path, keep: float) -> None:
         results.add(rows_of("p2"), places_of("p2"))
     assert file.read_bytes() == whole + block
     assert repr(load(tmp_path)[2]) == repr(places_of("p1") + places_of("p2"))
+
+
+def test_a_folder_is_read_in_little_more_memory_than_its_size(tmp_path: Path) -> None:
+    question = dataclasses.replace(ROW, question="What is on the table?", prediction="a lamp")
+    with Results(tmp_path, SETTINGS, EXPECTED) as results:
+        results.add([dataclasses.replace(question, number=i // 20) for i in range(4000)])
+    tracemalloc.start()
+    rows = load(tmp_path)[1]
+    held, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    size = (tmp_path / "results.csv").stat().st_size
+    assert len(rows) == 4000
+    assert held < 4 * size and most < 6 * size
 
 
 def test_a_file_that_another_program_wrote_again_is_whole(tmp_path: Path) -> None:
