@@ -26,6 +26,7 @@ _LEVEL = (2.5, 97.5)
 _Z = 1.959964  # of the normal distribution, 95 % lie within it
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,11 @@ class Draws:
 
     def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(s, m) sums and counts per picture -> (m,) means, (b, m) means of every draw."""
+        weights, there = self.weights, counts.sum(1) > 0
+        if 2 * np.count_nonzero(there) < len(there):  # a rare label has few pictures behind it
+            weights, sums, counts = weights[:, there], sums[there], counts[there]
         with np.errstate(invalid="ignore", divide="ignore"):
-            resampled = (self.weights @ sums) / (self.weights @ counts)
+            resampled = (weights @ sums) / (weights @ counts)
             return sums.sum(0) / counts.sum(0), resampled
 
 
@@ -85,7 +89,7 @@ class Columns:
             np.array([self.place[column] for column in columns], dtype=int),
         )
 
-    def means(self, values: Sequence[float]) -> dict[Column, Estimate]:
+    def means(self, values: Floats) -> dict[Column, Estimate]:
         """The mean of each column's finite values; columns without are out."""
         sums, counts = self._totals(values)
         value, resampled = self.draws.means(sums, counts)
@@ -95,7 +99,7 @@ class Columns:
             if counts[:, i].any()
         }
 
-    def shares(self, right: Sequence[float], included: Sequence[bool]) -> dict[Column, Estimate]:
+    def shares(self, right: Floats, included: Flags) -> dict[Column, Estimate]:
         """The share of each column's included results that are 1; columns without are out.
 
         Where fewer than `FEW` pictures stand behind it, or all are 0 or all 1, drawing again says
@@ -115,7 +119,7 @@ class Columns:
                 shares[column] = _estimate(value[i], resampled[:, i], count)
         return shares
 
-    def differences(self, values: Sequence[float], pairs: Iterable[Pair]) -> dict[Pair, Estimate]:
+    def differences(self, values: Floats, pairs: Iterable[Pair]) -> dict[Pair, Estimate]:
         """Of each pair the first column's mean minus the second's, draw by draw; none where either
         has no values."""
         sums, counts = self._totals(values)
@@ -127,7 +131,7 @@ class Columns:
                 estimates[pair] = _estimate(value[i] - value[j], apart, int(counts[:, i].sum()))
         return estimates
 
-    def p_values(self, right: Sequence[float], pairs: Iterable[Pair]) -> dict[Pair, float]:
+    def p_values(self, right: Floats, pairs: Iterable[Pair]) -> dict[Pair, float]:
         """Of each pair that was asked the same questions, `sign_flip_test` over pictures."""
         sums, counts = self._totals(right)
         return {
@@ -141,17 +145,14 @@ class Columns:
         there = [pair for pair in pairs if all(column in self.place for column in pair)]
         return [(pair, self.place[pair[0]], self.place[pair[1]]) for pair in there]
 
-    def _totals(
-        self, values: Sequence[float], included: Sequence[bool] | None = None
-    ) -> tuple[Floats, Floats]:
+    def _totals(self, values: Floats, included: Flags | None = None) -> tuple[Floats, Floats]:
         """(s, m) sums and counts, by picture and column, of the values included and finite."""
-        numbers = np.asarray(values, dtype=np.float64)
-        use = np.isfinite(numbers)
+        use = np.isfinite(values)
         if included is not None:
-            use &= np.asarray(included)
+            use &= included
         at = self.at[0][use], self.at[1][use]
         sums = np.zeros((len(self.draws.index), len(self.columns)))
         counts = np.zeros_like(sums)
-        np.add.at(sums, at, numbers[use])
+        np.add.at(sums, at, values[use])
         np.add.at(counts, at, 1.0)
         return sums, counts

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value
@@ -142,12 +144,19 @@ def _summary(
     table = Columns([row.picture for row in rows], columns, draws)
     if reference not in (*methods, UNPRUNED):
         reference = methods[0] if methods else None
-    right = [float(r.right) for r in rows]
-    errors, divergences = [r.error for r in rows], [r.kl for r in rows]
-    skills = [skills_of(r.category) for r in rows]
-    combinations = sorted({r.category for r in rows if r.category}, key=lambda c: (c.count("+"), c))
+    right = np.array([r.right for r in rows], dtype=np.float64)
+    errors, divergences = (np.array([getattr(r, name) for r in rows]) for name in (ERROR, KL))
+    # Of each category once: a file may have as many as it has questions.
+    skills = {c: skills_of(c) for c in dict.fromkeys(r.category for r in rows)}
+    category = {c: number for number, c in enumerate(skills)}
+    of_row = np.array([category[r.category] for r in rows])
+    combinations = sorted(filter(None, skills), key=lambda c: (c.count("+"), c))
 
-    accuracy = table.shares(right, [True] * len(rows))
+    def shares_where(included: Iterable[bool]) -> dict[Column, Estimate]:
+        """The shares on the rows of some of the categories, in the order of `skills`."""
+        return table.shares(right, np.array(list(included))[of_row])
+
+    accuracy = table.shares(right, np.ones(len(rows), dtype=bool))
     against: list[Pair] = []
     if reference:
         at = {k: most if reference == UNPRUNED else k for k in budgets}
@@ -181,16 +190,14 @@ def _summary(
         kl=table.means(divergences),
         error=table.means(errors),
         skills={
-            skill: table.shares(right, [skill in own for own in skills])
-            for skill in sorted({skill for own in skills for skill in own})
+            skill: shares_where(skill in own for own in skills.values())
+            for skill in sorted({skill for own in skills.values() for skill in own})
         },
         numbers={
-            n: table.shares(right, [len(own) == n for own in skills])
-            for n in sorted({len(own) for own in skills if own})
+            n: shares_where(len(own) == n for own in skills.values())
+            for n in sorted({len(own) for own in skills.values() if own})
         },
-        combinations={
-            c: table.shares(right, [row.category == c for row in rows]) for c in combinations
-        },
+        combinations={c: table.shares(right, of_row == category[c]) for c in combinations},
         places=_places(places, draws),
     )
 
@@ -203,7 +210,7 @@ def _places(places: Sequence[Place], draws: Draws) -> dict[int, dict[str, Estima
     each = [(place, name) for place in places for name in PLACE_FIELDS]
     columns = [(name, place.layer) for place, name in each]
     means = Columns([place.picture for place, _ in each], columns, draws).means(
-        [getattr(place, name) for place, name in each]
+        np.array([getattr(place, name) for place, name in each])
     )
     return {
         layer: {name: means[name, layer] for name in PLACE_FIELDS if (name, layer) in means}

@@ -17,7 +17,7 @@ from spare_demo.evaluation import cells, figures, report, tables
 from spare_demo.evaluation.budgets import middle
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.paired import holm, sign_flip_test
-from spare_demo.evaluation.resampling import wilson
+from spare_demo.evaluation.resampling import Draws, wilson
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.pruners import PRUNERS
@@ -137,6 +137,33 @@ def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
     assert f"as {starred} of 8 do" in table.note and f"{corrected} have one" in table.note
     assert 0 < corrected < 8
     assert corrected == sum(p < 0.05 for p in summary.adjusted.values())
+
+
+def test_a_label_with_few_pictures_is_drawn_as_among_all_of_them() -> None:
+    draws = Draws([str(i) for i in range(40)], resamples=50)
+    rng = np.random.default_rng(3)
+    counts = np.zeros((40, 2))
+    counts[[4, 17, 30]] = [[2, 2], [1, 0], [3, 3]]
+    sums = np.floor(counts * rng.random((40, 2)))
+    value, resampled = draws.means(sums, counts)
+    assert value.tolist() == (sums.sum(0) / counts.sum(0)).tolist()
+    with np.errstate(invalid="ignore"):
+        expected = (draws.weights @ sums) / (draws.weights @ counts)
+    assert np.isnan(expected).any()  # a draw without any of the three
+    np.testing.assert_array_equal(resampled, expected)
+
+
+def test_every_question_may_have_a_category_of_its_own() -> None:
+    rows = made(24, budgets=(64,))
+    own = [dataclasses.replace(r, category=f"{r.picture} {r.number} + all") for r in rows]
+    summary = summarise(own, resamples=50)["held-out"]
+    assert len(summary.combinations) == summary.questions
+    assert len(summary.skills) == summary.questions + 1
+    assert summary.skills["all"] == summary.numbers[2] == summary.accuracy
+    for row in own:
+        for part in (summary.combinations[row.category], summary.skills[row.category[:-6]]):
+            found = [part[column] for column in part if column[0] == row.method]
+            assert [(e.value, e.count) for e in found] == [(float(row.right), 1)]
 
 
 def test_the_best_is_compared_by_paired_differences() -> None:
