@@ -89,12 +89,6 @@ class Board:
     folders: Sequence[Folder]
     sets: Sequence[SetBoard]
 
-    @property
-    def methods(self) -> list[str]:
-        """The labels of all methods, in the order in which they come."""
-        summaries = [summary for of_set in self.sets for summary in of_set.summaries.values()]
-        return list(dict.fromkeys(label for summary in summaries for label in summary.methods))
-
 
 def read_folders(paths: Sequence[Path]) -> list[Folder]:
     """The folders, their models named apart. Raises ValueError, with a sentence, for a bad one."""

@@ -30,10 +30,12 @@ def board_tables(board: Board) -> list[Table]:
 
 def board_html(board: Board) -> str:
     """The page: of every set its tables, to be sorted by a click, and a chart of every model."""
+    summaries = [summary for of_set in board.sets for summary in of_set.summaries.values()]
+    labels = list(dict.fromkeys(label for summary in summaries for label in figures.drawn(summary)))
     parts = []
     for of_set in board.sets:
         parts += [_section(table) for table in _tables(of_set, board.baseline)]
-        parts += [_figure(board.methods, of_set, model) for model in of_set.summaries]
+        parts += [_figure(labels, of_set, model) for model in of_set.summaries]
     return Template(_TEMPLATE.read_text("utf-8")).substitute(
         sets="\n".join(parts),
         folders=_section(_folders(board)),
@@ -47,12 +49,12 @@ def _tables(of_set: SetBoard, baseline: str) -> list[Table]:
     return [scores, _differences(of_set, baseline)] if of_set.comparisons else [scores]
 
 
-def _figure(methods: Sequence[str], of_set: SetBoard, model: str) -> str:
-    """The chart of a set and a model; of all methods, so that each has one colour on the page."""
+def _figure(labels: Sequence[str], of_set: SetBoard, model: str) -> str:
+    """The chart of a set and a model; labels: drawn on the page, where each has one colour."""
     summary = of_set.summaries[model]
     if not summary.methods:
         return ""
-    titles = [title_of(label) for label in methods]
+    titles = [title_of(label) for label in labels]
     chart = figures.accuracy(summary, title=f"{of_set.name}, {model}: right answers").chart
     assert isinstance(chart, Lines)
     series = [replace(line, place=titles.index(line.name)) for line in chart.series]

@@ -21,6 +21,7 @@ from spare_demo.evaluation.board_page import board_html, board_tables
 from spare_demo.evaluation.paired import holm, sign_flip_test
 from spare_demo.evaluation.results import Results, Row
 from spare_demo.evaluation.summary import summarise
+from spare_demo.pruners import PRUNERS
 
 Write = Callable[..., Path]
 
@@ -334,6 +335,23 @@ def test_terminal_and_page_say_the_same(
         (row[0], row[2]) for row in differences.rows if float(row[-1].removeprefix("<")) < 0.05
     }
     assert starred == small and 0 < len(small) < len(differences.rows)
+
+
+LEGEND = re.compile(
+    r'stroke="([^"]+)" stroke-width="3" stroke-dasharray="([^"]*)"/><text[^>]*>([^<]+)'
+)
+"""Of each curve in the legend of a chart: colour, dash and title."""
+
+
+def test_no_two_curves_look_alike_and_each_method_looks_the_same_in_every_chart(
+    write: Write,
+) -> None:
+    every, few = write("every", rows_of(tuple(PRUNERS))), rows_of(("uniform", "fastv"))
+    page = board_html(board_of(every, write("few", few, MODEL | {"name": "n"})))
+    legend = LEGEND.findall(page)
+    titles, looks = {title for *_, title in legend}, {entry[:2] for entry in legend}
+    assert {"SPARE", "SparseVLM", "FastV"} < titles
+    assert len(legend) > len(titles) == len(looks) == len({*legend})
 
 
 def test_markup_in_names_and_settings_is_words_on_the_page(write: Write) -> None:
