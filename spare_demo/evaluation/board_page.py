@@ -35,7 +35,7 @@ def board_html(board: Board) -> str:
     parts = []
     for of_set in board.sets:
         parts += [_section(table) for table in _tables(of_set, board.baseline)]
-        parts += [_figure(labels, of_set, model) for model in of_set.summaries]
+        parts += [_figures(labels, of_set, model) for model in of_set.summaries]
     return Template(_TEMPLATE.read_text("utf-8")).substitute(
         sets="\n".join(parts),
         folders=_section(_folders(board)),
@@ -49,16 +49,25 @@ def _tables(of_set: SetBoard, baseline: str) -> list[Table]:
     return [scores, _differences(of_set, baseline)] if of_set.comparisons else [scores]
 
 
-def _figure(labels: Sequence[str], of_set: SetBoard, model: str) -> str:
-    """The chart of a set and a model; labels: drawn on the page, where each has one colour."""
+def _figures(labels: Sequence[str], of_set: SetBoard, model: str) -> str:
+    """The charts of a set and a model: of numbers of tokens and of shares, which no axis can show
+    together.
+
+    labels: drawn on the page, where each has one colour.
+    """
     summary = of_set.summaries[model]
-    if not summary.methods:
-        return ""
     titles = [title_of(label) for label in labels]
-    chart = figures.accuracy(summary, title=f"{of_set.name}, {model}: right answers").chart
-    assert isinstance(chart, Lines)
-    series = [replace(line, place=titles.index(line.name)) for line in chart.series]
-    return f"<figure tabindex='0'>{svg(replace(chart, series=tuple(series)))}</figure>"
+    charts = ""
+    for kind in (int, str):
+        budgets = tuple(budget for budget in summary.budgets if isinstance(budget, kind))
+        if not budgets:
+            continue
+        title = f"{of_set.name}, {model}: right answers"
+        chart = figures.accuracy(replace(summary, budgets=budgets), title=title).chart
+        assert isinstance(chart, Lines)
+        series = [replace(s, place=titles.index(s.name)) for s in chart.series if s.points]
+        charts += f"<figure tabindex='0'>{svg(replace(chart, series=tuple(series)))}</figure>"
+    return charts
 
 
 def _section(table: Table) -> str:

@@ -354,6 +354,19 @@ def test_no_two_curves_look_alike_and_each_method_looks_the_same_in_every_chart(
     assert len(legend) > len(titles) == len(looks) == len({*legend})
 
 
+def test_numbers_of_tokens_and_shares_have_an_axis_each(write: Write) -> None:
+    tokens = rows_of(("spare", "random"))
+    shares = [dataclasses.replace(row, budget=f"{row.budget}%") for row in rows_of(("spare",))]
+    shares = [row for row in shares if row.method == "spare"]
+    page = board_html(board_of(write("a", tokens), write("b", shares)))
+    of_tokens, of_shares = page.split("<figure")[1:]
+    assert ">tokens kept<" in of_tokens and ">tokens kept, % of the picture&#x27;s<" in of_shares
+    assert [title for *_, title in LEGEND.findall(of_tokens)] == ["SPARE", "Random"]
+    assert [title for *_, title in LEGEND.findall(of_shares)] == ["SPARE"]
+    for chart in (of_tokens, of_shares):
+        assert {points.count(",") for points in re.findall('points="([^"]*)"', chart)} == {2}
+
+
 def test_markup_in_names_and_settings_is_words_on_the_page(write: Write) -> None:
     names = []
     for text in ("plain", "</script><img src=x onerror=alert(1)>$title"):
