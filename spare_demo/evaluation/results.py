@@ -18,12 +18,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from spare_demo.evaluation.budgets import Budget, read_cell
+from spare_demo.pruners import PRUNERS
 
 SETTINGS, ANSWERS, PLACES = "settings.json", "results.csv", "relevance.csv"
 
 FORMAT = 1
 """Of the folder, as docs/EVALUATION_FOLDER.md describes it."""
 _ABSENT = {"format": 1, "positions": "compact"}
+_ABSENT_OF_METHODS = {"size_bias": "none", "statistics": "joint", "text": "question"}
+"""What the files of earlier versions mean, which lack some settings."""
 
 BLANK = "blank"
 """The method of rows that were answered with all visual tokens of a blank picture."""
@@ -313,4 +316,14 @@ def _complete(settings: dict[str, Any]) -> dict[str, Any]:
     relevance = settings.get("relevance")
     if isinstance(relevance, dict):
         settings = settings | {"relevance": {"guidance_text": "clip"} | relevance}
+    methods = settings.get("methods")
+    if isinstance(methods, dict):
+        settings = settings | {"methods": {k: _complete_method(m) for k, m in methods.items()}}
     return _ABSENT | settings
+
+
+def _complete_method(settings: Any) -> Any:
+    """The settings of a method, with those that it has now and had not when they were written."""
+    method = PRUNERS.get(str(settings.get("name"))) if isinstance(settings, dict) else None
+    absent = {k: value for k, value in _ABSENT_OF_METHODS.items() if hasattr(method, k)}
+    return absent | settings if absent else settings

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spare_demo.evaluation.results import FORMAT, Place, Results, Row, csv_text, load
+from spare_demo.pruners import PRUNERS
 
 SETTINGS = {"budgets": (16, 32), "model": {"name": "m"}}
 NASTY = 'é,\n\r\n\r\x00"'
@@ -210,6 +211,33 @@ def test_a_folder_without_positions_has_compact_ones(tmp_path: Path) -> None:
         assert results.done == {("s", "p1")}
     with pytest.raises(ValueError, match=r"other settings \(positions\)"):
         Results(tmp_path, {**SETTINGS, "positions": "original"}, EXPECTED)
+
+
+def test_a_folder_of_before_a_methods_setting_was_measured_as_all_were_then(
+    tmp_path: Path,
+) -> None:
+    names = ("spare", "visionzip", "trim", "uniform")
+    now = {name: {"name": name, **dataclasses.asdict(PRUNERS[name])} for name in names}
+    later = ("statistics", "size_bias", "text")
+    before = {
+        name: {key: value for key, value in settings.items() if key not in later}
+        for name, settings in now.items()
+    }
+    assert all(before[name] != now[name] for name in names[:3])
+    for name, read in (("spare", now["spare"]), ("visionzip", now["visionzip"])):
+        folder = tmp_path / name
+        with Results(folder, {**SETTINGS, "methods": {name: before[name]}}, EXPECTED) as results:
+            results.add(rows_of("p1"))
+        assert load(folder)[0]["methods"] == {name: read}
+        with Results(folder, {**SETTINGS, "methods": {name: read}}, EXPECTED) as results:
+            assert results.done == {("s", "p1")}
+    # Then TRIM read the question alone.
+    with Results(tmp_path, {**SETTINGS, "methods": before}, EXPECTED) as results:
+        results.add(rows_of("p1"))
+    trim = {**now["trim"], "text": "question"}
+    assert load(tmp_path)[0]["methods"] == {**now, "trim": trim}
+    with pytest.raises(ValueError, match=r"other settings \(methods\)"):
+        Results(tmp_path, {**SETTINGS, "methods": now}, EXPECTED)
 
 
 def test_pictures_are_put_into_the_order_in_which_they_are_asked(tmp_path: Path) -> None:
