@@ -53,7 +53,10 @@ def title_of(label: str) -> str:
     name, variant = split_label(label)
     if name.partition(":")[0] not in PRUNERS:
         return label
-    title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
+    try:
+        title = options.title_of(options.read_method(name, PRUNERS), PRUNERS)
+    except ValueError:  # a setting that only the version has which measured it
+        return label
     return f"{title}, {words_of(variant)}" if variant else title
 
 

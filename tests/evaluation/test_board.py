@@ -367,6 +367,13 @@ def test_numbers_of_tokens_and_shares_have_an_axis_each(write: Write) -> None:
         assert {points.count(",") for points in re.findall('points="([^"]*)"', chart)} == {2}
 
 
+def test_a_setting_of_another_version_stands_under_its_label(write: Write) -> None:
+    labels = ("spare:later=1", "spare:squash=later", "spare")
+    tables = board_tables(board_of(write("a", rows_of(labels))))
+    for table in tables[1:]:
+        assert {*labels[:2], "SPARE"} <= {row[0] for row in table.rows}
+
+
 def test_markup_in_names_and_settings_is_words_on_the_page(write: Write) -> None:
     names = []
     for text in ("plain", "</script><img src=x onerror=alert(1)>$title"):
