@@ -63,5 +63,7 @@ def _words(text: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    words = " ".join(text.split()).strip("\"'“”‘’ ")
-    return words.removesuffix(".").rstrip().casefold()
+    words = " ".join(text.split())
+    # An answer that is a mark alone stays one: nothing was not said in its place.
+    words = words.strip("\"'“”‘’ ") or words
+    return (words.removesuffix(".").rstrip() or words).casefold()

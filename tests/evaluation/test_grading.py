@@ -29,6 +29,17 @@ def test_a_free_answer_is_right_word_for_word(said: str, right: bool) -> None:
     assert is_right(said, FREE) == right
 
 
+def test_no_answer_is_not_a_mark_that_was_the_right_one() -> None:
+    for mark, other in ((".", ","), ('"', ".")):
+        for asked in (
+            SheetQuestion("Which mark?", (mark,)),
+            SheetQuestion("Which mark?", (mark,), (mark, other)),
+        ):
+            assert is_right(mark, asked) and is_right(f" {mark}\n", asked)
+            assert not is_right("", asked) and not is_right(other, asked)
+    assert is_right('"."', SheetQuestion("Which mark?", (".",)))
+
+
 @pytest.mark.parametrize(
     ("said", "right"),
     [
