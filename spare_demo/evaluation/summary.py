@@ -125,7 +125,8 @@ def summarise(
 
 def skills_of(category: str) -> list[str]:
     """ "recognition + ocr" -> its parts; none for an empty category."""
-    return [part.strip() for part in category.split("+") if part.strip()]
+    # With the blanks: a file's category may be C++.
+    return [part.strip() for part in category.split(" + ") if part.strip()]
 
 
 def _summary(
@@ -150,7 +151,7 @@ def _summary(
     skills = {c: skills_of(c) for c in dict.fromkeys(r.category for r in rows)}
     category = {c: number for number, c in enumerate(skills)}
     of_row = np.array([category[r.category] for r in rows])
-    combinations = sorted(filter(None, skills), key=lambda c: (c.count("+"), c))
+    combinations = sorted(filter(None, skills), key=lambda c: (len(skills[c]), c))
 
     def shares_where(included: Iterable[bool]) -> dict[Column, Estimate]:
         """The shares on the rows of some of the categories, in the order of `skills`."""

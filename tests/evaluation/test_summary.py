@@ -279,6 +279,7 @@ def test_questions_count_under_each_skill_and_by_their_number() -> None:
     assert summary.numbers[1][column].count + summary.numbers[2][column].count == len(chosen)
     assert list(summary.combinations) == ["counting", "ocr", "ocr + spatial"]
     assert skills_of("") == []
+    assert skills_of("C++ + C") == ["C++", "C"]
     assert summarise([dataclasses.replace(r, category="") for r in rows])["held-out"].skills == {}
 
 
