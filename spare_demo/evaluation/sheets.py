@@ -167,6 +167,7 @@ def group_by_picture(
         pictures in the order in which they first come.
     """
     pictures: dict[str, Sheet] = {}
+    questions: dict[str, list[SheetQuestion]] = {}
     for name, read in entries:
         try:
             entry = read()
@@ -176,12 +177,15 @@ def group_by_picture(
                 raise bad from None
             skip(bad)
             continue
-        where = f"{entry.picture} ({name})"
-        sheet = Sheet(OWN_DATA, entry.picture, (), entry.open, where=where)
-        sheet = pictures.get(entry.picture, sheet)
-        questions = (*sheet.questions, entry.question)
-        pictures[entry.picture] = dataclasses.replace(sheet, questions=questions)
-    return list(pictures.values())
+        picture = entry.picture
+        if picture not in pictures:
+            where = f"{picture} ({name})"
+            pictures[picture] = Sheet(OWN_DATA, picture, (), entry.open, where=where)
+        questions.setdefault(picture, []).append(entry.question)
+    return [
+        dataclasses.replace(sheet, questions=tuple(questions[picture]))
+        for picture, sheet in pictures.items()
+    ]
 
 
 def digest(sheets: Sequence[Sheet]) -> str:
