@@ -22,7 +22,7 @@ def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
 
     width: of the terminal, for tables of words: all columns to the left, the last one wrapped.
     """
-    table = (head, *rows)
+    table = [[_one_line(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[i]) for row in table) for i in range(len(head))]
     if width is None:
         return "\n".join(
@@ -44,7 +44,7 @@ def text_table(head: Row, rows: Sequence[Row], width: int | None = None) -> str:
 
 def markdown_table(head: Row, rows: Sequence[Row], numbers: bool = False) -> str:
     """Lines of Markdown; numbers: all columns but the first are aligned to the right."""
-    table = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    table = [[_one_line(cell).replace("|", "\\|") for cell in row] for row in (head, *rows)]
     lines = [f"| {' | '.join(row)} |" for row in table]
     rule = "|---:" if numbers else "|---"
     lines.insert(1, "|---" + rule * (len(head) - 1) + "|")
@@ -68,6 +68,11 @@ def html_table(
         text = first.text if isinstance(first, Wide) else first
         body += f"<tr><th scope='row'>{escape(text)}</th>{''.join(map(_cell, cells))}</tr>"
     return f"<table{_class(kind)}><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _one_line(cell: str) -> str:
+    """A name of somebody's own, such as a category, may have line ends, which would end its row."""
+    return " ".join(cell.splitlines())
 
 
 def _class(name: str) -> str:

@@ -22,6 +22,12 @@ def test_markdown_cells_hold_no_bar_of_their_own() -> None:
     assert lines[1] == "|---|---:|" and lines[3] == r"| a\|b <i> | 128 |"
 
 
+def test_a_cell_with_line_ends_stays_in_its_row() -> None:
+    rows = [("a\r\nb\u2028c", "1")]
+    assert text_table(("", "k\nl"), rows).splitlines() == ["       k l", "a b c    1"]
+    assert markdown_table(("", "k\nl"), rows).splitlines()[::2] == ["|  | k l |", "| a b c | 1 |"]
+
+
 def test_html_is_escaped_and_cells_may_be_wide() -> None:
     html = html_table(("", "A"), [("<b>", Wide("&", 2))], "cost", ["a"])
     assert "<th scope='col' class='a'>A</th>" in html and "<table class='cost'>" in html
