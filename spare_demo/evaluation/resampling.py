@@ -7,7 +7,7 @@ budget is seen on the same draws, which makes a difference between two of them p
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,8 @@ Pair = tuple[Column, Column]
 FEW = 20
 """Pictures; of fewer the draws are too much alike for an interval."""
 
+_BLOCK = 100
+"""Draws that are held as float64 together."""
 _LEVEL = (2.5, 97.5)
 _Z = 1.959964  # of the normal distribution, 95 % lie within it
 
@@ -57,7 +59,11 @@ class Draws:
     def __init__(self, pictures: Sequence[str], resamples: int) -> None:
         self.index = {picture: i for i, picture in enumerate(pictures)}
         rng, s = np.random.default_rng(0), len(pictures)
-        self.weights = rng.multinomial(s, np.full(s, 1 / s), resamples).astype(np.float64)
+        # Small whole numbers, drawn and used by blocks: of 40,000 pictures all of them as float64
+        # would take more memory than the results.
+        self.weights = np.empty((resamples, s), dtype=np.uint16)
+        for block in _blocks(resamples):
+            self.weights[block] = rng.multinomial(s, np.full(s, 1 / s), block.stop - block.start)
 
     def means(self, sums: Floats, counts: Floats) -> tuple[Floats, Floats]:
         """(s, m) sums and counts per picture -> (m,) means, (b, m) means of every draw."""
@@ -65,8 +71,15 @@ class Draws:
         if 2 * np.count_nonzero(there) < len(there):  # a rare label has few pictures behind it
             weights, sums, counts = weights[:, there], sums[there], counts[there]
         with np.errstate(invalid="ignore", divide="ignore"):
-            resampled = (weights @ sums) / (weights @ counts)
+            resampled = np.empty((len(weights), sums.shape[1]))
+            for block in _blocks(len(weights)):
+                drawn = weights[block].astype(np.float64)
+                resampled[block] = (drawn @ sums) / (drawn @ counts)
             return sums.sum(0) / counts.sum(0), resampled
+
+
+def _blocks(draws: int) -> Iterator[slice]:
+    return (slice(i, min(i + _BLOCK, draws)) for i in range(0, draws, _BLOCK))
 
 
 def _estimate(value: float, resampled: Floats, count: int) -> Estimate:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import tracemalloc
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -151,6 +152,17 @@ def test_a_label_with_few_pictures_is_drawn_as_among_all_of_them() -> None:
         expected = (draws.weights @ sums) / (draws.weights @ counts)
     assert np.isnan(expected).any()  # a draw without any of the three
     np.testing.assert_array_equal(resampled, expected)
+
+
+def test_the_draws_of_many_pictures_fit_into_memory() -> None:
+    pictures, resamples = 5000, 1000
+    right = np.ones((pictures, 3))
+    tracemalloc.start()
+    _, resampled = Draws([str(i) for i in range(pictures)], resamples).means(right, right)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (resampled == 1).all() and resampled.shape == (resamples, 3)
+    assert most < 5 * pictures * resamples
 
 
 def test_every_question_may_have_a_category_of_its_own() -> None:
