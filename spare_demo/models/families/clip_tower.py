@@ -61,7 +61,7 @@ def clip_reads(
 
     The functions keep what they need on the CPU: an open comparison takes nothing of a GPU.
     """
-    device = states.device
+    device, dtype = states.device, states.dtype  # in no function: it would hold on to the states
     inputs = {layer: hidden.cpu() for layer, hidden in inputs.items()}
 
     def project(rows: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ def clip_reads(
         if not weights:  # packed (loading/narrow_weights.py), and computing in float32 anyway
             return run(lambda: projector(rows.detach().float()))
         if not all(value.is_floating_point() for value in weights.values()):  # quantised
-            rows = rows.detach().to(device, states.dtype)
+            rows = rows.detach().to(device, dtype)
             return run(lambda: projector(rows).float())
         weights = {name: value.float() for name, value in weights.items()}
         inputs_of_projector = rows.detach().float().to(next(iter(weights.values())).device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from PIL import Image
@@ -152,6 +154,20 @@ def test_views_look_by_their_own_class_token_in_the_order_of_the_tokens(
     view = order // 16
     tokens = VisualTokens(torch.cat([p.features for p in pictures])[order], view=view, **together)
     assert tokens.class_states is not None and len(tokens.class_states) == 2
+
+
+def test_no_function_holds_on_to_what_it_was_made_from(tiny_model: LlavaModel) -> None:
+    """An open comparison keeps the functions; what lay on a GPU would stay there with them."""
+    hidden, states, classes = torch.zeros(1, 17, 32), torch.zeros(16, 32), torch.zeros(1, 32)
+    given = weakref.WeakSet([states, classes])
+    model = tiny_model.hf.model
+    reads = clip_reads(
+        model.vision_tower, model.multi_modal_projector, Passes(torch.device("cpu")),
+        dict.fromkeys(block_inputs(3), hidden), states, classes,
+    )  # fmt: skip
+    functions = [value for value in reads.values() if callable(value)]
+    del states, classes, reads
+    assert functions and not given
 
 
 def test_the_model_says_what_it_can_fill(tiny_model: LlavaModel, photo: Image.Image) -> None:
