@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from PIL import Image
+from torch.utils._pytree import tree_map
 
 from spare_demo.models import Answer, LlavaModel
 from spare_demo.models.families.qwen import QwenModel
 from spare_demo.models.generate import batch as module
+from spare_demo.models.generate.passes import Passes
 from spare_demo.tokens import Selection
 
 QUESTIONS = [
@@ -153,6 +155,64 @@ def test_what_is_shared_is_run_once(
         handle.remove()
     # Two pictures with four sets each, two merged sets; then the end of every prompt.
     assert rows == [2 * len(PICKS) + 2, len(asked)]
+
+
+class OnGpu(torch.Tensor):
+    """A tensor that says it lies elsewhere, and counts the times that the CPU waits for one."""
+
+    waits: ClassVar[list[int]] = []  # how many values each time
+
+    @staticmethod
+    def __new__(cls, values: torch.Tensor) -> OnGpu:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, values.shape, dtype=values.dtype, device="meta"
+        )
+        made.values = values
+        return made
+
+    def tolist(self) -> list[Any]:
+        return self.cpu().tolist()
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def plain(value: Any) -> Any:
+            return value.values if isinstance(value, OnGpu) else value
+
+        found = func(*tree_map(plain, args), **tree_map(plain, kwargs or {}))
+        if isinstance(found, int | float):
+            cls.waits.append(1)
+        elif (kwargs or {}).get("device") == torch.device("cpu"):
+            cls.waits.append(found.numel())
+            return found
+        return tree_map(
+            lambda value: cls(value) if isinstance(value, torch.Tensor) else value, found
+        )
+
+
+def test_a_step_waits_for_the_gpu_once_however_many_there_are(
+    tiny_model: LlavaModel, asked: list, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, steps = Passes.run, list[int]()
+
+    def on_a_gpu(self: Passes, step: Any, beside: Any = None) -> Any:
+        result, seconds = run(self, step, beside)
+        if isinstance(result, torch.Tensor):  # the scores of a step
+            steps.append(len(result))
+            return OnGpu(result), seconds
+        return result, seconds
+
+    given = tiny_model.answer(*asked[0], max_new_tokens=4).token_ids
+    requests = asked[:4]
+    expected = [tiny_model.answer_many(requests, 4), tiny_model.score_many(requests, given)]
+    monkeypatch.setattr(Passes, "run", on_a_gpu)
+    monkeypatch.setattr(OnGpu, "waits", [])
+    replies = tiny_model.answer_many(requests, 4)
+    assert [reply.token_ids for reply in replies] == [said.token_ids for said in expected[0]]
+    assert max(steps) > 1 and OnGpu.waits == steps  # the tokens chosen, and nothing else
+    steps.clear()
+    OnGpu.waits.clear()
+    assert tiny_model.score_many(requests, given) == expected[1]
+    assert OnGpu.waits == [count for step in steps for count in (step, step)]
 
 
 def test_batches_hold_what_is_alike_and_fits() -> None:
