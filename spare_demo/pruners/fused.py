@@ -59,9 +59,10 @@ def steps(
     m, b, n = merit.shape
     table = rows @ rows.mT
     reach = merit * start
-    # Two halves: a step reads one and writes the other.
-    u = torch.empty(2, m, b, n, dtype=merit.dtype, device=merit.device)
-    u[0] = torch.where(start > dependent, start, 0.0)
+    # A step reads one and writes the other. Not two halves of one tensor: with an odd number of
+    # values the second is aligned otherwise, and Triton would compile the kernel twice.
+    u = [merit.new_empty(m, b, n), merit.new_empty(m, b, n)]
+    u[0].copy_(torch.where(start > dependent, start, 0.0))
     factor = merit.new_empty(m, b, k, n)
     order = torch.empty(m, b, k, dtype=torch.long, device=merit.device)
     value, second = merit.new_empty(m, b, k), merit.new_empty(m, b, k)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,25 @@ def test_a_kernel_that_does_not_run_is_not_used(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(fused, "steps", fail)
     assert not fused.available(torch.device("cpu"))
     fused._runs.cache_clear()
+
+
+@pytest.mark.parametrize("n", [1, 15, 16])
+def test_all_steps_run_what_one_step_compiles(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    """Triton compiles a kernel anew where another tensor begins at a multiple of 16 bytes."""
+    aligned: list[tuple[bool, ...]] = []
+
+    class Recorder:
+        def __getitem__(self, grid: object) -> Callable[..., None]:
+            def launch(*arguments: object, **_: object) -> None:
+                tensors = [each for each in arguments if isinstance(each, torch.Tensor)]
+                aligned.append(tuple(each.data_ptr() % 16 == 0 for each in tensors))
+
+            return launch
+
+    monkeypatch.setattr(fused, "_step", Recorder())
+    rows = torch.ones(1, n, 2, dtype=torch.float64)
+    fused.steps(rows, torch.ones(1, n).double(), torch.ones(1, 1, n).double(), 4, 0.0, 0.0)
+    assert len(aligned) == 4 and len(set(aligned)) == 1
 
 
 @pytest.mark.gpu
