@@ -25,7 +25,7 @@ from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.loading.narrow_weights import NarrowLinear, narrow_layers
 from spare_demo.models.loading.text_tower import TextTower
-from spare_demo.pruners.greedy import greedy
+from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
 
 _log = logging.getLogger(__name__)
@@ -124,9 +124,9 @@ class Resident(Answering):
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
         view = self.encode(_grey(), "What is this?")
-        features, n = view.tokens.features, view.tokens.n
-        if features.is_cuda:  # choosing compiles its kernel when it first runs there
-            greedy(features[None], features.new_ones(1, n), 1)
+        n = view.tokens.n
+        if view.tokens.features.is_cuda:  # choosing compiles its kernel for each size of view
+            PRUNERS["spare-reconstruction"].select(view.tokens, 1)
         if not self.has_language_model:
             return
         # A CPU gets nothing ready that depends on the length, and may take many seconds for all.

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
-from spare_demo.pruners import fused, greedy, plain
+from spare_demo.pruners import PRUNERS, fused, greedy, plain
 
 pytest.importorskip("triton", reason="needs Triton, which torch brings where it runs on CUDA")
 
@@ -109,6 +111,28 @@ def test_all_steps_run_what_one_step_compiles(monkeypatch: pytest.MonkeyPatch, n
     rows = torch.ones(1, n, 2, dtype=torch.float64)
     fused.steps(rows, torch.ones(1, n).double(), torch.ones(1, 1, n).double(), 4, 0.0, 0.0)
     assert len(aligned) == 4 and len(set(aligned)) == 1
+
+
+def test_a_model_is_warmed_up_for_views_of_the_size_that_it_has(
+    tiny_next: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel is compiled for the number of tokens; those of all views are never chosen from."""
+    chosen: list[torch.Size] = []
+
+    def steps(*arguments: Any) -> tuple[torch.Tensor, ...]:
+        chosen.append(arguments[0].shape[1:])
+        return plain.steps(*arguments, greedy.TRUST)
+
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    monkeypatch.setattr(fused, "available", lambda device: True)
+    monkeypatch.setattr(fused, "steps", steps)
+    monkeypatch.setattr(greedy, "_replay", greedy._one_round)
+    monkeypatch.setattr(tiny_next, "has_language_model", False)
+    tiny_next.warm_up()
+    warm = set(chosen)
+    view = tiny_next.encode(Image.new("RGB", (200, 200)), "What is this?")
+    PRUNERS["spare"].select(view.tokens, view.tokens.n)
+    assert set(chosen) == warm and warm
 
 
 @pytest.mark.gpu
