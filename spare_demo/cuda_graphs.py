@@ -26,6 +26,11 @@ _REMEMBERED = 64  # shapes that came once
 _log = logging.getLogger(__name__)
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    """Also where CUDA itself had none for a graph: only PyTorch's allocator has an error for it."""
+    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+
+
 def capture_graph(
     run: Callable[[], None], device: torch.device, stream: torch.cuda.Stream, pool: Any = None
 ) -> torch.cuda.CUDAGraph:
@@ -74,12 +79,13 @@ class Replay:
                     graph = self._graphs.get(key) or _Graph(self._function, tensors, options)
                     self._keep(key, graph)
                     return graph.run(tensors)
-            except torch.OutOfMemoryError:  # now; it says nothing about the next time
-                with self._lock:
-                    self._graphs.clear()
-            except Exception:
-                _log.warning("What was to be captured here runs as usual.", exc_info=True)
-                self._captures = False
+            except Exception as error:
+                if _is_out_of_memory(error):  # now; it says nothing about the next time
+                    with self._lock:
+                        self._graphs.clear()
+                else:
+                    _log.warning("What was to be captured here runs as usual.", exc_info=True)
+                    self._captures = False
         return self._function(*tensors, **options)
 
     def _keep(self, key: tuple, graph: _Graph | None) -> None:

@@ -88,10 +88,14 @@ def test_what_is_kept_is_bounded(told: list[str], monkeypatch: pytest.MonkeyPatc
     assert len(replay._graphs) == 5
 
 
+@pytest.mark.parametrize(
+    "full",
+    [torch.OutOfMemoryError("full"), torch.AcceleratorError("CUDA error: out of memory\nSearch")],
+)
 def test_a_full_gpu_is_no_reason_to_give_up_for_good(
-    told: list[str], monkeypatch: pytest.MonkeyPatch
+    told: list[str], monkeypatch: pytest.MonkeyPatch, full: Exception
 ) -> None:
-    errors: list[Exception] = [torch.OutOfMemoryError("full")]
+    errors: list[Exception] = [full]
     working = cuda_graphs.capture_graph
 
     def capture(*arguments: Any, **options: Any) -> Any:
