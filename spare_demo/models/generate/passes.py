@@ -27,8 +27,9 @@ NO_MEMORY = (
 
 _MOST_WARM = 10_000  # kinds of steps remembered, so that the memory of them has an end
 
-# Allocators other than CUDA's raise a plain RuntimeError with one of these.
-_OUT = ("out of memory", "can't allocate memory", "not enough memory")
+# Allocators other than PyTorch's for CUDA raise a plain RuntimeError with one of these; the last is
+# in the names of the status that CUDA's libraries give, as cuBLAS where a thread first needs it.
+_OUT = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
 
 
 class OutOfMemory(ValueError):

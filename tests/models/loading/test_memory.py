@@ -402,6 +402,7 @@ def test_bits_without_bitsandbytes_say_how_to_get_it(
             "[enforce fail at alloc_cpu.cpp:98] DefaultCPUAllocator: can't allocate memory"
         ),
         RuntimeError("MPS backend out of memory (MPS allocated: 17.9 GB)"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
         MemoryError(),
     ],
 )
