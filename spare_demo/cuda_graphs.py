@@ -129,6 +129,7 @@ class _Graph:
         with torch.cuda.stream(stream):  # what libraries set up at first use must not be captured
             run()
         torch.cuda.current_stream(device).wait_stream(stream)
+        torch.cuda.empty_cache()  # as a capture begins: what that gives back is not the graph's
         before = torch.cuda.memory_reserved(device)
         self._graph = capture_graph(run, device, stream)
         pool = torch.cuda.memory_reserved(device) - before

@@ -36,6 +36,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 0)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     return told
 
 
@@ -86,6 +87,33 @@ def test_what_is_kept_is_bounded(told: list[str], monkeypatch: pytest.MonkeyPatc
     for n in range(9):
         replay(torch.ones(n))
     assert len(replay._graphs) == 5
+
+
+def test_what_a_graph_takes_is_not_set_off_against_what_was_kept_for_later(
+    told: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`torch.cuda.graph` gives that back before it captures; else no bound would ever be met."""
+    reserved = {"in use": 500, "for later": 0, "graphs": 0}
+    capture = cuda_graphs.capture_graph
+
+    def empty() -> None:
+        reserved["for later"] = 0
+
+    def begin_and_capture(*arguments: Any, **options: Any) -> Any:
+        empty()
+        reserved["graphs"] += 70
+        return capture(*arguments, **options)
+
+    monkeypatch.setattr(torch.cuda, "empty_cache", empty)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: sum(reserved.values()))
+    monkeypatch.setattr(cuda_graphs, "capture_graph", begin_and_capture)
+    monkeypatch.setattr(cuda_graphs, "_KEPT_BYTES", 100)
+    replay = Replay(twice_and_sum)
+    for n in (1, 2):
+        for _ in range(2):
+            reserved["for later"] = 10_000
+            replay(torch.ones(n))
+    assert [graph.bytes for graph in replay._graphs.values() if graph] == [70 + 2 * 4]
 
 
 @pytest.mark.parametrize(
