@@ -104,6 +104,19 @@ def test_leftovers_come_from_the_server(page, visit: Visit) -> None:
         expect(page.caption).to_have_text(drawn.sentence)
 
 
+def test_leftovers_of_both_methods_come_while_one_is_on_its_way(page, visit: Visit) -> None:
+    page.layer("leftover")
+    page.choose("pane", "")
+    for k in (128, 129, 130):  # each before what the one before asked for has come
+        to_budget(page, k)
+        page.page.evaluate("() => new Promise(done => setTimeout(done, 30))")
+    words = page.find("#stage figure:not([hidden]) figcaption")
+    for slot, label, place in (("A", "A SPARE", 1), ("B", "B CDPruner", 2)):
+        features = visit.exploration.view.tokens.features
+        left = measures.leftover_share(features, visit.exploration.full[slot].order[:130])
+        expect(words.nth(place)).to_have_text(leftover_map(visit.canvas, left, label, 130).sentence)
+
+
 def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit) -> None:
     to_budget(page, 64)
     page.layer("difference")

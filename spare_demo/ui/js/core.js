@@ -14,21 +14,22 @@ window.SPARE = (() => {
 
   const receive = (reply) => emit('reply', JSON.parse(reply));
 
-  // Questions to the server, one after the other, of one kind only the latest: of two replies in one
-  // moment only one would arrive. One that stays without an answer does not hold up the others.
+  // Questions to the server, one after the other, of one kind and method only the latest: of two
+  // replies in one moment only one would arrive. One that stays without an answer does not hold up
+  // the others.
   const PATIENCE = 15000;  // milliseconds
   const waiting = new Map();
   let pending = null, alarm = 0;
 
   function ask(trigger, kind, what) {
-    waiting.set(kind, () => trigger(kind, what));
+    waiting.set(`${kind} ${what.slot ?? ''}`, {kind, send: () => trigger(kind, what)});
     sendNext();
   }
 
   function sendNext() {
     if (pending || !waiting.size) return;
-    const [[kind, send]] = waiting;
-    waiting.delete(kind);
+    const [[name, {kind, send}]] = waiting;
+    waiting.delete(name);
     pending = kind;
     alarm = setTimeout(closeRequest, PATIENCE);
     send();
