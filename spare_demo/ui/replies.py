@@ -19,7 +19,7 @@ from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, file_reply, refusal_reply, source_arrays, to_json
+from spare_demo.ui.wire import array, file_reply, refusal_reply, source_arrays, to_numbered_json
 
 
 class Replies:
@@ -32,7 +32,8 @@ class Replies:
         """What a method that is not nested keeps at a budget the browser has not seen."""
         slot, k, selection = self._selection(asked, visit)
         order, sources = selection.order.tolist(), source_arrays(selection.sources)
-        yield {"reply": to_json("picks", slot=slot, budget=k, order=order, sources=sources)}
+        reply = to_numbered_json("picks", slot=slot, budget=k, order=order, sources=sources)
+        yield {"reply": reply}
 
     def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """(n,) leftover shares, for pictures of which the browser did not get the features.
@@ -42,7 +43,7 @@ class Replies:
         slot, k, selection = self._selection(asked, visit)
         values = leftover(visit.exploration.view.tokens, selection)
         data = None if values is None else array(values, "f4")
-        yield {"reply": to_json("leftover", slot=slot, budget=k, values=data)}
+        yield {"reply": to_numbered_json("leftover", slot=slot, budget=k, values=data)}
 
     def _selection(self, asked: Mapping[str, Any], visit: Visit) -> tuple[str, int, Selection]:
         """The slot and the budget that an event of the viewer names, and the picks there."""
@@ -69,7 +70,7 @@ class Replies:
         for slot, selection in visit.exploration.selections(k).items():
             step = {"first": 0, "last": len(selection) - 1}.get(when)
             reasons[slot] = _reason(why(visit.exploration, slot, patch, k, step))
-        yield {"reply": to_json("why", patch=patch, budget=k, step=when, reasons=reasons)}
+        yield {"reply": to_numbered_json("why", patch=patch, budget=k, step=when, reasons=reasons)}
 
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""

@@ -37,7 +37,7 @@ from spare_demo.ui.guide import explore_on
 from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, file_reply, refusal_reply, to_json
+from spare_demo.ui.wire import array, file_reply, refusal_reply, to_json, to_numbered_json
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
@@ -134,7 +134,7 @@ class Studies:
         view = visit.exploration.view
         options = dataclasses.replace(visit.request.relevance, text="tokens")
         words, maps = word_maps(self.model.ask(view.picture, view.question, options))
-        yield {"reply": to_json("words", words=list(words), values=array(maps.T, "f4"))}
+        yield {"reply": to_numbered_json("words", words=list(words), values=array(maps.T, "f4"))}
 
     def second(self, other: str, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Another question on the same picture: how far relevance and picks moved."""

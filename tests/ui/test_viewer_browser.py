@@ -393,6 +393,16 @@ def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
     expect(visitor.caption).to_have_text(drawn(opened, "relevance", 64)[1])
 
 
+def test_each_word_has_its_map_again_beside_another_method(visitor) -> None:
+    visitor.layer("relevance")
+    visitor.find(".words-of button").click()
+    expect(visitor.find(".words-of label").nth(1)).to_be_visible()
+    visitor.choose_method("b", "Random")
+    expect(visitor.caption).to_contain_text("patch and the question")
+    visitor.find(".words-of button").click()  # what comes is the same
+    expect(visitor.find(".words-of label").nth(1)).to_be_visible()
+
+
 def test_a_second_question_moves_relevance_and_picks(visitor) -> None:
     visitor.unfold("against")
     button = visitor.find("#compare-questions")
