@@ -1,6 +1,7 @@
 """What the page's own script asks about a comparison that is there, and gets as one reply.
 
-None of it runs the language model.
+None of it runs the language model. A reply to a question about a comparison says which one it is
+of (`payload.identity`): another may have taken its place in the browser meanwhile.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from spare_demo.results.export import cite
 from spare_demo.tokens import Selection
 from spare_demo.ui.errors import sentence
 from spare_demo.ui.guide import slider_budget
+from spare_demo.ui.payload import identity
 from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
@@ -32,8 +34,8 @@ class Replies:
         """What a method that is not nested keeps at a budget the browser has not seen."""
         slot, k, selection = self._selection(asked, visit)
         order, sources = selection.order.tolist(), source_arrays(selection.sources)
-        reply = to_numbered_json("picks", slot=slot, budget=k, order=order, sources=sources)
-        yield {"reply": reply}
+        values = {"slot": slot, "budget": k, "order": order, "sources": sources}
+        yield {"reply": to_numbered_json("picks", of=identity(visit), **values)}
 
     def leftover(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """(n,) leftover shares, for pictures of which the browser did not get the features.
@@ -43,7 +45,8 @@ class Replies:
         slot, k, selection = self._selection(asked, visit)
         values = leftover(visit.exploration.view.tokens, selection)
         data = None if values is None else array(values, "f4")
-        yield {"reply": to_numbered_json("leftover", slot=slot, budget=k, values=data)}
+        of = identity(visit)
+        yield {"reply": to_numbered_json("leftover", of=of, slot=slot, budget=k, values=data)}
 
     def _selection(self, asked: Mapping[str, Any], visit: Visit) -> tuple[str, int, Selection]:
         """The slot and the budget that an event of the viewer names, and the picks there."""
@@ -70,7 +73,8 @@ class Replies:
         for slot, selection in visit.exploration.selections(k).items():
             step = {"first": 0, "last": len(selection) - 1}.get(when)
             reasons[slot] = _reason(why(visit.exploration, slot, patch, k, step))
-        yield {"reply": to_numbered_json("why", patch=patch, budget=k, step=when, reasons=reasons)}
+        values = {"patch": patch, "budget": k, "step": when, "reasons": reasons}
+        yield {"reply": to_numbered_json("why", of=identity(visit), **values)}
 
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
         """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""

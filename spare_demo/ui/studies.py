@@ -35,6 +35,7 @@ from spare_demo.ui.errors import sentence
 from spare_demo.ui.folds import kl_title
 from spare_demo.ui.guide import explore_on
 from spare_demo.ui.many import ManyHtml
+from spare_demo.ui.payload import identity
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import array, file_reply, refusal_reply, to_json, to_numbered_json
@@ -134,7 +135,8 @@ class Studies:
         view = visit.exploration.view
         options = dataclasses.replace(visit.request.relevance, text="tokens")
         words, maps = word_maps(self.model.ask(view.picture, view.question, options))
-        yield {"reply": to_numbered_json("words", words=list(words), values=array(maps.T, "f4"))}
+        values, of = array(maps.T, "f4"), identity(visit)
+        yield {"reply": to_numbered_json("words", of=of, words=list(words), values=values)}
 
     def second(self, other: str, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Another question on the same picture: how far relevance and picks moved."""

@@ -122,6 +122,22 @@ def test_weights_and_leftovers_have_their_layers(reader, opened: Visit) -> None:
     assert apart(reader.picture(), reference.image.crop((0, 0, *canvas.size))) < 0.002
 
 
+def test_late_picks_of_another_method_are_not_shown_as_those_of_this_one(visitor) -> None:
+    visitor.choose_method("b", "HoloV")
+    expect(visitor.caption).to_contain_text("B HoloV")
+    gone = visitor.page.evaluate("SPARE.state.data.of")
+    visitor.choose_method("b", "DART, diversity only")
+    expect(visitor.caption).to_contain_text("B DART, diversity only")
+    picks = "[...SPARE.state.data.picks('B', SPARE.state.k).order]"
+    before = visitor.page.evaluate(picks)
+    visitor.page.evaluate(
+        """of => SPARE.receive(JSON.stringify(
+            {kind: 'picks', of, slot: 'B', budget: SPARE.state.k, order: [0], sources: null}))""",
+        gone,
+    )
+    assert visitor.page.evaluate(picks) == before
+
+
 def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.choose_method("b", "VisionZip")
     expect(visitor.caption).to_contain_text("VisionZip (picks)")

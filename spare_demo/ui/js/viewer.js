@@ -272,16 +272,18 @@ SPARE.viewer = (element, props, trigger, watch) => {
   SPARE.on('repaint', soon);
   SPARE.on('remark', mark);
   SPARE.on('budget', (k) => { state.k = k; soon(); });
-  SPARE.on('reply', (reply) => {
+  // What the server says of the comparison that is shown.
+  function take(reply) {
     if (reply.kind === 'words') words.add(reply);
     if (reply.kind === 'picks') state.data.add(reply.slot, reply.budget, reply.order, reply.sources);
-    if (reply.kind === 'per-layer') {
-      layers = reply;
-      if (state.data?.of === reply.of) state.data.addLayers(reply.slots);
-    }
+    if (reply.kind === 'per-layer') state.data.addLayers(reply.slots);
     if (reply.kind === 'leftover') {
       state.data.leftovers.set(`${reply.slot} ${reply.budget}`, SPARE.unpack(reply.values));
     }
+  }
+  SPARE.on('reply', (reply) => {
+    if (reply.kind === 'per-layer') layers = reply;
+    if (reply.of === state.data?.of) take(reply);
     soon();
   });
   SPARE.scrub(element);

@@ -237,7 +237,7 @@ SPARE.why = (element, trigger) => {
   SPARE.on('data', () => { serverReasons = new Map(); soon(); });
   SPARE.on('painted', () => soon());
   SPARE.on('reply', (reply) => {
-    if (reply.kind === 'why') {
+    if (reply.kind === 'why' && reply.of === state.data?.of) {
       for (const [slot, reason] of Object.entries(reply.reasons)) {
         serverReasons.set(`${slot} ${reply.patch} ${reply.budget} ${reply.step}`, reason);
       }
