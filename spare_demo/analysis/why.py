@@ -201,7 +201,8 @@ def why(
     if not selection.merged:
         left = 0.0
         if rank is None:
-            substitutes = stand_ins(tokens.features, selection.order, patch)
+            compact = exploration.view.picture.compact_features
+            substitutes = stand_ins(compact, selection.order, patch)
             left = substitutes.leftover
     return Reason(
         patch=patch,

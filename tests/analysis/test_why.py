@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from spare_demo import measures
 from spare_demo.analysis.why import STAND_INS, leftover, stand_ins, weigh, why
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
@@ -191,6 +192,17 @@ def test_why_without_factors_gives_the_rest(exploration: Exploration, label: str
     assert reason.rank is None
     assert reason.stand_ins is not None
     assert 0 <= reason.leftover <= 1
+
+
+def test_a_reason_does_not_make_the_rows_shorter_anew(
+    exploration: Exploration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compact, asked = measures.compact, []
+    once = exploration.view.picture.compact_features
+    monkeypatch.setattr(measures, "compact", lambda rows: asked.append(rows) or compact(rows))
+    kept = exploration.selections(3)["random"].order.tolist()
+    why(exploration, "random", next(i for i in range(16) if i not in kept), 3)
+    assert [rows is once for rows in asked] == [True]
 
 
 def test_a_reason_is_plain_numbers(exploration: Exploration) -> None:
