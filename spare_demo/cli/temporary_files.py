@@ -29,29 +29,31 @@ def own_temporary_folder() -> Iterator[Path]:
         ValueError: no folder can be made there; the message says what to do.
     """
     parent = Path(os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir())
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        _remove_stale(parent)
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # mode 0700
-        lock = _locked(folder)
-    except OSError as error:
-        raise ValueError(
-            f"Nothing can be written to {parent} ({error.strerror}). Make room there, or set "
-            "GRADIO_TEMP_DIR to another folder."
-        ) from None
     before = tempfile.tempdir, os.environ.get("GRADIO_TEMP_DIR")
-    tempfile.tempdir = str(folder)
-    os.environ["GRADIO_TEMP_DIR"] = str(folder / "gradio")
-    try:
+    with contextlib.ExitStack() as ending:
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            _remove_stale(parent)
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))  # mode 0700
+            ending.callback(shutil.rmtree, folder, ignore_errors=True)
+            ending.enter_context(_locked(folder))
+        except OSError as error:
+            raise ValueError(
+                f"Nothing can be written to {parent} ({error.strerror}). Make room there, or set "
+                "GRADIO_TEMP_DIR to another folder."
+            ) from None
+        ending.callback(_set_temporary, *before)
+        _set_temporary(str(folder), str(folder / "gradio"))
         yield folder
-    finally:
-        tempfile.tempdir = before[0]
-        if before[1] is None:
-            del os.environ["GRADIO_TEMP_DIR"]
-        else:
-            os.environ["GRADIO_TEMP_DIR"] = before[1]
-        shutil.rmtree(folder, ignore_errors=True)
-        lock.close()
+
+
+def _set_temporary(folder: str | None, of_gradio: str | None) -> None:
+    """Where this process makes temporary files, and where Gradio does; None for the usual place."""
+    tempfile.tempdir = folder
+    if of_gradio is None:
+        os.environ.pop("GRADIO_TEMP_DIR", None)
+    else:
+        os.environ["GRADIO_TEMP_DIR"] = of_gradio
 
 
 def _locked(folder: Path) -> IO[bytes]:

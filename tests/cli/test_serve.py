@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
+from spare_demo.cli import temporary_files
 from spare_demo.cli.main import main
 from spare_demo.cli.serve import check_address
 
@@ -59,3 +60,22 @@ def test_on_zero_gpu_its_package_is_imported_before_any_other(tmp_path: Path) ->
         text=True,
     )
     assert (ended.returncode, ended.stderr) == (1, "spaces was imported first\n")
+
+
+@pytest.mark.parametrize("step", ["_locked", "_set_temporary"])
+def test_an_interrupt_while_its_folder_is_made_leaves_none(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = getattr(temporary_files, step)
+
+    def interrupted(*given: object) -> None:
+        make(*given)
+        monkeypatch.setattr(temporary_files, step, make)
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    monkeypatch.setattr(temporary_files, step, interrupted)
+    with pytest.raises(KeyboardInterrupt), temporary_files.own_temporary_folder():
+        pass
+    assert os.environ["GRADIO_TEMP_DIR"] == str(tmp_path)
+    assert not list(tmp_path.iterdir())
