@@ -148,9 +148,10 @@ def _surely_too_rough(features: Tensor, most_rank: int) -> bool:
     The columns leave at least the smallest eigenvalues of the rows' inner products, all but the
     `most_rank` largest, in squared errors of these rows together (Eckart-Young).
     """
+    n, width = features.shape
     count = 2 * most_rank + 8
-    if count >= len(features):
-        return False  # to look would take as long as to turn
+    if width <= most_rank or count >= n:  # all of them fit, or to look takes as long as to turn
+        return False
     rows = features[:: len(features) // count][:count].detach().cpu().double()
     unit = torch.nn.functional.normalize(rows)
     left = torch.linalg.eigvalsh(unit @ unit.T)[: count - most_rank].sum()
