@@ -152,7 +152,7 @@ def _surely_too_rough(features: Tensor, most_rank: int) -> bool:
     count = 2 * most_rank + 8
     if width <= most_rank or count >= n:  # all of them fit, or to look takes as long as to turn
         return False
-    rows = features[:: len(features) // count][:count].detach().cpu().double()
+    rows = features[:: n // count][:count].detach().cpu().double()
     unit = torch.nn.functional.normalize(rows)
     left = torch.linalg.eigvalsh(unit @ unit.T)[: count - most_rank].sum()
     return bool(left > count * ROW_ERROR**2)
