@@ -11,6 +11,7 @@ import dataclasses
 import errno
 import functools
 import gc
+import importlib
 import os
 import signal
 import socket
@@ -103,6 +104,10 @@ def _serve(settings: Settings) -> None:
         import spaces
 
         print("A ZeroGPU Space: what needs the model borrows a GPU for as long as it runs.")
+    else:
+        # On another thread, where no interrupt is raised: the lazy modules of transformers would
+        # take it for a failed import, and go on.
+        on_own_thread(functools.partial(importlib.import_module, "spare_demo.ui"))
     from spare_demo.models import load_model
     from spare_demo.models.loading.catalogue import AUTO, BUILT_IN
     from spare_demo.models.loading.choice import this_machine, to_follow
