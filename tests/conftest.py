@@ -158,3 +158,29 @@ def local_hub(
             return server
 
         yield serve
+
+
+@pytest.fixture
+def stubborn_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In programs started from now on the import of transformers says "importing", and outlives
+    every interrupt that is raised in it, as the lazy modules there may."""
+    folder = tmp_path / "stubborn-import"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        """
+import importlib.abc, sys, time
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "transformers":
+            print("importing", flush=True)
+            while True:
+                try:
+                    time.sleep(60)
+                except KeyboardInterrupt:
+                    print("taken", flush=True)
+
+sys.meta_path.insert(0, Finder())
+"""
+    )
+    monkeypatch.setenv("PYTHONPATH", str(folder))

@@ -6,11 +6,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 
 from spare_demo import __version__
 from spare_demo.settings import METHODS_GROUP, Settings, parse
+from spare_demo.threads import on_own_thread
 
 COMMANDS = {
     "serve": "open the page in a browser",
@@ -31,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else list(argv)
     settings = parse([])  # SPARE_… variables hold here as well
-    arguments = _parser(settings, words[0] if words else "").parse_args(words)
-    arguments.words = words[1:]
     try:
+        arguments = _parser(settings, words[0] if words else "").parse_args(words)
+        arguments.words = words[1:]
         if entries := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
             import_module("spare_demo.pruners.other_packages").add_methods(entries)
         arguments.run(arguments, settings)
@@ -67,7 +69,10 @@ def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
     for command_name, help in COMMANDS.items():
         command = commands.add_parser(command_name, help=help)
         if command_name == name:
-            import_module(f"spare_demo.cli.{name}").add_options(command, settings)
+            # On another thread, where no interrupt is raised: some of what it imports would take
+            # it for a failed import, and go on.
+            module = on_own_thread(partial(import_module, f"spare_demo.cli.{name}"))
+            module.add_options(command, settings)
     return parser
 
 

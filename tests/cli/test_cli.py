@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -613,6 +614,18 @@ def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
     done = subprocess.run(argv, cwd=ASSETS.parent, stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.usefixtures("stubborn_import")
+def test_an_interrupt_while_the_libraries_are_imported_ends_it_without_a_word() -> None:
+    argv = [sys.executable, "-m", "spare_demo", "compare", "picture.png", "Why?", "--out", "out"]
+    with subprocess.Popen(
+        argv, cwd=ASSETS.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as program:
+        assert program.stdout is not None and program.stdout.readline() == b"importing\n"
+        program.send_signal(signal.SIGINT)
+        assert program.communicate() == (b"", b"")
+    assert program.returncode == 130
 
 
 def test_it_runs_as_a_program() -> None:

@@ -95,36 +95,16 @@ def test_what_a_killed_process_left_goes_at_the_next_start(start: Start, tempora
     assert list(temporary.iterdir()) == []
 
 
+@pytest.mark.usefixtures("stubborn_import")
 def test_an_import_that_takes_an_interrupt_for_a_failed_one_does_not_keep_it(
-    start: Start, tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, temporary: Path
 ) -> None:
-    hooks = tmp_path / "hooks"
-    hooks.mkdir()
-    (hooks / "sitecustomize.py").write_text(_STUBBORN_IMPORT)
-    monkeypatch.setenv("PYTHONPATH", str(hooks))
     program = start()
     while "importing" not in program.output.read_text():
         assert program.process.poll() is None, program.output.read_text()
         time.sleep(0.05)
     assert "Traceback" not in program.end(signal.SIGTERM)
     assert list(temporary.iterdir()) == []
-
-
-_STUBBORN_IMPORT = """
-import importlib.abc, sys, time
-
-class Finder(importlib.abc.MetaPathFinder):
-    def find_spec(self, name, path, target=None):
-        if name == "transformers":
-            print("importing", flush=True)
-            while True:
-                try:
-                    time.sleep(60)
-                except KeyboardInterrupt:  # as the lazy modules of transformers do
-                    print("taken", flush=True)
-
-sys.meta_path.insert(0, Finder())
-"""
 
 
 def _wait_for_folder(program: Program, temporary: Path, other_than: Path | None = None) -> None:
