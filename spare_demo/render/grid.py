@@ -63,10 +63,7 @@ def by_kl(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def kept_picture(canvas: Canvas, kept: Tokens) -> Image.Image:
-    """The photo with the kept patches as they are and outlined, all others dimmed; no words.
-
-    Raises ValueError for indices out of range or repeated.
-    """
+    """The photo with the kept patches as they are and outlined, all others dimmed; no words."""
     flags = token_flags(kept, canvas.grid.n)
     picture = canvas.keep(flags)
     Outline(canvas, flags, BLUE, line_width(canvas.patch)).paint(picture, 1)

@@ -142,8 +142,6 @@ def consensus_map(canvas: Canvas, kept: Sequence[Tokens]) -> Display:
     """By how many methods each patch is kept, on a scale from none to all of them.
 
     kept: (k,) token indices of each of two methods or more.
-
-    Raises ValueError for indices out of range or repeated.
     """
     methods = len(kept)
     flags = np.stack([token_flags(tokens, canvas.grid.n) for tokens in kept])

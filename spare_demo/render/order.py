@@ -24,11 +24,9 @@ def pick_order(canvas: Canvas, order: Tokens, colour: Colour, label: str) -> Dis
     """Picked tokens from dark (first) to light (last) in the method's hue, numbered while few.
 
     order: (k,) token indices in the order they were picked. colour, label: the method's.
-
-    Raises ValueError for indices out of range or repeated.
     """
     n = canvas.grid.n
-    picks = token_list(order, n)
+    picks = token_list(order)
     k = len(picks)
     shades = hue_ramp(colour, np.arange(k) / max(1, k - 1))
     fill, flags = np.zeros((n, 3), np.uint8), np.zeros(n, np.bool_)

@@ -47,7 +47,7 @@ def selection_overlay(canvas: Canvas, selection: Selection, colour: Colour, labe
 def kept_overlay(canvas: Canvas, kept: Tokens, colour: Colour, label: str) -> Display:
     """Kept patches as they are with a thin outline, dropped ones grey at 35 % brightness.
 
-    kept: (k,) token indices, any order. Raises ValueError for indices out of range or repeated.
+    kept: (k,) token indices, any order.
     """
     n = canvas.grid.n
     flags = token_flags(kept, n)
@@ -82,7 +82,7 @@ def merged_overlay(
         order: (k,) the patches that rows grew from.
 
     Raises:
-        ValueError: indices out of range or repeated, or sources for another number of patches.
+        ValueError: sources for another number of patches.
     """
     n, rows = canvas.grid.n, len(sources)
     parts = sources.detach().cpu().numpy()
@@ -140,8 +140,6 @@ def layer_overlay(
     """Kept patches as they are with a thin outline; those merged into other rows with a hatch.
 
     layer_set: what the layer got. layer, depth: which one, from 0, of how many.
-
-    Raises ValueError for indices out of range.
     """
     n, rows = canvas.grid.n, layer_set.merged_rows
     flags, merged = token_flags(layer_set.kept, n), token_flags(layer_set.merged, n)
@@ -183,9 +181,6 @@ def difference(
         jaccard: shared share of the two sets, |A and B| / |A or B|, 0..1.
         random_jaccard: what two random sets of these sizes share on average, 0..1.
         colours: of what only A and what only B has.
-
-    Raises:
-        ValueError: indices out of range or repeated.
     """
     n, (colour_a, colour_b) = canvas.grid.n, colours
     a, b = token_flags(kept_a, n), token_flags(kept_b, n)

@@ -232,8 +232,12 @@ def _check(result: Result, size: tuple[int, int]) -> None:
         sources = selection.check(n).sources
         if sources is not None and sources.shape[1] != n:
             raise ValueError
-    if not all(answer.kept_per_layer for answer in result.answers.values()):
-        raise ValueError
+    for answer in result.answers.values():
+        if not answer.kept_per_layer:
+            raise ValueError
+        for layer_set in answer.layer_sets:
+            if not {*layer_set.kept.tolist(), *layer_set.merged.tolist()} <= set(range(n)):
+                raise ValueError
 
 
 def _replace_unknown(result: Result, notes: list[str]) -> Result:

@@ -98,8 +98,6 @@ def test_consensus_counts_methods_and_is_drawn_from_none_to_all(canvas: Canvas) 
     assert ">0</text>" in drawn.svg and ">5</text>" in drawn.svg
     two = consensus_map(canvas, [[0, 1, 2], [1, 0], [0, 1]])
     assert two.sentence == "2 patches are kept by all 3 methods; 13 by none."
-    with pytest.raises(ValueError, match="twice"):
-        consensus_map(canvas, [[1, 1]])
 
 
 def test_moved_picks_are_counted(canvas: Canvas) -> None:

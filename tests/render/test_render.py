@@ -8,7 +8,7 @@ from PIL import Image
 
 from spare_demo.images.geometry import Grid, tile_grids
 from spare_demo.images.preprocess import fit
-from spare_demo.render.base import number, token_list
+from spare_demo.render.base import number
 from spare_demo.render.canvas import DIM, Canvas
 from spare_demo.render.colours import BLUE, VERMILION, cividis, hue_ramp
 from spare_demo.render.curves import error_chart
@@ -153,16 +153,6 @@ def test_overlay_with_nothing_or_everything_kept(wide):
 def test_without_padding_the_sentence_does_not_speak_of_it():
     canvas = make_canvas(100, 100)
     assert kept_overlay(canvas, [1], BLUE, "x").sentence == "x kept 1 of 144 tokens."
-
-
-@pytest.mark.parametrize("tokens", [[144], [-1], [3, 3], [0.5], [[1, 2]], torch.tensor([True])])
-def test_wrong_indices_are_refused(wide, tokens):
-    with pytest.raises(ValueError, match="oken ind"):
-        kept_overlay(wide, tokens, BLUE, "x")
-
-
-def test_token_list_keeps_the_order():
-    assert token_list(torch.tensor([5, 2, 9]), 10).tolist() == [5, 2, 9]
 
 
 def test_difference_tells_the_four_classes_apart(wide):

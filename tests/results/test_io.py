@@ -218,6 +218,8 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("answers/spare/token_ids", [None]),
         ("answers/uniform/kept_per_layer", []),
         ("answers/fastv/layer_sets/0/kept", ["a"]),
+        ("answers/fastv/layer_sets/0/kept", [99]),
+        ("answers/fastv/layer_sets/0/kept", [-1]),
         ("relevance", ["a"]),
         ("reconstruction/random", {}),
         ("reconstruction", None),
