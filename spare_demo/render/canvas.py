@@ -52,11 +52,7 @@ class Canvas:
     """
 
     def __init__(self, photo: Image.Image, grid: Grid | MultiGrid) -> None:
-        """Args: the upright RGB photo that `grid` was made for. Raises ValueError if it is not."""
-        if photo.size != grid.photo_size:
-            raise ValueError(
-                f"The grid was made for a photo of {grid.photo_size} pixels, not {photo.size}."
-            )
+        """photo: upright RGB, the one that `grid` was made for."""
         self.grid = grid
         self._cell: NDArray[np.int64] = grid.cells.numpy()
         if isinstance(grid, Grid):

@@ -41,12 +41,12 @@ def heatmap(
         values: (n,) finite numbers, one per token in raster order.
         label: what is shown, a noun phrase that starts a sentence ("Raw cosine with the question").
         meaning: a sentence that says what high means ("High means similar.").
-        value_range: lowest and highest value of the bar; pass one range to all maps that are
-            compared. None: this map's own.
+        value_range: lowest and highest value of the bar, which holds all values; pass one range
+            to all maps that are compared. None: this map's own.
         whole: whether the values are counts, whose ends are written without decimals.
 
     Raises:
-        ValueError: another number of values, a value that is not finite, or one off the range.
+        ValueError: another number of values, or one that is not finite.
     """
     numbers = _as_numbers(values)
     if numbers.shape != (canvas.grid.n,):
@@ -55,8 +55,6 @@ def heatmap(
         raise ValueError(f"{label}: a value is not a finite number, so no map can be drawn.")
     least, most, mean = float(numbers.min()), float(numbers.max()), float(numbers.mean())
     low, high = value_range or (least, most)
-    if least < low or most > high:
-        raise ValueError(f"{label}: values reach beyond the range {low:g} to {high:g}; widen it.")
     shares = (numbers - low) / (high - low) if high > low else np.full_like(numbers, 0.5)
     items: list[Item] = [
         Photo(0, 0, canvas.grey),

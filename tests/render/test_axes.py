@@ -33,3 +33,5 @@ def test_every_curve_has_a_value_for_each_budget() -> None:
         make([1, 2], {"a": pair}, [])
     with pytest.raises(ValueError, match="random: 0 values for 0 budgets"):
         make([], {}, [])
+    with pytest.raises(ValueError, match="SVD bound: 1 values for 2 budgets"):
+        CurveChart([1, 2], {"a": pair}, (pair, pair, pair), 1, "y", "y", bound=[0.1])
