@@ -80,14 +80,9 @@ def merged_overlay(
     Args:
         sources: (r, n) how much of each patch went into each row, >= 0.
         order: (k,) the patches that rows grew from.
-
-    Raises:
-        ValueError: sources for another number of patches.
     """
     n, rows = canvas.grid.n, len(sources)
     parts = sources.detach().cpu().numpy()
-    if parts.ndim != 2 or parts.shape[1] != n:
-        raise ValueError(f"Sources need one column per token, {n} in all.")
     own = token_flags(order, n)
     # A patch's own row is the one that holds it whole, by itself or with others.
     home = (parts == 1).argmax(axis=0)

@@ -21,8 +21,7 @@ _SPELLED = str.maketrans(
 def font(size: int) -> ImageFont.FreeTypeFont:
     """Pillow's own font (its digits all have one width), `size` in picture pixels."""
     face = ImageFont.load_default(size=size)
-    if not isinstance(face, ImageFont.FreeTypeFont):
-        raise RuntimeError("Pillow lacks FreeType: install the pillow wheel from PyPI.")
+    assert isinstance(face, ImageFont.FreeTypeFont)  # with a size Pillow gives no other
     return face
 
 

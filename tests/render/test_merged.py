@@ -93,8 +93,3 @@ def test_the_map_of_one_row(canvas: Canvas, selection: Selection) -> None:
     assert "class token" in source_map(canvas, sources, 0, "VisionZip").sentence
     with pytest.raises(ValueError, match="Choose one from 1 to 4"):
         source_map(canvas, sources, 4, "VisionZip")
-
-
-def test_sources_of_another_picture_are_refused(canvas: Canvas) -> None:
-    with pytest.raises(ValueError, match="16 in all"):
-        merged_overlay(canvas, torch.eye(9), [0], BLUE, "x")
