@@ -18,7 +18,7 @@ from spare_demo.evaluation.budgets import words
 from spare_demo.evaluation.paired import holm
 from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.results import BLANK, Row, load
-from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
+from spare_demo.evaluation.summary import Summary, summarise
 
 Question = tuple[str, str, str, int]
 """Picture, question, right answers, and which one of those that are alike in all three, from 0."""
@@ -106,9 +106,7 @@ def read_folders(paths: Sequence[Path]) -> list[Folder]:
     return _name_models(folders)
 
 
-def make_board(
-    folders: Sequence[Folder], baseline: str = UNPRUNED, resamples: int = RESAMPLES
-) -> Board:
+def make_board(folders: Sequence[Folder], baseline: str = UNPRUNED) -> Board:
     """Every set's scores and tests.
 
     baseline: the label of a method, compared at the same budget; "unpruned": all tokens.
@@ -125,7 +123,7 @@ def make_board(
         )
     _check_settings(folders)
     names = dict.fromkeys(row.set for folder in folders for row in folder.rows)
-    sets = [_set_board(name, folders, baseline, resamples) for name in names]
+    sets = [_set_board(name, folders, baseline) for name in names]
     return Board(baseline, folders, sets)
 
 
@@ -170,7 +168,7 @@ def _variant(folder: Folder, label: str) -> Any:
     return folder.settings.get("variants", {}).get(label)
 
 
-def _set_board(name: str, folders: Sequence[Folder], baseline: str, resamples: int) -> SetBoard:
+def _set_board(name: str, folders: Sequence[Folder], baseline: str) -> SetBoard:
     models = _answers(name, folders)
     columns = [answers for columns in models.values() for answers in columns.values()]
     known = dict.fromkeys(question for answers in columns for question in answers)
@@ -187,7 +185,7 @@ def _set_board(name: str, folders: Sequence[Folder], baseline: str, resamples: i
             for number, question in enumerate(common)
             for column in answers
         ]
-        summaries[model] = summarise(rows, (), baseline, resamples)[name]
+        summaries[model] = summarise(rows, (), baseline)[name]
     comparisons = [
         comparison
         for model, summary in summaries.items()

@@ -66,7 +66,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def board_of(*folders: Path, baseline: str = "unpruned") -> Board:
-    return make_board(read_folders(folders), baseline, resamples=200)
+    return make_board(read_folders(folders), baseline)
 
 
 def test_two_folders_are_what_one_folder_of_all_methods_would_be(write: Write) -> None:
@@ -77,7 +77,7 @@ def test_two_folders_are_what_one_folder_of_all_methods_would_be(write: Write) -
     ]
     whole = board_of(write("both", both), baseline="spare")
     assert board_of(*split, baseline="spare").sets == whole.sets
-    found, expected = whole.sets[0].summaries["m"], summarise(both, (), "spare", 200)["data"]
+    found, expected = whole.sets[0].summaries["m"], summarise(both, (), "spare")["data"]
     assert (found.accuracy, found.difference) == (expected.accuracy, expected.difference)
     assert (whole.sets[0].questions, whole.sets[0].left_out) == (60, 0)
 
@@ -150,7 +150,7 @@ def test_only_questions_that_every_column_has_are_compared(write: Write) -> None
     assert "40 questions about 20 pictures" in note and "Left out: 40 that" in note
     # The numbers are of those questions alone.
     rows = [row for row in rows_of(("spare",), range(10, 30)) if row.number == 0]
-    assert three.summaries["n"].accuracy == summarise(rows, (), "unpruned", 200)["data"].accuracy
+    assert three.summaries["n"].accuracy == summarise(rows, (), "unpruned")["data"].accuracy
 
 
 @pytest.mark.parametrize("pictures", [19, 20])
@@ -210,7 +210,7 @@ def test_one_model_under_two_conditions_is_two_models_that_say_how(write: Write)
         "m (instruction none, revision r1-4bit)",
         "m (instruction Be brief., revision r1)",
     ]
-    assert list(make_board(folders, resamples=20).sets[0].summaries) == [f.model for f in folders]
+    assert list(make_board(folders).sets[0].summaries) == [f.model for f in folders]
 
 
 def test_a_label_measured_otherwise_makes_no_other_model_of_its_folder(write: Write) -> None:

@@ -37,7 +37,7 @@ def board(tmp_path: Path) -> Path:
     with Results(tmp_path / "folder", settings, {}) as results:
         results.add(rows)
     file = tmp_path / "board.html"
-    file.write_text(board_html(make_board(read_folders([tmp_path / "folder"]), resamples=50)))
+    file.write_text(board_html(make_board(read_folders([tmp_path / "folder"]))))
     return file
 
 
