@@ -14,32 +14,16 @@ from pathlib import Path
 
 import httpx
 import pytest
+from installed import ROOT, install
 from ports import free_port
 
-ROOT = Path(__file__).parents[1]
-SHIPPED = ("pyproject.toml", "requirements.txt", "LICENSE", "README.md", "assets", "spare_demo")
 EXAMPLES = json.loads((ROOT / "assets" / "examples" / "examples.json").read_text())
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with nothing but the installed wheel, its dependencies being those of the tests."""
-    folder = tmp_path_factory.mktemp("wheel")
-    source = folder / "source"  # the build leaves files behind, which the checkout must not get
-    source.mkdir()
-    for name in SHIPPED:
-        if (ROOT / name).is_dir():
-            without = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(ROOT / name, source / name, ignore=without)
-        else:
-            shutil.copy(ROOT / name, source)
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheels = ["--no-deps", "--wheel-dir", str(folder / "wheels")]
-    subprocess.run([*pip, "wheel", *wheels, str(source)], check=True)
-    (wheel,) = (folder / "wheels").glob("*.whl")
-    target = folder / "installed"
-    subprocess.run([*pip, "install", "--no-deps", "--target", str(target), str(wheel)], check=True)
-    return target
+    return install(tmp_path_factory.mktemp("wheel"))
 
 
 def command(installed: Path, *words: str) -> tuple[list[str], dict[str, str]]:

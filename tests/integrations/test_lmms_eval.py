@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from installed import install
 
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.run import run
@@ -24,7 +24,6 @@ from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.models import LlavaModel, load_model
 from spare_demo.pruners import PRUNERS
 
-ROOT = Path(__file__).parents[2]
 # The program is run from other folders; the link of an environment is not to be followed.
 PYTHON = os.path.abspath(os.environ.get("SPARE_LMMS_EVAL", sys.executable))
 HAS_HARNESS = not subprocess.run(
@@ -83,14 +82,7 @@ def built_in() -> LlavaModel:
 def folder(tmp_path_factory: pytest.TempPathFactory, sheets: list[Sheet]) -> Path:
     """The installed package, and tasks of drawn scenes, of two choices, and of text alone."""
     folder = tmp_path_factory.mktemp("harness")
-    source = folder / "source"  # a build leaves files behind, which the checkout must not get
-    source.mkdir()
-    for name in ("pyproject.toml", "requirements.txt", "LICENSE", "README.md"):
-        shutil.copy(ROOT / name, source)
-    for name in ("assets", "spare_demo"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-    subprocess.run([*pip, "--target", str(folder / "installed"), str(source)], check=True)
+    install(folder)
     documents = []
     for sheet in sheets:
         sheet.open().save(folder / f"{sheet.picture}.png")
