@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from stock import noise
 
 from spare_demo import measures
 from spare_demo.comparison.request import choose
@@ -267,8 +268,7 @@ def test_a_budget_beyond_the_tokens_is_refused(tiny_model: LlavaModel, sheets: l
 
 @pytest.mark.parametrize("size", [(300, 80), (56, 56), (640, 480)])
 def test_a_share_is_of_each_pictures_own_tokens(tiny_qwen: QwenModel, size: tuple) -> None:
-    levels = np.random.default_rng(size[0]).integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
-    photo = Image.fromarray(levels)
+    photo = noise(size)
     sheet = own_sheet(photo)
     names = ["cdpruner-diversity", "uniform", "divprune", "visionzip", "fastv"]
     names = [name for name in names if tiny_qwen.reason_against(PRUNERS[name]) is None]

@@ -225,8 +225,6 @@ def test_a_question_without_a_picture_is_answered(one: Path, built_in: LlavaMode
     ("arguments", "task", "sentence"),
     [
         ("pretrained=built-in,method=spar", "drawn", "Did you mean spare?"),
-        ("pretrained=built-in,budget=many", "drawn", "A budget of 'many' is not possible."),
-        ("pretrained=built-in,temperature=1", "drawn", "temperature is not possible"),
         ("pretrained=built-in", "sampled", "The task spare_sampled sets temperature=0.7"),
         ("pretrained=built-in,question_field=q", "drawn", "have no field q."),
         ("pretrained=nothing", "drawn", "There is no model 'nothing'."),
