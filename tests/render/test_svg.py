@@ -186,8 +186,6 @@ def test_curve() -> None:
         words(root)
     )
     assert "SVD bound" not in words(read(shown().svg))
-    with pytest.raises(ValueError, match="values for 1 budgets"):
-        CurveChart([1], {"a": [1.0, 2.0]}, ([1.0], [1.0], [1.0]), 1, "y", "y")
 
 
 def test_the_curve_as_a_picture_has_its_lines_where_the_svg_has_them() -> None:
