@@ -82,15 +82,13 @@ def write_llava(
 
 
 def read_history(folder: Path) -> dict[str, Any]:
-    """How a model was trained: its CLIP, where that was kept apart, and the rest.
+    """How a model was trained, its CLIP and the rest.
 
     Raises OSError or ValueError if that cannot be read.
     """
-    of_clip = folder / "clip" / HISTORY
-    parts = [of_clip, folder / HISTORY] if of_clip.exists() else [folder / HISTORY]
     history: dict[str, Any] = {}
-    for part in parts:
-        history |= json.loads(part.read_text(encoding="utf-8"))
+    for part in (folder / "clip", folder):
+        history |= json.loads((part / HISTORY).read_text(encoding="utf-8"))
     return history
 
 
