@@ -234,7 +234,8 @@ def error_curve(
         curves.bound.tolist(),
         budget,
     )
-    return _with_note(chart, inside_note(_by_title(methods, titles), error=True))
+    note = inside_note(_by_title(methods, titles), error=True)
+    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
 
 
 def kl_curve(
@@ -243,13 +244,9 @@ def kl_curve(
     """The same of the KL to the unpruned model."""
     series = _by_title(add_gaps(curves.series, methods, len(curves.budgets)), titles)
     chart = kl_chart(curves.budgets, series, curves.random, budget)
-    return _with_note(chart, inside_note(_by_title(methods, titles), error=False))
+    note = inside_note(_by_title(methods, titles), error=False)
+    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
 
 
 def _by_title(values: Mapping[str, ValueT], titles: Mapping[str, str]) -> dict[str, ValueT]:
     return {titles[label]: value for label, value in values.items()}
-
-
-def _with_note(chart: CurveChart, note: str) -> CurveChart:
-    """The chart, its sentence with what it means for methods inside the language model."""
-    return replace(chart, sentence=f"{chart.sentence} {note}".strip())
