@@ -51,10 +51,7 @@ def read_dataset(
         fields: what its fields are called. A picture is bytes, a path inside the dataset or a URL
             inside the dataset. Choices and category may be missing; the rest as of `read_question`.
         most: how many rows are read; None: all.
-        skip: called with every bad row, which is then left out. None: the first one is raised.
-
-    Returns:
-        pictures in the order in which they first come, each with all of its questions.
+        skip, and what is returned: as of `group_by_picture`.
 
     Raises:
         BadLine: a row that cannot be used. OSError: a picture cannot be kept.

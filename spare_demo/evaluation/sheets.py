@@ -129,12 +129,9 @@ def read_lines(
         file: UTF-8. `image` is a path inside `images`; the rest as of `read_question`. Other fields
             and empty lines are passed over.
         images: the folder of pictures.
-        skip: called with every bad line, which is then left out. None: the first one is raised.
+        skip, and what is returned: as of `group_by_picture`.
         fields: what the fields are called.
         most: how many lines are read; None: all.
-
-    Returns:
-        pictures in the order in which they first come, each with all of its questions.
 
     Raises:
         BadLine: a line that is malformed, or whose picture is missing.
