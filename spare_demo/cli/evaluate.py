@@ -168,7 +168,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     # As the file has them, so that the same comes out whenever it is summed up.
     record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
-    _write(arguments, fitted, record, summaries)
+    _write(arguments, record, summaries)
 
 
 def _engine(
@@ -267,10 +267,7 @@ def _by_words(label: str) -> str:
 
 
 def _write(
-    arguments: argparse.Namespace,
-    fitted: Fitted,
-    record: dict[str, Any],
-    summaries: dict[str, Summary],
+    arguments: argparse.Namespace, record: dict[str, Any], summaries: dict[str, Summary]
 ) -> None:
     """Tables on the terminal, and all of the folder's files; the report if asked for."""
     for name, summary in summaries.items():
@@ -280,8 +277,8 @@ def _write(
     names = write_files(arguments.out, record, summaries)
     if arguments.report:
         built_in = None
-        if fitted.model["name"] == "built-in":
-            built_in = describe_built_in(ASSETS / "built-in", fitted.parameters)
+        if record["model"]["name"] == "built-in":
+            built_in = describe_built_in(ASSETS / "built-in")
         command = shlex.join(["python", "-m", "spare_demo", *sys.argv[1:]])
         figures = arguments.figures or arguments.report.parent / "figures"
         write_report(arguments.report, figures, built_in, record, summaries, command)

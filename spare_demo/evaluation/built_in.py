@@ -23,13 +23,17 @@ class BuiltIn:
     patch_phases: int
 
 
-def describe_built_in(folder: Path, parameters: int) -> BuiltIn:
+def describe_built_in(folder: Path) -> BuiltIn:
     """Raises OSError or ValueError if the model's files cannot be read."""
+    from safetensors.torch import load_file
+
     from spare_demo.scenes.training import card, files
 
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     vision, text = config["vision_config"], config["text_config"]
     tokens = (vision["image_size"] // vision["patch_size"]) ** 2
+    shards = map(load_file, folder.glob("*.safetensors"))
+    parameters = sum(weights.numel() for shard in shards for weights in shard.values())
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
     history = files.read_history(folder)
     tower = history["tower_phases"]

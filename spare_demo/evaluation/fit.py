@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.models import Model
-from spare_demo.models.loading.narrow_weights import narrow_layers
 
 
 class Fitted(NamedTuple):
@@ -15,13 +14,11 @@ class Fitted(NamedTuple):
 
     Attributes:
         model: name, revision, number format and so on, as of `describe`.
-        parameters: how many the model has.
         notes: sentences about what is left out.
     """
 
     experiment: Experiment
     model: dict[str, str]
-    parameters: int
     notes: tuple[str, ...]
 
 
@@ -64,9 +61,7 @@ def fit(model: Model, experiment: Experiment, leave_out: bool) -> Fitted:
             notes.append(
                 f"{title} is measured at {', '.join(met)}: below {least} it has no schedule."
             )
-    parameters = sum(p.numel() for p in model.hf.parameters())
-    parameters += sum(x.in_features * x.out_features for x in narrow_layers(model.hf))
-    return Fitted(possible, describe(model), parameters, tuple(notes))
+    return Fitted(possible, describe(model), tuple(notes))
 
 
 def describe(model: Model) -> dict[str, str]:

@@ -135,8 +135,8 @@ def test_the_report_says_it_of_every_set(tmp_path: Path) -> None:
 
 def test_the_built_in_model_is_described_from_its_files() -> None:
     folder = ASSETS / "built-in"
-    described = describe_built_in(folder, 1_000_000)
+    described = describe_built_in(folder)
     config = json.loads((folder / "config.json").read_text())
     assert described.width == config["text_config"]["hidden_size"] < 576
     assert 0 < described.patch_phases <= described.phases
-    assert "A LLaVA of 1.0 million parameters" in described.about
+    assert "A LLaVA of 5.1 million parameters" in described.about
