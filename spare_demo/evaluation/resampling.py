@@ -28,7 +28,6 @@ _LEVEL = (2.5, 97.5)
 _Z = 1.959964  # of the normal distribution, 95 % lie within it
 
 Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -112,13 +111,13 @@ class Columns:
             if counts[:, i].any()
         }
 
-    def shares(self, right: Floats, included: Flags) -> dict[Column, Estimate]:
-        """The share of each column's included results that are 1; columns without are out.
+    def shares(self, right: Floats) -> dict[Column, Estimate]:
+        """The share of each column's finite results that are 1; columns without are out.
 
         Where fewer than `FEW` pictures stand behind it, or all are 0 or all 1, drawing again says
         too little: the interval is then Wilson's, with as many trials as pictures.
         """
-        sums, counts = self._totals(right, included)
+        sums, counts = self._totals(right)
         value, resampled = self.draws.means(sums, counts)
         shares = {}
         for i, column in enumerate(self.columns):
@@ -158,11 +157,9 @@ class Columns:
         there = [pair for pair in pairs if all(column in self.place for column in pair)]
         return [(pair, self.place[pair[0]], self.place[pair[1]]) for pair in there]
 
-    def _totals(self, values: Floats, included: Flags | None = None) -> tuple[Floats, Floats]:
-        """(s, m) sums and counts, by picture and column, of the values included and finite."""
+    def _totals(self, values: Floats) -> tuple[Floats, Floats]:
+        """(s, m) sums and counts, by picture and column, of the finite values."""
         use = np.isfinite(values)
-        if included is not None:
-            use &= included
         at = self.at[0][use], self.at[1][use]
         sums = np.zeros((len(self.draws.index), len(self.columns)))
         counts = np.zeros_like(sums)

@@ -155,9 +155,9 @@ def _summary(
 
     def shares_where(included: Iterable[bool]) -> dict[Column, Estimate]:
         """The shares on the rows of some of the categories, in the order of `skills`."""
-        return table.shares(right, np.array(list(included))[of_row])
+        return table.shares(np.where(np.array(list(included))[of_row], right, np.nan))
 
-    accuracy = table.shares(right, np.ones(len(rows), dtype=bool))
+    accuracy = table.shares(right)
     against: list[Pair] = []
     if reference:
         at = {k: most if reference == UNPRUNED else k for k in budgets}
@@ -198,7 +198,9 @@ def _summary(
             n: shares_where(len(own) == n for own in skills.values())
             for n in sorted({len(own) for own in skills.values() if own})
         },
-        combinations={c: table.shares(right, of_row == category[c]) for c in combinations},
+        combinations={
+            c: table.shares(np.where(of_row == category[c], right, np.nan)) for c in combinations
+        },
         places=_places(places, draws),
     )
 
