@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from typing import Any
 
@@ -159,42 +158,32 @@ def check_characters(name: str, text: str) -> str:
     return text
 
 
-def on_zero_gpu(environment: Mapping[str, str] | None = None) -> bool:
+def on_zero_gpu() -> bool:
     """Whether this is a ZeroGPU Space, which lends a GPU to one event at a time.
 
     It is told by the variable, and in the words, that the package `spaces` goes by.
     """
-    environment = os.environ if environment is None else environment
-    return environment.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
+    return os.environ.get("SPACES_ZERO_GPU", "").lower() in ("1", "t", "true")
 
 
-def parse(
-    argv: Sequence[str] | None = None, environment: Mapping[str, str] | None = None
-) -> Settings:
-    """Settings from flags (default: the command line) and `SPARE_…` variables.
+def read_variables() -> Settings:
+    """Settings from `SPARE_…` variables.
 
     Raises:
-        SystemExit: 0 after --help; 2 after one plain sentence about a value that cannot be.
+        SystemExit: 2 after one plain sentence about a value that cannot be.
     """
-    environment = os.environ if environment is None else environment
-    parser = argparse.ArgumentParser(
-        prog="python app.py",
-        description="Look inside visual token pruning.",
-        epilog="Every flag is also a variable: --max-pixels is SPARE_MAX_PIXELS.",
-        argument_default=argparse.SUPPRESS,
-    )
+    parser = argparse.ArgumentParser(prog="python app.py")  # for the usage above a sentence
     add_flags(parser)
     chosen: dict[str, Any] = {}
     for item in fields(Settings):
         variable = f"SPARE_{item.name.upper()}"
-        if text := environment.get(variable, "").strip():  # an empty one counts as not set
+        if text := os.environ.get(variable, "").strip():  # an empty one counts as not set
             try:
                 chosen[item.name] = _read(item, text)
             except ValueError as error:
                 parser.error(f"{variable} is {text!r}; it must be {error}.")
-    chosen.update(vars(parser.parse_args(argv)))
     # A Space is reached through its own proxy, which does not come over the loopback address.
-    if "SPACE_ID" in environment:
+    if "SPACE_ID" in os.environ:
         chosen.setdefault("host", "0.0.0.0")
         chosen.setdefault("address_header", "X-Forwarded-For")
     try:

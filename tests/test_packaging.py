@@ -19,7 +19,7 @@ from packaging.version import Version
 from spare_demo.models.loading.catalogue import LLAVA_7B, OPENAI_CLIP, TINY_LLAVA
 from spare_demo.models.loading.text_tower import CONFIG_FILE, WEIGHTS_FILE
 from spare_demo.pruners import PRUNERS
-from spare_demo.settings import parse
+from spare_demo.settings import read_variables
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -150,10 +150,13 @@ def test_what_the_dockerfile_copies_is_there_and_is_sent() -> None:
         assert (ROOT / source).exists(), source
 
 
-def test_the_image_serves_on_every_network_and_keeps_weights_outside() -> None:
+def test_the_image_serves_on_every_network_and_keeps_weights_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert "FROM python:3.11-slim" in DOCKERFILE
     variables = dict(re.findall(r"(\w+)=(\S+)", DOCKERFILE))
-    settings = parse([], variables)
+    monkeypatch.setattr("os.environ", variables)
+    settings = read_variables()
     assert (settings.host, settings.port) == ("0.0.0.0", 7860)
     assert "EXPOSE 7860" in DOCKERFILE
     assert f"VOLUME {variables['HF_HOME']}" in DOCKERFILE

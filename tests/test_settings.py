@@ -2,36 +2,58 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from spare_demo.settings import Settings, on_zero_gpu, parse
+from spare_demo.cli import serve
+from spare_demo.cli.main import main
+from spare_demo.settings import Settings, on_zero_gpu
+
+Read = Callable[[list[str], dict[str, str]], Settings]
 
 
-def test_defaults_are_those_of_the_design() -> None:
-    settings = parse([], {})
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Read:
+    """What `serve` is started with by these flags and variables."""
+    started: list[Settings] = []
+    monkeypatch.setattr(serve, "_serve", started.append)
+    for context in ("until_stopped", "own_temporary_folder"):
+        monkeypatch.setattr(serve, context, contextlib.nullcontext)
+
+    def run(argv: list[str], environment: dict[str, str]) -> Settings:
+        monkeypatch.setattr("os.environ", environment)
+        assert main(["serve", *argv]) == 0
+        return started.pop()
+
+    return run
+
+
+def test_defaults_are_those_of_the_design(read: Read) -> None:
+    settings = read([], {})
     assert settings == Settings()
     assert (settings.model, settings.port, settings.host) == ("auto", 7860, "127.0.0.1")
     assert settings.marks == (32, 64, 128, 192)
     assert settings.methods == ("spare", "cdpruner")
 
 
-def test_a_flag_wins_over_its_variable_and_a_variable_over_the_default() -> None:
+def test_a_flag_wins_over_its_variable_and_a_variable_over_the_default(read: Read) -> None:
     environment = {"SPARE_PORT": "8001", "SPARE_MODEL": "built-in", "SPARE_SEED": " "}
-    settings = parse(["--port", "8002"], environment)
+    settings = read(["--port", "8002"], environment)
     assert (settings.port, settings.model, settings.seed) == (8002, "built-in", 0)
 
 
-def test_every_setting_has_a_flag_and_a_variable() -> None:
+def test_every_setting_has_a_flag_and_a_variable(read: Read) -> None:
     words = {bool: "1", int: "7", str: "x", tuple: "3 5"}
     for item in fields(Settings):
         special = {"bits": "8", "system": "vicuna_v1", "capture_prefill": "on"}
         text = special.get(item.name) or words[type(item.default)]
         flag = "--" + item.name.replace("_", "-")
         typed = [flag] if text == "1" else [flag, *text.split()]
-        by_flag = parse(typed, {})
-        by_variable = parse([], {f"SPARE_{item.name.upper()}": text})
+        by_flag = read(typed, {})
+        by_variable = read([], {f"SPARE_{item.name.upper()}": text})
         assert by_flag == by_variable
         assert getattr(by_flag, item.name) != item.default
 
@@ -49,15 +71,15 @@ def test_every_setting_has_a_flag_and_a_variable() -> None:
     ],
 )
 def test_a_page_is_private_where_only_this_machine_reaches_it(
-    argv: list[str], private: bool
+    read: Read, argv: list[str], private: bool
 ) -> None:
-    assert parse(argv, {}).private == private
-    assert not parse(argv, {"SPACE_ID": "someone/spare"}).private or "--host" in argv
+    assert read(argv, {}).private == private
+    assert not read(argv, {"SPACE_ID": "someone/spare"}).private or "--host" in argv
 
 
-def test_lists_are_read_with_spaces_or_commas() -> None:
-    assert parse([], {"SPARE_MARKS": "16, 32,64"}).marks == (16, 32, 64)
-    assert parse(["--methods", "random", "uniform"], {}).methods == ("random", "uniform")
+def test_lists_are_read_with_spaces_or_commas(read: Read) -> None:
+    assert read([], {"SPARE_MARKS": "16, 32,64"}).marks == (16, 32, 64)
+    assert read(["--methods", "random", "uniform"], {}).methods == ("random", "uniform")
 
 
 @pytest.mark.parametrize(
@@ -70,9 +92,9 @@ def test_lists_are_read_with_spaces_or_commas() -> None:
     ],
 )
 def test_a_space_is_served_on_every_network_unless_told_otherwise(
-    argv: list[str], environment: dict[str, str], host: str
+    read: Read, argv: list[str], environment: dict[str, str], host: str
 ) -> None:
-    assert parse(argv, environment).host == host
+    assert read(argv, environment).host == host
 
 
 @pytest.mark.parametrize(
@@ -89,13 +111,14 @@ def test_a_space_is_served_on_every_network_unless_told_otherwise(
     ],
 )
 def test_a_wrong_value_ends_with_one_sentence(
+    read: Read,
     argv: list[str],
     environment: dict[str, str],
     sentence: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        parse(argv, environment)
+        read(argv, environment)
     assert stopped.value.code == 2
     assert sentence in capsys.readouterr().err
 
@@ -114,13 +137,16 @@ def test_settings_do_not_change_under_a_running_app() -> None:
         Settings().port = 1  # type: ignore[misc]
 
 
-def test_a_space_reads_addresses_where_its_proxy_writes_them() -> None:
-    assert parse([], {}).address_header == ""
-    assert parse([], {"SPACE_ID": "someone/spare"}).address_header == "X-Forwarded-For"
+def test_a_space_reads_addresses_where_its_proxy_writes_them(read: Read) -> None:
+    assert read([], {}).address_header == ""
+    assert read([], {"SPACE_ID": "someone/spare"}).address_header == "X-Forwarded-For"
 
 
 @pytest.mark.parametrize(
     ("value", "lent"), [(None, False), ("", False), ("0", False), ("1", True), ("true", True)]
 )
-def test_a_zero_gpu_space_is_told_by_its_variable(value: str | None, lent: bool) -> None:
-    assert on_zero_gpu({} if value is None else {"SPACES_ZERO_GPU": value}) == lent
+def test_a_zero_gpu_space_is_told_by_its_variable(
+    value: str | None, lent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.environ", {} if value is None else {"SPACES_ZERO_GPU": value})
+    assert on_zero_gpu() == lent

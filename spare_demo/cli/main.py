@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 
 from spare_demo import __version__
-from spare_demo.settings import METHODS_GROUP, Settings, parse
+from spare_demo.settings import METHODS_GROUP, Settings, read_variables
 from spare_demo.threads import on_own_thread
 
 COMMANDS = {
@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises SystemExit: 0 after --help and --version, 2 after wrong use.
     """
     words = sys.argv[1:] if argv is None else list(argv)
-    settings = parse([])  # SPARE_… variables hold here as well
+    settings = read_variables()
     try:
         arguments = _parser(settings, words[0] if words else "").parse_args(words)
         arguments.words = words[1:]
