@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+import oracle
 import pytest
 import torch
 from PIL import Image
 
-from spare_demo.analysis import oracle
 from spare_demo.models import LlavaModel, View
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
