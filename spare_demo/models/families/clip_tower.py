@@ -100,41 +100,33 @@ def clip_reads(
         return flat if order is None else flat[:, order.to(flat.device)]
 
     def cls_attention(block: int, joined: bool = False) -> Tensor:
-        def row() -> Tensor:
-            rows = norm_rows(block)
-            query = heads_of(block, rows[:, :1], "q_proj", joined).float()
-            keys = heads_of(block, rows, "k_proj", joined).float()
-            scores = (query @ keys.mT) / keys.shape[-1] ** 0.5  # (v, h, 1, 1 + p)
-            return per_token(scores.softmax(dim=-1)[:, :, 0, 1:])
-
-        return run(row)
+        rows = norm_rows(block)
+        query = heads_of(block, rows[:, :1], "q_proj", joined).float()
+        keys = heads_of(block, rows, "k_proj", joined).float()
+        scores = (query @ keys.mT) / keys.shape[-1] ** 0.5  # (v, h, 1, 1 + p)
+        return per_token(scores.softmax(dim=-1)[:, :, 0, 1:])
 
     def attention_received(block: int) -> Tensor:
-        def columns() -> Tensor:
-            received = []
-            for rows in norm_rows(block).split(1):  # of all views at once it would be large
-                query, keys = (heads_of(block, rows, name).float() for name in ("q_proj", "k_proj"))
-                weights = ((query @ keys.mT) / keys.shape[-1] ** 0.5).softmax(dim=-1)
-                received.append(weights.mean(dim=(1, 2))[:, None, 1:])  # (1, 1, p)
-            return per_token(torch.cat(received))[0]
-
-        return run(columns)
+        received = []
+        for rows in norm_rows(block).split(1):  # of all views at once it would be large
+            query, keys = (heads_of(block, rows, name).float() for name in ("q_proj", "k_proj"))
+            weights = ((query @ keys.mT) / keys.shape[-1] ** 0.5).softmax(dim=-1)
+            received.append(weights.mean(dim=(1, 2))[:, None, 1:])  # (1, 1, p)
+        return per_token(torch.cat(received))[0]
 
     def of_patches(layer: str) -> Callable[[int], Tensor]:
         """block -> (h, n, w / h) the patches through one projection."""
-        return lambda block: run(lambda: per_token(heads_of(block, norm_rows(block)[:, 1:], layer)))
+        return lambda block: per_token(heads_of(block, norm_rows(block)[:, 1:], layer))
 
     def class_queries(block: int) -> Tensor:
-        def queries() -> Tensor:
-            rows = norm_rows(block)
-            query = heads_of(block, rows[:, :1], "q_proj")  # (v, h, 1, w / h)
-            return per_token(query.expand(-1, -1, rows.shape[1] - 1, -1))
-
-        return run(queries)
+        rows = norm_rows(block)
+        query = heads_of(block, rows[:, :1], "q_proj")  # (v, h, 1, w / h)
+        return per_token(query.expand(-1, -1, rows.shape[1] - 1, -1))
 
     def remember(compute: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        recall = memoize(lambda *arguments, **named: compute(*arguments, **named).cpu())
-        return lambda *arguments, **named: recall(*arguments, **named).to(device)
+        """The function as a pass of its own, run once for the same arguments."""
+        recall = memoize(lambda *values, **named: run(lambda: compute(*values, **named)).cpu())
+        return lambda *values, **named: recall(*values, **named).to(device)
 
     return {
         "states": states,
