@@ -34,20 +34,8 @@ def fit(
 
     Returns:
         the size x size RGB input, and its grid of (size // patch) ** 2 tokens.
-
-    Raises:
-        ValueError: a photo that is not RGB, an unknown aspect, or a patch larger than the input.
     """
-    if photo.mode != "RGB":
-        raise ValueError(f"fit takes an RGB photo, not {photo.mode}; open it with open_picture.")
-    if not 1 <= patch <= size:
-        raise ValueError(f"a patch of {patch} does not fit an input of {size} pixels.")
-    if aspect == "pad":
-        image, scale, shift = _pad(photo, size, fill)
-    elif aspect == "crop":
-        image, scale, shift = _crop(photo, size)
-    else:
-        raise ValueError(f'unknown aspect {aspect!r}: choose "pad" or "crop".')
+    image, scale, shift = _pad(photo, size, fill) if aspect == "pad" else _crop(photo, size)
     tokens = size // patch
     return image, Grid(photo.size, tokens, tokens, patch, scale, shift)
 

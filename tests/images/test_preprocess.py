@@ -133,12 +133,3 @@ def test_the_photo_is_not_changed():
     for aspect in ASPECTS:
         fit(photo, 28, 14, aspect, MEAN)
     assert photo.tobytes() == before
-
-
-def test_what_fit_refuses():
-    with pytest.raises(ValueError, match="open_picture"):
-        fit(Image.new("L", (4, 4)), 8, 2, "pad", MEAN)
-    with pytest.raises(ValueError, match='"pad" or "crop"'):
-        fit(Image.new("RGB", (4, 4)), 8, 2, "stretch", MEAN)
-    with pytest.raises(ValueError, match="does not fit"):
-        fit(Image.new("RGB", (4, 4)), 8, 9, "pad", MEAN)
