@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from spare_demo import measures
+from spare_demo.comparison.pipeline import first_token_kl
 from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import Exploration
 from spare_demo.models import Answer, Model, View
@@ -111,11 +112,6 @@ def first_difference(a: str, b: str) -> Difference | None:
     return None
 
 
-def first_token_kl(whole: Answer, pruned: Answer) -> float:
-    """KL(unpruned || pruned) of the first token in nats."""
-    return float(measures.kl_divergence(whole.first_logits, pruned.first_logits))
-
-
 def measure_change(
     model: Model,
     view: View,
@@ -157,38 +153,38 @@ def kl_curves(
     """
     view, n = exploration.view, exploration.n
     ks = [*sorted({k for k in (*KL_BUDGETS, budget) if k < n}), n]
-    randoms = {f"seed {seed}": Random(seed).select(view.tokens, n) for seed in KL_SEEDS}
-    methods = {label: m for label, m in exploration.methods.items() if not m.by_hand}
-    series: dict[str, list[float | None]] = {label: [] for label in [*methods, *randoms]}
-    points: dict[str, tuple[int, float]] = {}
+    randoms = [Random(seed).select(view.tokens, n) for seed in KL_SEEDS]
+    methods = exploration.methods
+    series: dict[str, list[float | None]] = {x: [] for x, m in methods.items() if not m.by_hand}
+    draws: list[list[float]] = [[] for _ in randoms]
 
     def first_kl(kept: Selection | LayerPlan) -> float:
         return first_token_kl(whole, model.answer(view, kept, 1, positions))
 
     every = exploration.selections(n) | exploration.plans(n)[0]
-    for label, method in exploration.methods.items():
-        if method.by_hand:
-            points[label] = (every[label].size, first_kl(every[label]))
-    for index, k in enumerate(ks):
-        # All tokens are the unpruned prompt.
-        row: dict[str, float | None] = dict.fromkeys(series, 0.0 if k == n else None)
+    by_hand = {label: every[label] for label, method in methods.items() if method.by_hand}
+    points = {label: (kept.size, first_kl(kept)) for label, kept in by_hand.items()}
+    for done, k in enumerate(ks, 1):
+        kept_at_k: dict[str, Selection | LayerPlan] = {}
         if k < n:
-            kept_at_k = exploration.selections(k) | exploration.plans(k)[0]
-            kept_at_k |= {label: picks.prefix(k) for label, picks in randoms.items()}
-            row |= {label: first_kl(kept_at_k[label]) for label in series if label in kept_at_k}
-        for label, kl in row.items():
-            series[label].append(kl)
-        yield _curves(ks[: index + 1], series, points, list(randoms), (index + 1) / len(ks))
+            kept_at_k = {**exploration.selections(k), **exploration.plans(k)[0]}
+        for label, curve in series.items():
+            kl = first_kl(kept_at_k[label]) if label in kept_at_k else None
+            curve.append(0.0 if k == n else kl)  # all tokens are the unpruned prompt
+        for draw, picks in zip(draws, randoms, strict=True):
+            draw.append(0.0 if k == n else first_kl(picks.prefix(k)))
+        table = torch.tensor(draws, dtype=torch.float64)
+        spread = (table.mean(dim=0), table.amin(dim=0), table.amax(dim=0))
+        mean, low, high = (tuple(part.tolist()) for part in spread)
+        curves = {label: tuple(curve) for label, curve in series.items()}
+        yield KlCurves(tuple(ks[:done]), curves, points, (mean, low, high), done / len(ks))
 
 
 def compare_questions(first: Exploration, second: Exploration, budget: int) -> Shift:
     """How far relevance and picks moved from one question to another on the same picture.
 
-    Both were explored with the same labels. Raises ValueError for a budget out of range, or
-    explorations of pictures with different numbers of tokens.
+    Both were explored with the same labels. Raises ValueError for a budget out of range.
     """
-    if first.n != second.n:
-        raise ValueError("The two questions are about different pictures. Ask both about one.")
     one, two = first.selections(budget), second.selections(budget)
     overlaps = {label: _overlap(one[label], two[label], first.n) for label in one if label in two}
     if first.view.relevance is None or second.view.relevance is None:
@@ -209,20 +205,6 @@ def word_maps(view: View) -> tuple[tuple[str, ...], Tensor]:
     if not view.text_words:
         raise ValueError("There are no words to look at. Ask a question, read word by word.")
     return view.text_words, raw_cosine(*view.tokens.image_and_text()).cpu()
-
-
-def _curves(
-    budgets: list[int],
-    series: dict[str, list[float | None]],
-    points: dict[str, tuple[int, float]],
-    randoms: list[str],
-    done: float,
-) -> KlCurves:
-    draws = torch.tensor([series[label] for label in randoms], dtype=torch.float64)
-    spread = (draws.mean(dim=0), draws.amin(dim=0), draws.amax(dim=0))
-    mean, low, high = (tuple(part.tolist()) for part in spread)
-    curves = {label: tuple(curve) for label, curve in series.items() if label not in randoms}
-    return KlCurves(tuple(budgets), curves, dict(points), (mean, low, high), done)
 
 
 def _overlap(first: Selection, second: Selection, n: int) -> PickOverlap:

@@ -202,9 +202,11 @@ def add_first_kl(result: Result) -> Result:
     whole = result.answers.get(UNPRUNED)
     if whole is None:
         return result
-    kl = {
-        label: float(measures.kl_divergence(whole.first_logits, answer.first_logits))
-        for label, answer in result.answers.items()
-        if label != UNPRUNED
-    }
+    pruned = {label: answer for label, answer in result.answers.items() if label != UNPRUNED}
+    kl = {label: first_token_kl(whole, answer) for label, answer in pruned.items()}
     return dataclasses.replace(result, first_kl=kl)
+
+
+def first_token_kl(whole: Answer, pruned: Answer) -> float:
+    """KL(unpruned || pruned) of the first token, in nats."""
+    return float(measures.kl_divergence(whole.first_logits, pruned.first_logits))
