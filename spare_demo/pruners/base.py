@@ -88,6 +88,14 @@ class Method(ABC):
     """Where this differs from the paper or the released code, in sentences."""
     merges: bool = False
     """Whether the language model gets rows that are mixed from several tokens."""
+    merging_note: str = ""
+    """What a visitor should know of its merged rows: a sentence, empty where none are made."""
+    counting_note: str = ""
+    """How its paper counts a budget, where that is not the mean over layers: a clause."""
+    needs_text: bool = False
+    """Whether `select` needs a question, in the field `text_field`."""
+    text_free: str | None = None
+    """Name of the method to offer when there is no question; None if there is no such form."""
     text_field: str = "clip_text"
     """The field of VisualTokens that holds the question, for methods that need text: a key of
     `TEXT_LABELS`."""
@@ -112,19 +120,9 @@ class Method(ABC):
         """One line: what is kept and why."""
 
     @property
-    def needs_text(self) -> bool:
-        """Whether `select` needs a question, in the field `text_field`."""
-        return False
-
-    @property
     def reads_relevance(self) -> bool:
         """Whether the question enters by `VisualTokens.image_and_text`: CLIP's space, or words."""
         return self.needs_text and self.text_field == "clip_text"
-
-    @property
-    def text_free(self) -> str | None:
-        """Name of the method to offer when there is no question; None if there is no such form."""
-        return None
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -147,19 +145,9 @@ class Method(ABC):
         return "before" if self.reads else "controls"
 
     @property
-    def counting_note(self) -> str:
-        """How its paper counts a budget, where that is not the mean over layers: a clause."""
-        return ""
-
-    @property
     def budget_is_average(self) -> bool:
         """Whether a budget is the mean over layers here; else it is what `counting_note` says."""
         return not self.counting_note
-
-    @property
-    def merging_note(self) -> str:
-        """What a visitor should know of its merged rows: a sentence, empty where none are made."""
-        return ""
 
     def reason_against(
         self, supplies: Collection[str], layers: int | None = None, tower: int | None = None
@@ -243,7 +231,7 @@ class Pruner(Method):
     """Chooses which visual tokens of a picture the language model receives."""
 
     @property
-    def merging_note(self) -> str:
+    def merging_note(self) -> str:  # type: ignore[override]
         if not self.merges:
             return ""
         return (

@@ -88,11 +88,11 @@ class CDPruner(Greedy):
         return _FORMS[self.form][2]
 
     @property
-    def needs_text(self) -> bool:
+    def needs_text(self) -> bool:  # type: ignore[override]
         return self.form != "none"
 
     @property
-    def text_free(self) -> str | None:
+    def text_free(self) -> str | None:  # type: ignore[override]
         return "cdpruner-diversity" if self.needs_text else None
 
     def weight(self, tokens: VisualTokens) -> Tensor | None:

@@ -123,11 +123,11 @@ class Spare(Greedy):
         return f"{_OPEN} {_OPEN_OF_TEXT}" if self.needs_text else _OPEN
 
     @property
-    def needs_text(self) -> bool:
+    def needs_text(self) -> bool:  # type: ignore[override]
         return self.guidance != "none"
 
     @property
-    def text_free(self) -> str | None:
+    def text_free(self) -> str | None:  # type: ignore[override]
         return "spare-reconstruction" if self.needs_text else None
 
     def weight(self, tokens: VisualTokens) -> Tensor | None:

@@ -28,30 +28,21 @@ class LayerPruner(Method):
     reads: tuple[str, ...] = ()
     """What `choose` reads, in words."""
 
-    @property
-    def stop_layers(self) -> tuple[int, ...]:
-        """The layers before which tokens leave, of a language model with 32.
+    stop_layers: tuple[int, ...] = (1,)
+    """The layers before which tokens leave, of a language model with 32. The language model needs
+    more layers than these are."""
+    repacks: bool = False
+    """Whether the rows that go on get new positions without gaps, else they keep theirs. Positions
+    on several axes (Qwen's) stay in either case: packed, they would say nothing."""
 
-        The language model needs more layers than these are.
-        """
-        return (1,)
-
     @property
-    def merging_note(self) -> str:
+    def merging_note(self) -> str:  # type: ignore[override]
         if not self.merges:
             return ""
         return (
             f"{self.title} mixes some of the tokens it drops into rows of their own, which go on "
             "beside those it keeps."
         )
-
-    @property
-    def repacks(self) -> bool:
-        """Whether the rows that go on get new positions without gaps, else they keep theirs.
-
-        Positions on several axes (Qwen's) stay in either case: packed, they would say nothing.
-        """
-        return False
 
     def reason_against(
         self, supplies: Collection[str], layers: int | None = None, tower: int | None = None

@@ -71,7 +71,7 @@ class Dart(OneStop):
     )
 
     @property
-    def counting_note(self) -> str:
+    def counting_note(self) -> str:  # type: ignore[override]
         return f"{'' if self.budget_is_average else 'nominal '}{super().counting_note}"
 
     def nominal(self, n: int, k: int) -> int:

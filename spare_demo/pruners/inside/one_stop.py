@@ -29,7 +29,7 @@ class OneStop(LayerPruner):
     )
 
     @property
-    def stop_layers(self) -> tuple[int, ...]:
+    def stop_layers(self) -> tuple[int, ...]:  # type: ignore[override]
         return (self.layer,)
 
     @property
@@ -38,7 +38,7 @@ class OneStop(LayerPruner):
         """How the budget counts, a setting: "average", or the method's own word for after K."""
 
     @property
-    def counting_note(self) -> str:
+    def counting_note(self) -> str:  # type: ignore[override]
         return "tokens after layer K only"
 
     @property

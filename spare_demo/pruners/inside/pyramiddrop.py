@@ -52,7 +52,7 @@ class PyramidDrop(LayerPruner):
     repacks = True
 
     @property
-    def stop_layers(self) -> tuple[int, ...]:
+    def stop_layers(self) -> tuple[int, ...]:  # type: ignore[override]
         return _LAYERS[self.schedule]
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:

@@ -114,7 +114,7 @@ class SparseVLM(LayerPruner):
         return self.version == "1.5"
 
     @property
-    def repacks(self) -> bool:
+    def repacks(self) -> bool:  # type: ignore[override]
         return self.version == "1.5"
 
     def lowest(self, n: int, depth: int) -> int:
