@@ -25,7 +25,7 @@ from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.tuning import menu
 
 FILE = """
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -35,7 +35,7 @@ from spare_demo.tokens import Selection
 
 @dataclass(frozen=True)
 class EveryOther(Pruner):
-    start: int = field(default=0, metadata=setting("Start", "The first token.", limits=(0, 9)))
+    start: int = setting(0, "Start", "The first token.", limits=(0, 9))
     step: int = 2
 
     name = "every-other"
@@ -51,7 +51,7 @@ class EveryOther(Pruner):
 
 
 INSIDE = """
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 
@@ -62,7 +62,7 @@ from spare_demo.pruners.plan import Choice, Stop
 
 @dataclass(frozen=True)
 class LastOnes(LayerPruner):
-    layer: int = field(default=1, metadata=setting("Layer", "Where it acts.", limits=(1, 2)))
+    layer: int = setting(1, "Layer", "Where it acts.", limits=(1, 2))
 
     name = "last-ones"
     title = "Last ones"

@@ -271,17 +271,20 @@ class Pruner(Method):
 
 
 def setting(
+    default: Any,
     label: str,
     help: str,
     choices: Sequence[str] = (),
     limits: tuple[int, int] | tuple[float, float] | None = None,
-) -> dict[str, Any]:
-    """Metadata of a field that the page and the command line can show.
+    kw_only: bool = False,
+) -> Any:
+    """A dataclass field that the page and the command line can show.
 
     Enforced: a field has `choices`, one of these words, or `limits`, a number from the first to
     the last, whole if the limits are.
     """
-    return {"label": label, "help": help, "choices": tuple(choices), "limits": limits}
+    metadata = {"label": label, "help": help, "choices": tuple(choices), "limits": limits}
+    return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
 
 
 def check_budget(budget: int, n: int) -> int:

@@ -15,7 +15,7 @@ the released code normalises in half precision, and repeats tokens where roundin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -51,14 +51,11 @@ _FORMS = {  # form: name, title, summary
 class CDPruner(Greedy):
     """Gain: w_i^2 times the squared sine to the picked tokens, the DPP's conditional variance."""
 
-    form: Literal["released", "paper", "none"] = field(
-        default="released",
-        metadata=setting(
-            "Relevance",
-            "released: negated cosine, as in the code. paper: cosine, as in the text. "
-            "none: no text.",
-            ("released", "paper", "none"),
-        ),
+    form: Literal["released", "paper", "none"] = setting(
+        "released",
+        "Relevance",
+        "released: negated cosine, as in the code. paper: cosine, as in the text. none: no text.",
+        ("released", "paper", "none"),
     )
 
     paper = "CDPruner"

@@ -12,7 +12,7 @@ Where p does not divide k - p, the first pivots take one token more: k tokens co
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -29,14 +29,9 @@ from spare_demo.tokens import VisualTokens
 class DartDiversity(ViewPruner):
     """Gain: of a pivot its norm, of the others 1 - cosine to the pivot that took it."""
 
-    pivots: int = field(
-        default=8, metadata=setting("Pivots", "How many tokens start the choice.", limits=(1, 576))
-    )
-    norm: Literal["l1", "l2"] = field(
-        default="l1",
-        metadata=setting(
-            "Norm of the pivots", "l1 as DART has it for keys, l2 the length.", ("l1", "l2")
-        ),
+    pivots: int = setting(8, "Pivots", "How many tokens start the choice.", limits=(1, 576))
+    norm: Literal["l1", "l2"] = setting(
+        "l1", "Norm of the pivots", "l1 as DART has it for keys, l2 the length.", ("l1", "l2")
     )
 
     name = "dart-diversity"

@@ -13,7 +13,7 @@ all views with each other; here each view has its share of the budget, as for ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -29,14 +29,12 @@ from spare_demo.tokens import VisualTokens
 class DivPrune(ViewPruner):
     """Gain: the distance to the nearest picked token; of the first pick, to its neighbour."""
 
-    metric: Literal["cosine", "euclidean"] = field(
-        default="cosine",
-        metadata=setting(
-            "Distance",
-            "cosine: 1 - cos, as in the paper. euclidean: a variant of ours, where length counts; "
-            "in shares of the largest distance.",
-            ("cosine", "euclidean"),
-        ),
+    metric: Literal["cosine", "euclidean"] = setting(
+        "cosine",
+        "Distance",
+        "cosine: 1 - cos, as in the paper. euclidean: a variant of ours, where length counts; "
+        "in shares of the largest distance.",
+        ("cosine", "euclidean"),
     )
 
     name = "divprune"

@@ -15,7 +15,7 @@ of the picture, and tokens named twice are counted once. round(0.5) is 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -33,13 +33,11 @@ _GROUP = 5  # an anchor and its four neighbours
 class HiPrune(Pruner):
     """Gain: the attention that the token gets, of a register in the late block, else the early."""
 
-    alpha: float = field(
-        default=0.1,
-        metadata=setting(
-            "Share of anchors",
-            "Of the budget, with their neighbours; the rest get attention in a late block.",
-            limits=(0.0, 1.0),
-        ),
+    alpha: float = setting(
+        0.1,
+        "Share of anchors",
+        "Of the budget, with their neighbours; the rest get attention in a late block.",
+        limits=(0.0, 1.0),
     )
 
     name = "hiprune"

@@ -12,7 +12,7 @@ log(2 - mean cos(d w)) over the rotary frequencies w, and positions at the media
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -23,7 +23,7 @@ from spare_demo.tokens import Selection, VisualTokens
 
 Size = Literal["budget", "adaptive"]
 
-SIZE = setting(
+SIZE = (
     "How many tokens",
     "budget: as many as the budget says. adaptive: as many as stand out in this picture, whatever "
     "the budget, as released.",
@@ -35,15 +35,13 @@ SIZE = setting(
 class MergingPruner(Pruner):
     """A method whose rows may be mixed from several tokens."""
 
-    size_bias: Literal["none", "log"] = field(
-        default="none",
+    size_bias: Literal["none", "log"] = setting(
+        "none",
+        "Attention to merged rows",
+        "none: as to one token, as released. log: as to as many as are in the row, by the log "
+        "of their number added to the scores in every layer; then answers are made one by one.",
+        ("none", "log"),
         kw_only=True,
-        metadata=setting(
-            "Attention to merged rows",
-            "none: as to one token, as released. log: as to as many as are in the row, by the log "
-            "of their number added to the scores in every layer; then answers are made one by one.",
-            ("none", "log"),
-        ),
     )
 
     merges = True

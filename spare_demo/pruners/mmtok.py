@@ -13,7 +13,7 @@ x: the projector's output, h: its input. alpha is 0.5, t 0.02.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -32,22 +32,18 @@ _TOKEN_TEMPERATURE = 0.2
 class MMTok(ViewPruner):
     """Gain: what the token adds to the coverage of words and tokens."""
 
-    alpha: float = field(
-        default=0.5,
-        metadata=setting(
-            "Weight of the picture",
-            "What covering the other tokens counts, beside 1 for the words.",
-            limits=(0.0, 8.0),
-        ),
+    alpha: float = setting(
+        0.5,
+        "Weight of the picture",
+        "What covering the other tokens counts, beside 1 for the words.",
+        limits=(0.0, 8.0),
     )
-    temperature: float = field(
-        default=0.02,
-        metadata=setting(
-            "Temperature of the words",
-            "The lower, the fewer tokens a word is covered by. The selector of the released code "
-            "has 0.01 where it is used alone.",
-            limits=(1e-3, 1.0),
-        ),
+    temperature: float = setting(
+        0.02,
+        "Temperature of the words",
+        "The lower, the fewer tokens a word is covered by. The selector of the released code "
+        "has 0.01 where it is used alone.",
+        limits=(1e-3, 1.0),
     )
 
     name = "mmtok"

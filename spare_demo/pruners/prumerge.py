@@ -20,7 +20,7 @@ more, nor has a picture of which nothing is dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -40,21 +40,16 @@ _BLOCK = -1
 class PruMerge(MergingPruner):
     """Gain: the class token's attention to the token."""
 
-    form: Literal["plain", "plus"] = field(
-        default="plain",
-        metadata=setting(
-            "Form",
-            "plain: by attention alone. plus: half of them on a grid (PruMerge+).",
-            ("plain", "plus"),
-        ),
+    form: Literal["plain", "plus"] = setting(
+        "plain",
+        "Form",
+        "plain: by attention alone. plus: half of them on a grid (PruMerge+).",
+        ("plain", "plus"),
     )
-    neighbours: int = field(
-        default=32,
-        metadata=setting(
-            "Merged into each", "How many of the most alike tokens.", limits=(0, 4096)
-        ),
+    neighbours: int = setting(
+        32, "Merged into each", "How many of the most alike tokens.", limits=(0, 4096)
     )
-    size: Size = field(default="budget", metadata=SIZE)
+    size: Size = setting("budget", *SIZE)
 
     paper = "LLaVA-PruMerge"
     link = "https://arxiv.org/abs/2403.15388"

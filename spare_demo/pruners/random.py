@@ -7,7 +7,7 @@ that budgets are nested. A single seed says little: show the spread over several
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,10 +21,7 @@ from spare_demo.tokens import VisualTokens
 class Random(ViewPruner):
     """There is no gain: nothing is maximised."""
 
-    seed: int = field(
-        default=0,
-        metadata=setting("Seed", "The same seed gives the same tokens.", limits=(0, 2**32 - 1)),
-    )
+    seed: int = setting(0, "Seed", "The same seed gives the same tokens.", limits=(0, 2**32 - 1))
 
     name = "random"
     title = "Random"

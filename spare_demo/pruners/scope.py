@@ -12,7 +12,7 @@ alpha is 1 in the released scripts; 0 leaves coverage alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -29,13 +29,11 @@ _BLOCK = -2
 class Scope(ViewPruner):
     """Gain: a_i^alpha times what the token adds to the coverage."""
 
-    alpha: float = field(
-        default=1.0,
-        metadata=setting(
-            "Power of attention",
-            "How much the class token's attention counts beside coverage; 0 is coverage alone.",
-            limits=(0.0, 8.0),
-        ),
+    alpha: float = setting(
+        1.0,
+        "Power of attention",
+        "How much the class token's attention counts beside coverage; 0 is coverage alone.",
+        limits=(0.0, 8.0),
     )
 
     name = "scope"

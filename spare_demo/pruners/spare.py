@@ -13,7 +13,7 @@ The last step is `greedy.py` with merit rho_n ||x_n||^2. The features are not no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -67,34 +67,27 @@ _OPEN_OF_TEXT = (
 class Spare(Greedy):
     """Gain: rho_n times the squared residual norm, in squared units of the features."""
 
-    aggregation: Aggregation = field(
-        default="mean",
-        metadata=setting("Aggregation", "How text pieces become one cosine.", ("mean", "max")),
+    aggregation: Aggregation = setting(
+        "mean", "Aggregation", "How text pieces become one cosine.", ("mean", "max")
     )
-    squash: Literal["softplus", "minmax"] = field(
-        default="softplus",
-        metadata=setting(
-            "Weight",
-            "softplus: z-score, then softplus, as in Algorithm 1. minmax: CDPruner's min-max.",
-            ("softplus", "minmax"),
-        ),
+    squash: Literal["softplus", "minmax"] = setting(
+        "softplus",
+        "Weight",
+        "softplus: z-score, then softplus, as in Algorithm 1. minmax: CDPruner's min-max.",
+        ("softplus", "minmax"),
     )
-    guidance: Literal["anti", "none", "normal"] = field(
-        default="anti",
-        metadata=setting(
-            "Text guidance",
-            "anti favours tokens unlike the question, normal those like it, none ignores it.",
-            ("anti", "none", "normal"),
-        ),
+    guidance: Literal["anti", "none", "normal"] = setting(
+        "anti",
+        "Text guidance",
+        "anti favours tokens unlike the question, normal those like it, none ignores it.",
+        ("anti", "none", "normal"),
     )
-    statistics: Literal["joint", "view"] = field(
-        default="joint",
-        metadata=setting(
-            "Statistics of the weight",
-            "joint: mean and deviation (or least and most) of all tokens of the picture. view: of "
-            "each view (crop) by itself.",
-            ("joint", "view"),
-        ),
+    statistics: Literal["joint", "view"] = setting(
+        "joint",
+        "Statistics of the weight",
+        "joint: mean and deviation (or least and most) of all tokens of the picture. view: of "
+        "each view (crop) by itself.",
+        ("joint", "view"),
     )
 
     link = "https://arxiv.org/abs/2606.18681"

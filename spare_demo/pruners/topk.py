@@ -6,7 +6,7 @@ Paper: SPARE, arXiv 2606.18681, Fig. 3: keep the k tokens with the lowest (anti)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import Tensor
@@ -22,13 +22,11 @@ from spare_demo.tokens import VisualTokens
 class TopRelevance(ViewPruner):
     """Gain: the score itself, minus or plus the mean raw cosine, so it may be negative."""
 
-    guidance: Literal["anti", "normal"] = field(
-        default="anti",
-        metadata=setting(
-            "Text guidance",
-            "anti keeps the tokens least like the question, normal those most like it.",
-            ("anti", "normal"),
-        ),
+    guidance: Literal["anti", "normal"] = setting(
+        "anti",
+        "Text guidance",
+        "anti keeps the tokens least like the question, normal those most like it.",
+        ("anti", "normal"),
     )
 
     paper = "SPARE, Figure 3"

@@ -18,7 +18,7 @@ only; here each of several is a picture by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -35,23 +35,19 @@ from spare_demo.tokens import Selection, VisualTokens
 class Trim(MergingPruner):
     """Gain: s, the score before the softmax."""
 
-    form: Literal["released", "paper"] = field(
-        default="released",
-        metadata=setting(
-            "Relevance",
-            "released: the product negated, as in the code. paper: the product itself.",
-            ("released", "paper"),
-        ),
+    form: Literal["released", "paper"] = setting(
+        "released",
+        "Relevance",
+        "released: the product negated, as in the code. paper: the product itself.",
+        ("released", "paper"),
     )
-    size: Size = field(default="budget", metadata=SIZE)
-    text: Literal["prompt", "question"] = field(
-        default="prompt",
-        metadata=setting(
-            "Text",
-            "prompt: with the line that asks for a short answer, as in the code. question: without "
-            "it. The same where the model is given no such line.",
-            ("prompt", "question"),
-        ),
+    size: Size = setting("budget", *SIZE)
+    text: Literal["prompt", "question"] = setting(
+        "prompt",
+        "Text",
+        "prompt: with the line that asks for a short answer, as in the code. question: without "
+        "it. The same where the model is given no such line.",
+        ("prompt", "question"),
     )
 
     paper = "TRIM"

@@ -20,7 +20,7 @@ other usual budgets. A budget of 1 is one patch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -40,11 +40,11 @@ _CLASS, _DOMINANT, _LATE_CLASS, _CONTEXTUAL = range(4)  # places of a row among 
 class VisionZip(MergingPruner):
     """Gain: the class token's attention, summed over heads; dominant tokens, then targets."""
 
-    contextual: float = field(
-        default=10 / 64,
-        metadata=setting(
-            "Share of merged tokens", "Of the budget; the rest are dominant.", limits=(0.0, 0.9)
-        ),
+    contextual: float = setting(
+        10 / 64,
+        "Share of merged tokens",
+        "Of the budget; the rest are dominant.",
+        limits=(0.0, 0.9),
     )
 
     name = "visionzip"

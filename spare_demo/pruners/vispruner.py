@@ -15,7 +15,7 @@ Theia-4869/FasterVLM, llava_arch.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -34,13 +34,11 @@ _PER_ROUND = 8
 class VisPruner(Pruner):
     """Gain: the class token's attention; the important tokens come first."""
 
-    important: float = field(
-        default=0.5,
-        metadata=setting(
-            "Share by attention",
-            "Of the budget; the rest are tokens unlike each other. 1 is FasterVLM.",
-            limits=(0.0, 1.0),
-        ),
+    important: float = setting(
+        0.5,
+        "Share by attention",
+        "Of the budget; the rest are tokens unlike each other. 1 is FasterVLM.",
+        limits=(0.0, 1.0),
     )
 
     link = "https://arxiv.org/abs/2412.01818"

@@ -15,7 +15,7 @@ a factored projector in f's place; here f is the model's own, and each view is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -30,19 +30,14 @@ from spare_demo.tokens import Selection, VisualTokens
 class ZooPrune(Pruner):
     """Gain: w_n times the distance to the nearest picked token; of the first pick, w_n."""
 
-    directions: int = field(
-        default=64,
-        metadata=setting("Directions", "How many random directions are tried.", limits=(1, 1024)),
+    directions: int = setting(
+        64, "Directions", "How many random directions are tried.", limits=(1, 1024)
     )
-    step: float = field(
-        default=0.01,
-        metadata=setting(
-            "Step", "How far along each direction the projector is tried.", limits=(1e-4, 10.0)
-        ),
+    step: float = setting(
+        0.01, "Step", "How far along each direction the projector is tried.", limits=(1e-4, 10.0)
     )
-    seed: int = field(
-        default=0,
-        metadata=setting("Seed", "The same seed tries the same directions.", limits=(0, 2**32 - 1)),
+    seed: int = setting(
+        0, "Seed", "The same seed tries the same directions.", limits=(0, 2**32 - 1)
     )
 
     name = "zoo-prune"

@@ -17,7 +17,7 @@ of their norm.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -33,25 +33,17 @@ from spare_demo.pruners.ranking import largest
 class Dart(OneStop):
     """Redundancy to pivots, no attention: duplicates go first."""
 
-    image_pivots: int = field(
-        default=4,
-        metadata=setting(
-            "Visual pivots", "Visual tokens that others are compared with.", limits=(1, 64)
-        ),
+    image_pivots: int = setting(
+        4, "Visual pivots", "Visual tokens that others are compared with.", limits=(1, 64)
     )
-    text_pivots: int = field(
-        default=4,
-        metadata=setting(
-            "Text pivots", "Text tokens that others are compared with.", limits=(0, 64)
-        ),
+    text_pivots: int = setting(
+        4, "Text pivots", "Text tokens that others are compared with.", limits=(0, 64)
     )
-    counting: Literal["average", "released"] = field(
-        default="average",
-        metadata=setting(
-            "Budget counts",
-            "average: over all layers. released: T, of which the code makes 4 + 8 floor(T / 8).",
-            ("average", "released"),
-        ),
+    counting: Literal["average", "released"] = setting(
+        "average",
+        "Budget counts",
+        "average: over all layers. released: T, of which the code makes 4 + 8 floor(T / 8).",
+        ("average", "released"),
     )
 
     name = "dart"

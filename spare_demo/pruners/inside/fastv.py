@@ -10,7 +10,7 @@ Before layer K (from 0; 2 of 32) the R best go on, in raster order at their own 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from spare_demo.pruners.base import setting
@@ -23,13 +23,11 @@ from spare_demo.pruners.plan import Choice, LayerReading, Stop
 class FastV(OneStop):
     """The research code keeps half after K = 2: an average of 306 of 576 over 32 layers."""
 
-    counting: Literal["average", "rank"] = field(
-        default="average",
-        metadata=setting(
-            "Budget counts",
-            "average: over all layers. rank: the tokens after layer K, as many papers count.",
-            ("average", "rank"),
-        ),
+    counting: Literal["average", "rank"] = setting(
+        "average",
+        "Budget counts",
+        "average: over all layers. rank: the tokens after layer K, as many papers count.",
+        ("average", "rank"),
     )
 
     name = "fastv"

@@ -7,7 +7,7 @@ The budget is the average over all layers, or the tokens after layer K, as the p
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from spare_demo.pruners.base import setting
 from spare_demo.pruners.inside.base import LayerPruner
@@ -19,13 +19,11 @@ from spare_demo.pruners.plan import LayerPlan, Stop
 class OneStop(LayerPruner):
     """All visual tokens before layer K, some of them from there on."""
 
-    layer: int = field(
-        default=2,
-        metadata=setting(
-            "Layer K",
-            "First layer with fewer tokens, of a model with 32 layers.",
-            limits=(1, PAPER_DEPTH - 1),
-        ),
+    layer: int = setting(
+        2,
+        "Layer K",
+        "First layer with fewer tokens, of a model with 32 layers.",
+        limits=(1, PAPER_DEPTH - 1),
     )
 
     @property

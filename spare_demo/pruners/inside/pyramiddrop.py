@@ -14,7 +14,7 @@ the depths, 2, 4 and 8, which no paper has tried.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from spare_demo.pruners.base import setting
@@ -29,13 +29,11 @@ _LAYERS = {"released": (8, 16, 24), "early": (2, 4, 8)}
 class PyramidDrop(LayerPruner):
     """Positions of what goes on are packed, as in the code."""
 
-    schedule: Literal["released", "early"] = field(
-        default="released",
-        metadata=setting(
-            "Steps before",
-            "released: layers 8, 16, 24 of 32. early: 2, 4, 8, for budgets below a quarter.",
-            ("released", "early"),
-        ),
+    schedule: Literal["released", "early"] = setting(
+        "released",
+        "Steps before",
+        "released: layers 8, 16, 24 of 32. early: 2, 4, 8, for budgets below a quarter.",
+        ("released", "early"),
     )
 
     name = "pyramiddrop"

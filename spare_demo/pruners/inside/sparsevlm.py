@@ -27,7 +27,7 @@ there are fewer than 28.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -56,14 +56,12 @@ _NONE, _ALL = 36, _PAPER_TOKENS
 class SparseVLM(LayerPruner):
     """Text tokens vote on visual ones inside the language model."""
 
-    version: Literal["1.5", "2.0"] = field(
-        default="1.5",
-        metadata=setting(
-            "Version",
-            "1.5: merges some dropped tokens, packs positions. 2.0: corrected attention of the "
-            "best heads, no merging, positions stay.",
-            ("1.5", "2.0"),
-        ),
+    version: Literal["1.5", "2.0"] = setting(
+        "1.5",
+        "Version",
+        "1.5: merges some dropped tokens, packs positions. 2.0: corrected attention of the "
+        "best heads, no merging, positions stay.",
+        ("1.5", "2.0"),
     )
 
     paper = "SparseVLM, ICML 2025"
