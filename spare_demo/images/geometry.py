@@ -141,7 +141,6 @@ class MultiGrid:
 
     @property
     def photo_size(self) -> tuple[int, int]:
-        """W, H in photo pixels."""
         return self.parts[0].photo_size
 
     @property
@@ -162,7 +161,6 @@ class MultiGrid:
 
     @property
     def cells(self) -> Tensor:
-        """(n,) LongTensor: the cell of rows x cols that each token is drawn in."""
         return torch.cat(
             [
                 (
@@ -174,42 +172,34 @@ class MultiGrid:
 
     @property
     def n(self) -> int:
-        """Number of tokens."""
         return sum(part.n for part in self.parts)
 
     @property
     def starts(self) -> tuple[int, ...]:
-        """The first token of each part."""
         return tuple(sum(part.n for part in self.parts[:i]) for i in range(len(self.parts)))
 
     @property
     def boxes(self) -> Tensor:
-        """(n, 4) x0, y0, x1, y1 of each token in photo pixels, not clipped."""
         return torch.cat([part.boxes for part in self.parts])
 
     @property
     def inside(self) -> Tensor:
-        """(n,) share of each token's area that lies on the photo, 0..1."""
         return torch.cat([part.inside for part in self.parts])
 
     @property
     def padding(self) -> Tensor:
-        """(n,) bool: the token lies wholly outside the photo."""
         return self.inside == 0
 
     @property
     def extent(self) -> Box:
-        """The rectangle all tokens together cover, in photo pixels."""
         return _around([part.extent for part in self.parts])
 
     @property
     def seen(self) -> Box:
-        """The part of the photo that the tokens cover, in photo pixels."""
         return _around([part.seen for part in self.parts])
 
     @property
     def canvas(self) -> Box:
-        """The smallest rectangle that holds photo and tokens, in photo pixels."""
         return _around([part.canvas for part in self.parts])
 
 

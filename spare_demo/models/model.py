@@ -92,6 +92,11 @@ class Model(Resident):
         self.has_language_model, self.system = language_model, system
         self._config: Any = hf.config
         self._check()
+        if not knows_image_token(processor, self._config):
+            raise ModelError(
+                "This checkpoint's processor does not know the model's image token. Get the whole "
+                "checkpoint again, tokenizer and processor files included."
+            )
         self._passes = Passes(self.device)
         if text_tower is not None:
             text_tower.to(self.device)  # stays float32: relevance is computed in float32
@@ -341,10 +346,3 @@ class Model(Resident):
     @abstractmethod
     def _check(self) -> None:
         """Raise ModelError for a checkpoint whose tokens have no known place, or half a one."""
-
-    def _check_image_token(self) -> None:
-        if not knows_image_token(self.processor, self._config):
-            raise ModelError(
-                "This checkpoint's processor does not know the model's image token. Get the whole "
-                "checkpoint again, tokenizer and processor files included."
-            )

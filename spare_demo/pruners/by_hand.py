@@ -25,7 +25,6 @@ class SetByHand(Pruner):
         self.picks.check(tokens.n)
 
     def select(self, tokens: VisualTokens, budget: int) -> Selection:
-        """The set, whatever the budget."""
         return self._select(tokens, budget)
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
@@ -52,9 +51,7 @@ class PlanByHand(LayerPruner):
         return 1
 
     def stops(self, n: int, depth: int, k: int) -> tuple[Stop, ...]:
-        """Those of the schedule."""
         return self.ready.stops
 
     def choose(self, reading: LayerReading, stop: Stop) -> Choice:
-        """What the schedule's method chooses."""
         return self.ready.method.choose(reading, stop)

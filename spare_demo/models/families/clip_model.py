@@ -30,7 +30,6 @@ class ClipModel(Model):
     reads = CLIP_READS
 
     def __init__(self, hf: Any, processor: Any, text_tower: TextTower | None, **words: Any):
-        """As `Model`."""
         super().__init__(hf, processor, text_tower, **words)
         self.size: int = self._config.vision_config.image_size
         self.patch: int = self._config.vision_config.patch_size
@@ -99,7 +98,6 @@ class ClipModel(Model):
                 "This checkpoint gives the class token to the language model too, which has no "
                 "place on the picture. Choose a checkpoint that drops it, as LLaVA does."
             )
-        self._check_image_token()
         tower, width = self.text_tower, self._config.vision_config.hidden_size
         if tower is not None and tower.proj.shape[0] != width:
             raise ModelError(

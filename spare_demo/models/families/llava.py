@@ -27,7 +27,6 @@ class LlavaModel(ClipModel):
     }
 
     def __init__(self, hf: Any, processor: Any, text_tower: TextTower | None, **words: Any):
-        """As `Model`."""
         super().__init__(hf, processor, text_tower, **words)
         images = processor.image_processor
         self._mean = torch.tensor(images.image_mean).view(3, 1, 1)
@@ -46,7 +45,6 @@ class LlavaModel(ClipModel):
         return PictureInputs(pixel_values=self._normalise(square), grid=grid)
 
     def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
-        """As `Model.split`."""
         size, side = self.size, self.size // self.patch
         grid = Grid((size, size), side, side, self.patch, (1.0, 1.0), (0.0, 0.0))
         return [

@@ -83,7 +83,6 @@ class QwenModel(Model):
         return PictureInputs(pixel_values=inputs.pixel_values, grid=grid)
 
     def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
-        """As `Model.split`."""
         sizes = inputs["image_grid_thw"].cpu()
         pixels = inputs["pixel_values"].split(sizes.prod(dim=1).tolist())
         return [
@@ -102,7 +101,6 @@ class QwenModel(Model):
         return Grid((width, height), rows // merge, cols // merge, self._side, scale, (0.0, 0.0))
 
     def see(self, inputs: PictureInputs, concurrent: ConcurrentPass | None = None) -> Encoding:
-        """As `Model.see`."""
         pixels, thw = inputs.pixel_values, self._thw(inputs.grid)
 
         def see() -> Tensor:
@@ -130,7 +128,6 @@ class QwenModel(Model):
         return torch.tensor([[1, grid.rows * merge, grid.cols * merge]])
 
     def _check(self) -> None:
-        self._check_image_token()
         if not self.processor.chat_template:
             raise ModelError(
                 "This checkpoint has no chat template, so its prompt is not known. Get its "

@@ -196,7 +196,7 @@ class _Shortening:
 
 
 class LayerReading:
-    """What a method may read before layer `index`; see `pruners.inside.base.LayerReading`."""
+    """What a method may read before layer `index`, as `pruners.plan.LayerReading` has it."""
 
     def __init__(
         self,
@@ -222,7 +222,6 @@ class LayerReading:
         self.cos, self.sin = rotary[0][0], rotary[1][0]
 
     def attention(self, rows: Sequence[int], ahead: bool = False) -> Tensor:
-        """(heads, len(rows), T) float32, see `pruners.inside.base.LayerReading`."""
         layer = self._decoder.layers[self._index if ahead else self._index - 1]
         states = (self.hidden if ahead else self.before)[None]
         index = torch.tensor(list(rows), device=states.device)
@@ -242,11 +241,9 @@ class LayerReading:
         return scores.masked_fill(later, -torch.inf).softmax(dim=-1)
 
     def keys(self) -> Tensor:
-        """(T, kv heads times h) float32, see `pruners.inside.base.LayerReading`."""
         return self._cached[0].transpose(0, 1).flatten(1).float()
 
     def normed(self) -> Tensor:
-        """(T, d), see `pruners.inside.base.LayerReading`."""
         states: Tensor = self._decoder.norm(self.hidden)
         return states.to(self.hidden.device)
 
