@@ -95,15 +95,8 @@ def find_sufficient(
 
     Yields:
         what is known after each answer; the last one has `done`.
-
-    Raises:
-        ValueError: picks that are not all of the picture's tokens.
     """
     n = view.tokens.n
-    if len(picks) != n:
-        raise ValueError(
-            "Only a method whose picks are nested can be searched. Choose SPARE or CDPruner."
-        )
     answers = {**(known or {}), n: whole}
     at_first = len(answers)
 

@@ -34,14 +34,12 @@ class Weighing:
     """The three factors of all n tokens before one pick of a greedy method, on the CPU.
 
     Attributes:
-        step: how many picks came before; 0 is the first pick.
         novelty: (n,) u, from 0 to 1; 0 for the tokens picked before.
         magnitude: (n,) SPARE's ||x||^2, CDPruner's 1.
         text: (n,) SPARE's rho, CDPruner's w^2, 1 without text.
         picked: the token that was picked then; None after the last pick.
     """
 
-    step: int
     novelty: Tensor
     magnitude: Tensor
     text: Tensor
@@ -114,17 +112,14 @@ def weigh(method: Method, tokens: VisualTokens, order: Indices, step: int) -> We
 
     order: the method's picks, at least `step` of them; `step` 0 is before the first.
     Returns None for a method that is not the greedy product of three factors.
-    Raises ValueError for a step beyond the picks.
     """
     factors = method.factors(tokens)
     if factors is None:
         return None
     picks = as_indices(order)
-    if not 0 <= step <= len(picks):
-        raise ValueError(f"There is no step {step}. Choose one from 0 to {len(picks)}.")
     magnitude, text = (part.detach().cpu().double() for part in factors)
     picked = int(picks[step]) if step < len(picks) else None
-    return Weighing(step, _novelty(tokens, picks[:step]), magnitude, text, picked)
+    return Weighing(_novelty(tokens, picks[:step]), magnitude, text, picked)
 
 
 def stand_ins(features: Tensor, kept: Indices, patch: int) -> StandIns:
@@ -172,21 +167,16 @@ def why(
 ) -> Reason:
     """Why one method keeps or loses one patch at a budget.
 
+    label: of one that acts before the language model.
     step: which pick to look at. By default the one at which the patch was picked, and for a lost
         patch the last one within the budget, which it lost to the winner.
 
     Raises:
-        ValueError: with a sentence to show: no such patch, budget or step, or a method inside the
-            language model, which has no picks.
+        ValueError: with a sentence to show: no such patch or budget.
     """
     tokens, method = exploration.view.tokens, exploration.methods[label]
     if not 0 <= patch < tokens.n:
         raise ValueError(f"There is no patch {patch}. Choose one from 0 to {tokens.n - 1}.")
-    if label in exploration.inside:
-        raise ValueError(
-            f"{method.title} keeps other patches in each layer of the language "
-            "model, from attention and states there. Look at its layers, or at another method."
-        )
     selection = exploration.selections(budget)[label]
     order = selection.order.tolist()
     rank = order.index(patch) + 1 if patch in order else None

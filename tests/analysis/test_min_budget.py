@@ -6,7 +6,6 @@ import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -96,13 +95,6 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
         "budgets tried there."
     )
     assert always.done
-
-
-def test_a_search_needs_all_picks() -> None:
-    view: Any = SimpleNamespace(tokens=SimpleNamespace(n=4))
-    oracle: Any = Oracle([True] * 4)
-    with pytest.raises(ValueError, match="nested"):
-        next(find_sufficient(oracle, view, Selection(order=[1, 2]), WHOLE, 8))
 
 
 def test_on_a_real_model_every_trial_is_its_own_answer(

@@ -83,12 +83,6 @@ def test_other_methods_have_no_factors(name: str) -> None:
     assert weigh(PRUNERS[name], tokens, [1, 2], 1) is None
 
 
-@pytest.mark.parametrize("step", [-1, 4])
-def test_a_step_beyond_the_picks_is_refused(step: int) -> None:
-    with pytest.raises(ValueError, match=r"There is no step .* from 0 to 3"):
-        weigh(PRUNERS["spare"], picture(16, 4, 0, torch.float64), [5, 1, 2], step)
-
-
 @given(n=st.integers(3, 30), d=st.integers(2, 40), seed=st.integers(0, 99), data=st.data())
 @settings(deadline=None, derandomize=True, max_examples=30)
 def test_stand_ins_are_the_projection_largest_first(
