@@ -47,26 +47,32 @@ _QWEN_7B = {
     "tie_word_embeddings": False,
 }
 
-STORED = {"tiny-llava": torch.float32} | dict.fromkeys(
-    ("llava-1.5-7b", "llava-1.5-13b", "llava-next-7b", "llava-next-13b"), torch.float16
-)
-STORED |= dict.fromkeys(("qwen2.5-vl-3b", "qwen2.5-vl-7b"), torch.bfloat16)
-"""The number format of each checkpoint's files, by its name in the table."""
+_CHECKPOINTS: dict[str, tuple[Any, dict[str, Any], torch.dtype]] = {
+    "tiny-llava": (LlavaConfig, _TINY, torch.float32),
+    "llava-1.5-7b": (LlavaConfig, {}, torch.float16),
+    "llava-1.5-13b": (LlavaConfig, _13B, torch.float16),
+    "llava-next-7b": (LlavaNextConfig, {}, torch.float16),
+    "llava-next-13b": (LlavaNextConfig, _13B, torch.float16),
+    "qwen2.5-vl-3b": (Qwen2_5_VLConfig, _QWEN_3B, torch.bfloat16),
+    "qwen2.5-vl-7b": (Qwen2_5_VLConfig, _QWEN_7B, torch.bfloat16),
+}
+"""By its name in the table: its settings' class, its sizes, and the number format of its files."""
+
+STORED = {name: dtype for name, (_, _, dtype) in _CHECKPOINTS.items()}
+"""The number format of each checkpoint's files."""
 
 
 @cache
 def published_config(name: str) -> Any:
     """The transformers config of a model of the table that is not the built-in one; KeyError."""
-    config = _CONFIGS[name]()
-    config.dtype = STORED[name]
+    kind, sizes, dtype = _CHECKPOINTS[name]
+    text = {**_LLAMA, **sizes}
+    config = _qwen(sizes) if kind is Qwen2_5_VLConfig else kind(text_config=text)
+    config.dtype = dtype
     return config
 
 
-def _llava(kind: Any, text: dict[str, Any]) -> Any:
-    return kind(text_config={**_LLAMA, **text})
-
-
-def _qwen(**sizes: Any) -> Any:
+def _qwen(sizes: dict[str, Any]) -> Qwen2_5_VLConfig:
     """Published flat: the text model's sizes stand beside vision_config."""
     vision = {
         "hidden_size": 1280,
@@ -80,14 +86,3 @@ def _qwen(**sizes: Any) -> Any:
         **sizes,
     }
     return Qwen2_5_VLConfig(vision_config=vision, **text)
-
-
-_CONFIGS: dict[str, Any] = {
-    "tiny-llava": lambda: _llava(LlavaConfig, _TINY),
-    "llava-1.5-7b": lambda: _llava(LlavaConfig, {}),
-    "llava-1.5-13b": lambda: _llava(LlavaConfig, _13B),
-    "llava-next-7b": lambda: _llava(LlavaNextConfig, {}),
-    "llava-next-13b": lambda: _llava(LlavaNextConfig, _13B),
-    "qwen2.5-vl-3b": lambda: _qwen(**_QWEN_3B),
-    "qwen2.5-vl-7b": lambda: _qwen(**_QWEN_7B),
-}
