@@ -189,10 +189,6 @@ def test_an_unknown_device(tiny_folder: Path, device: str) -> None:
     refused(tiny_folder, "Choose auto, cpu, cuda or mps.* such as cuda:1", device=device)
 
 
-def test_bits_that_no_model_has(tiny_folder: Path) -> None:
-    assert refused(tiny_folder, "A model in 5 bits is not possible", bits=5).count("--") == 0
-
-
 def test_a_gpu_that_is_not_there(tiny_folder: Path) -> None:
     refused(tiny_folder, "no CUDA GPU", device=f"cuda:{torch.cuda.device_count()}")
 
