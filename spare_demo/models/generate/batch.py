@@ -98,14 +98,9 @@ def decode_batch(
 def score_batch(
     hf: Any, passes: Passes, prompts: Sequence[Prompt], given: Sequence[int]
 ) -> list[Score]:
-    """How likely given tokens are as the answer to every prompt (teacher forcing).
+    """How likely given tokens, at least one, are as the answer to every prompt (teacher forcing).
 
-    Args:
-        hf, passes, prompts: as of `decode_batch`.
-        given: at least one.
-
-    Returns:
-        one score per prompt, in their order.
+    The other arguments, and the order, as of `decode_batch`.
     """
     return _in_batches(hf, passes, prompts, len(given), lambda batch: batch.score(given))
 

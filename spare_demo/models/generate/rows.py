@@ -43,15 +43,9 @@ def image_run(input_ids: Tensor, image_token: int) -> slice:
 
 
 def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
-    """The prompt as the language model gets it, rows in the placeholders' place.
+    """(L, d) the prompt as the language model gets it, rows in the placeholders' place.
 
-    Args:
-        hf: the stock model.
-        input_ids: (1, T) with one unbroken run of image placeholders.
-        visual: (r, d) the rows.
-
-    Returns:
-        (L, d), L the prompt's other tokens and the r rows.
+    input_ids: (1, T) with one unbroken run of image placeholders. visual: (r, d) the rows.
     """
     run = image_run(input_ids, hf.config.image_token_id)
     ids, embed = input_ids[0].to(hf.device), hf.get_input_embeddings()
@@ -62,10 +56,7 @@ def prompt_embeddings(hf: Any, input_ids: Tensor, visual: Tensor) -> Tensor:
 def original_places(input_ids: Tensor, image_token: int, rows: Rows) -> Tensor:
     """(L,) where each of the L tokens that enter stands in the unpruned prompt, CPU.
 
-    Args:
-        input_ids: (1, T) with one unbroken run of image placeholders.
-        image_token: the placeholder's id.
-        rows: what stands in their place.
+    input_ids: (1, T) with one unbroken run of placeholders, in whose place the rows stand.
     """
     run = image_run(input_ids, image_token)
     after = torch.arange(run.stop, input_ids.shape[1])

@@ -145,8 +145,7 @@ def needed_bytes(
 def open_visits(config: Any, visual: int, dtype: torch.dtype) -> int:
     """How many comparisons stay open: 32, or fewer where they would take more than a gigabyte.
 
-    Args:
-        visual, dtype: as of `visit_bytes`.
+    Arguments as of `visit_bytes`.
     """
     least, most = _VISITS
     return max(least, min(most, _VISITS_BYTES // visit_bytes(config, visual, dtype)))
@@ -158,9 +157,7 @@ def visit_bytes(config: Any, visual: int, dtype: torch.dtype) -> int:
     The rows that the language model gets, six states of the tower (two for relevance, four for
     methods), CLIP's embeddings, the tower's input, and the matrix that errors are computed with.
 
-    Args:
-        visual: tokens of the picture.
-        dtype: of what is computed.
+    visual: tokens of the picture. dtype: of what is computed.
     """
     width, vision = config.get_text_config().hidden_size, config.vision_config
     states = dtype.itemsize * (width + 6 * vision.hidden_size) + 4 * vision.hidden_size

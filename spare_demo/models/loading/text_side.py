@@ -15,13 +15,8 @@ from spare_demo.models.loading.text_tower import TextTower
 def text_side_of(source: Path | str, config: Any) -> Path | tuple[str, str] | None:
     """Where the text side of a CLIP tower lies that the table does not know; None if unknown.
 
-    Args:
-        source: of the checkpoint, a local folder (a `Path`) or a repository of the hub (a `str`).
-        config: of its model.
-
-    Returns:
-        the folder's own `clip/`, for `TextTower.from_folder`; or, where the tower has the sizes of
-        the one that LLaVA was made with, that one's names for `TextTower.from_open_clip`.
+    A local checkpoint folder's own `clip/`, for `TextTower.from_folder`; or, where the tower has
+    the sizes of the one that LLaVA was made with, that one's names for `TextTower.from_open_clip`.
     """
     if isinstance(source, Path) and (source / "clip").is_dir():
         return source / "clip"
