@@ -393,6 +393,30 @@ def test_how_few_are_enough_marks_the_slider(visitor) -> None:
     assert rows.filter(has_text="another").count() + rows.filter(has_text="same").count() > 8
 
 
+MARKS_UNDER_THEIR_BUDGETS = """() => {
+    const slider = document.querySelector('#budget input[type=range]');
+    const marks = [...document.querySelectorAll('.enough-marks button')];
+    const middle = (part) => part.left + part.width / 2, track = slider.getBoundingClientRect();
+    return marks.length === 2 && marks.every((mark) => {
+        const share = (mark.dataset.k - 1) / (slider.max - 1);
+        const place = track.left + 8 + share * (track.width - 16);
+        return Math.abs(middle(mark.getBoundingClientRect()) - place) < 1;
+    });
+}"""
+
+
+def test_marks_stand_under_a_slider_that_was_hidden_when_they_came(visitor) -> None:
+    visitor.find("#by-hand").click()
+    expect(visitor.find("#budget")).not_to_be_visible()
+    visitor.find("#find-enough").click()
+    expect(visitor.find("#enough .tried.b")).to_be_visible()
+    expect(visitor.find("#ask")).to_be_visible()
+    visitor.choose("layer", "kept")
+    visitor.page.wait_for_function(MARKS_UNDER_THEIR_BUDGETS)
+    visitor.page.set_viewport_size({"width": 900, "height": 900})
+    visitor.page.wait_for_function(MARKS_UNDER_THEIR_BUDGETS)
+
+
 def test_each_word_has_its_map_on_one_scale(visitor, opened: Visit) -> None:
     visitor.layer("relevance")
     visitor.find(".words-of button").click()

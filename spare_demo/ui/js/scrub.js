@@ -130,7 +130,8 @@ SPARE.scrub = (element) => {
     if (event.key === 'Tab' || !event.target.matches?.('#budget input[type=range]')) return;
     event.target.dispatchEvent(new Event('pointerup', {bubbles: true}));
   });
-  // Marks on the slider's track: from how few tokens on each method's answer stays.
+  // Marks on the slider's track: from how few tokens on each method's answer stays. The track may be
+  // hidden when they come, and change its width afterwards.
   function mark(marks) {
     const input = slider();
     let row = input.parentElement.querySelector('.enough-marks');
@@ -138,11 +139,8 @@ SPARE.scrub = (element) => {
       row = document.createElement('div');
       row.className = 'enough-marks';
       input.after(row);
+      new ResizeObserver(() => lay(row, input)).observe(input);
     }
-    const box = input.getBoundingClientRect(), home = row.offsetParent.getBoundingClientRect();
-    row.style.left = `${box.left - home.left}px`;
-    row.style.width = `${box.width}px`;
-    row.style.top = `${box.bottom - home.top}px`;
     row.innerHTML = Object.entries(marks).map(([name, k]) => {
       const share = (k - 1) / (most() - 1);
       return `<button type="button" class="${name.toLowerCase()}" data-k="${k}" ` +
@@ -150,6 +148,14 @@ SPARE.scrub = (element) => {
         `aria-label="From ${k} tokens on ${name} keeps the answer: go there">${name} ${k}</button>`;
     }).join('');
     row.onclick = ({target}) => { if (target.dataset.k) set(Number(target.dataset.k), true); };
+  }
+
+  function lay(row, input) {
+    if (!row.offsetParent) return;  // hidden
+    const box = input.getBoundingClientRect(), home = row.offsetParent.getBoundingClientRect();
+    row.style.left = `${box.left - home.left}px`;
+    row.style.width = `${box.width}px`;
+    row.style.top = `${box.bottom - home.top}px`;
   }
   SPARE.on('reply', (reply) => { if (reply.kind === 'marks') mark(reply.marks); });
   SPARE.on('data', () => document.querySelector('.enough-marks')?.replaceChildren());
