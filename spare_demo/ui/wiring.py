@@ -134,7 +134,8 @@ def wire(
 
         def run(*inputs: Any) -> dict:
             changes = [*with_refusals(with_visits(event, visits.get))(*inputs), also or {}]
-            return put({name: value for change in changes for name, value in change.items()})
+            made = put({name: value for change in changes for name, value in change.items()})
+            return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
 
         return run
 
@@ -150,7 +151,7 @@ def wire(
     moving: dict[str, Any] = {"trigger_mode": "always_last", "concurrency_limit": 4, **QUIET}
     draw_curve, drawn_curve = (
         once(handlers.draw_curve),
-        [p.curve, p.curve_words, p.rank, p.lost_fold],
+        [p.curve, p.curve_words, p.rank, p.lost_fold, p.message],
     )
 
     def answering(

@@ -15,6 +15,8 @@ from typing import Any
 import gradio as gr
 import pytest
 import torch
+from gradio.state_holder import SessionState
+from pages import run_apart
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 from visits import QUESTION, controls, finished_answers, merged, with_result
@@ -630,6 +632,30 @@ def test_the_events_of_the_page_go_through_the_open_visits(
     # What the page opens on stays, however many came since. Of a dataclass in its place Gradio
     # would copy every tensor whenever somebody opens the page.
     assert visits.get(state.value) is shown and not dataclasses.is_dataclass(state.value)
+
+
+def test_a_curve_that_cannot_be_drawn_is_no_fault(
+    tiny_model: LlavaModel, small_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visits = OpenVisits(1)
+    monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
+    demo = build(tiny_model, small_settings)
+    (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), VisitKey))
+    lost = visits.put(visits.get(state.value))
+    kept = visits.put(visits.get(state.value))
+    curve = next(
+        f
+        for f in demo.fns.values()
+        if state in f.inputs and f.outputs and getattr(f.outputs[0], "elem_id", "") == "curve"
+    )
+
+    def shown(budget: object, key: VisitKey) -> list[Any]:
+        values = curve.fn(budget, key)
+        return run_apart(demo.postprocess_data(curve, values, SessionState(demo)))
+
+    assert "tokens" in str(shown(5, kept))
+    assert all("value" not in part for part in shown(-3, kept))  # the box is being typed in
+    assert "put away" in str(shown(5, lost))
 
 
 def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
