@@ -138,6 +138,20 @@ def test_late_picks_of_another_method_are_not_shown_as_those_of_this_one(visitor
     assert visitor.page.evaluate(picks) == before
 
 
+def test_picks_that_no_picture_shows_are_asked_for_as_well(visitor) -> None:
+    visitor.choose_method("b", "HoloV")
+    expect(visitor.caption).to_contain_text("B HoloV")
+    visitor.layer("relevance")  # alone: neither method has a picture now
+    visitor.point(300)
+    visitor.find("#budget input[type=number]").fill("40")
+    expect(visitor.find("#reason .reason.b .rank")).to_contain_text("40")
+    visitor.find("#by-hand").click()
+    visitor.choose("pane", "0")
+    visitor.choose("layer", "own")
+    visitor.find("#edit [data-start=b]").click()
+    expect(visitor.find("#edit .count")).to_have_text("40 tokens of 576 kept")
+
+
 def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.choose_method("b", "VisionZip")
     expect(visitor.caption).to_contain_text("VisionZip (picks)")

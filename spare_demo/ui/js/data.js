@@ -100,6 +100,11 @@ SPARE.Comparison = class {
     return slot.cut;
   }
 
+  // Whether the server is to be asked what a slot keeps at budget k.
+  lacksPicks(name, k) {
+    return !SPARE.saved && !this.slots[name].inside && !this.picks(name, k);
+  }
+
   // Moves a cut of an order to its first k. In place: what scrubbing throws away at every frame has
   // to be collected, and that stops the page for longer than a frame.
   #cut(cut, k) {

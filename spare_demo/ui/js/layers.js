@@ -30,7 +30,7 @@ SPARE.layers = (() => {
   const near = (key) => (key >> 8) & 15;
 
   // `inside` the language model there is nothing to ask for: no one set holds in every layer.
-  function waiting(what, {label: title, inside, lowest, layers, sets}, k) {
+  function waiting({label: title, inside, lowest, layers, sets}, k) {
     if (inside) {
       const no = `${title} has no single token set: it chooses inside the language model, layer by layer`;
       return nothing(
@@ -43,8 +43,8 @@ SPARE.layers = (() => {
       return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
         `This page has those at ${[...sets.keys()]} only.`);
     }
-    return {...nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
-      'Asking the server for them.'), asks: what};
+    return nothing(`${title} is not nested: its picks at ${k} are not the first of a longer list. ` +
+      'Asking the server for them.');
   }
 
   function swatch(kind, text) {
@@ -59,7 +59,7 @@ SPARE.layers = (() => {
   function difference(data, k) {
     const at = depthOf(data), held = ['A', 'B'].map((name) => data.tokensIn(name, k, at));
     for (const [i, name] of ['A', 'B'].entries()) {
-      if (!held[i]) return waiting(name, data.slots[name], k);
+      if (!held[i]) return waiting(data.slots[name], k);
     }
     const [{kept: a}, {kept: b}] = held;
     const labels = ['A', 'B'].map((slot) => picksLabel(data.slots[slot]));
@@ -141,7 +141,7 @@ SPARE.layers = (() => {
   // with a hatch.
   function inLayer(data, k, slot) {
     const at = depthOf(data), held = data.tokensIn(slot, k, at), {label} = data.slots[slot];
-    if (!held) return waiting(slot, data.slots[slot], k);
+    if (!held) return waiting(data.slots[slot], k);
     const {kept: flags, merged, count, others, rows, grown} = held, colour = colours.mark[slot];
     const into = rows === 1 ? '1 row' : `${rows} rows`;
     const mixed = () => grown ? say('layer grown', {rows, others}) : say('layer merged', {rows: into, others});
@@ -192,7 +192,7 @@ SPARE.layers = (() => {
   function kept(data, k, slot) {
     if (data.slots[slot].inside) return inLayer(data, k, slot);
     const picks = data.picks(slot, k), label = data.slots[slot].label;
-    if (!picks) return waiting(slot, data.slots[slot], k);
+    if (!picks) return waiting(data.slots[slot], k);
     const became = data.slots[slot].merges && data.mergeKinds(slot, k);
     if (became) return merged(data, slot, became);
     return set(data, `kept ${slot}`, label, colours.mark[slot], picks.kept, picks.count,
@@ -201,7 +201,7 @@ SPARE.layers = (() => {
 
   function order(data, k, slot) {
     const picks = data.picks(slot, k), {label} = data.slots[slot];
-    if (!picks) return waiting(slot, data.slots[slot], k);
+    if (!picks) return waiting(data.slots[slot], k);
     const {rank, count} = picks, last = Math.max(1, count - 1), few = count <= NUMBERED ? count : 0;
     // So many shades look like a ramp, and one pick more does not change the shade of every other.
     const most = few ? last : 127;

@@ -80,7 +80,7 @@
 
   function leftover(data, k, slot) {
     const {label} = data.slots[slot];
-    if (!data.picks(slot, k)) return waiting(slot, data.slots[slot], k);
+    if (!data.picks(slot, k)) return waiting(data.slots[slot], k);
     if (data.slots[slot].merges) {
       return nothing(`${label} merges tokens: its rows are not patches, so none of them has a share ` +
         'left over. What its rows lose together is in the curve of the reconstruction error. Point ' +

@@ -89,9 +89,11 @@ SPARE.viewer = (element, props, trigger, watch) => {
       if (pane.figure.hidden) return null;
       const picture = drawn[wanted[i]](data, k, slots[i]);
       pane.show(picture, titles[wanted[i]] ?? data.slots[slots[i]].label);
-      request(picture, k);
+      if (picture.wants) request('leftover', picture.wants, k);
       return picture;
     });
+    // The words on a patch and a set by hand read both methods' picks, whatever is shown.
+    for (const slot of ['A', 'B']) if (data.lacksPicks(slot, k)) request('picks', slot, k);
     if (state.pane === null) describe(pictures.filter((_, i) => wanted[i] === layer));
     mark();
     paintedAt = performance.now();
@@ -99,10 +101,9 @@ SPARE.viewer = (element, props, trigger, watch) => {
     SPARE.emit('painted', k);
   }
 
-  // What a picture lacks, once for each budget.
-  function request({asks, wants}, k) {
-    const slot = asks ?? wants, kind = asks ? 'picks' : 'leftover';
-    if (!slot || lastRequests.get(`${kind} ${slot}`) === k) return;
+  // What the page lacks of a slot, once for each budget.
+  function request(kind, slot, k) {
+    if (lastRequests.get(`${kind} ${slot}`) === k) return;
     lastRequests.set(`${kind} ${slot}`, k);
     SPARE.ask(trigger, kind, {slot, budget: k});
   }
