@@ -59,7 +59,7 @@ class OpenVisits:
         self._size, self._pixels, self._idle, self._now = size, pixels, idle_seconds, now
         self._visits: WeakKeyDictionary[VisitKey, tuple[Visit, float]] = WeakKeyDictionary()
         self._lock, self._session = threading.Lock(), session
-        self._asked: dict[int, None] = {}
+        self._asked: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._visits)
@@ -69,7 +69,8 @@ class OpenVisits:
         key = VisitKey()
         self.put_away_idle()
         with self._lock:
-            self._asked[hash(self._session())] = None
+            name = hash(self._session())
+            self._asked[name] = self._asked.get(name, 0) + 1
             if len(self._asked) > MOST_ASKING:
                 del self._asked[next(iter(self._asked))]
             self._visits[key] = visit, self._now()
@@ -78,6 +79,10 @@ class OpenVisits:
             ):
                 del self._visits[next(self._visits.keys())]
         return key
+
+    def times_put(self) -> int:
+        """How often something was put here for the session whose event runs."""
+        return self._asked.get(hash(self._session()), 0)
 
     def put_away_idle(self) -> None:
         """Put away what was not used for too long."""

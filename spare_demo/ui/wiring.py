@@ -78,6 +78,22 @@ def with_files(
     return run
 
 
+def until_asked(
+    steps: Iterator[PageChanges], visits: OpenVisits, put: Callable[[PageChanges], dict]
+) -> Iterator[dict]:
+    """What `put` makes of a search's steps; none once its visitor has asked something else.
+
+    Whatever was asked shows Ask again at its own end.
+    """
+    before = visits.times_put()
+    for values in steps:
+        if visits.times_put() != before:
+            return
+        made = put(values)
+        before += "visit" in values
+        yield made
+
+
 def wire(
     demo: gr.Blocks,
     parts: SimpleNamespace,
@@ -118,11 +134,12 @@ def wire(
         def run(*values: Any) -> Iterator[dict]:
             # Ask can do without the visit before it.
             alone = handler in (handlers.ask, handlers.ask_linked)
-            find = visits.find if alone else visits.get
-            steps = with_refusals(with_files(with_visits(timed, find), parts.stage), place)(
+            visit_of = visits.find if alone else visits.get
+            steps = with_refusals(with_files(with_visits(timed, visit_of), parts.stage), place)(
                 **dict(zip(names, values, strict=True))
             )
-            yield from map(put, in_steps(steps, busy, idle, again=("curve", "kl", *_FOLDS)))
+            whole = in_steps(steps, busy, idle, again=("curve", "kl", *_FOLDS))
+            yield from until_asked(whole, visits, put) if handler is find else map(put, whole)
 
         return run
 
@@ -143,6 +160,7 @@ def wire(
         visit = visits.find(key)
         return gr.update() if visit is None else handlers.marked(mark, visit)
 
+    find = functools.partial(find_disagreement, handlers)
     busy = {"ask": gr.update(visible=False), "stop": gr.update(visible=True)}
     idle = {"ask": gr.update(visible=True), "stop": gr.update(visible=False)}
     running = []
@@ -201,7 +219,6 @@ def wire(
         answering(event, handlers.ask, asked, "always_last")
     for event in (p.ask.click, p.question.submit, p.offered.click, p.scene.click, p.chips.choose):
         event(None, None, p.notice, js="() => ''", **QUIET)  # a link's goes with its comparison
-    find = functools.partial(find_disagreement, handlers)
     answering(p.find.click, find, READ, place="tried", more=CHANGED, turn=_FINDING)
     chosen_anew: tuple[Any, ...] = (
         *(part.input for part in (p.aspect, p.relevance_layer, p.relevance_text, p.together)),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import isgeneratorfunction
 from pathlib import Path
 from typing import Any
 
+import gradio as gr
 import pytest
 from PIL import Image
 from visits import controls
 
-from spare_demo.ui import find
+from spare_demo.models import LlavaModel
+from spare_demo.settings import Settings
+from spare_demo.ui import build, find, page
 from spare_demo.ui.find import READ, find_disagreement
 from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.open_visits import OpenVisits, VisitKey
 
 
 def asked(**other: Any) -> dict[str, Any]:
@@ -91,3 +96,32 @@ def test_a_real_search_ends_on_answers_that_differ(handlers: Handlers) -> None:
     *_, last = find_disagreement(handlers, **asked(budget=2))
     answers = last["visit"].result.answers
     assert answers["A"].text.split() != answers["B"].text.split()
+
+
+def test_it_ends_once_something_else_is_asked(
+    tiny_model: LlavaModel,
+    small_settings: Settings,
+    splits: list[bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    visits = OpenVisits(8)
+    monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
+    monkeypatch.setattr(find, "_differ", lambda visit: True)
+    demo = build(tiny_model, small_settings)
+    (opening,) = (b.value for b in demo.blocks.values() if isinstance(b, gr.State)
+                  and isinstance(b.value, VisitKey))  # fmt: skip
+    (search,) = (f for f in demo.fns.values() if len(f.inputs) == len(READ) and f.outputs
+                 and isgeneratorfunction(f.fn))  # fmt: skip
+
+    def words(step: dict[Any, Any]) -> list[str]:
+        return [value for part, value in step.items() if part.elem_id == "tried"]
+
+    splits += [False, True]
+    steps = search.fn(*asked().values())
+    assert "here A and B answer differently" in str([words(step) for step in steps])
+    splits += [False, True]
+    steps = search.fn(*asked().values())
+    seen = [words(next(steps)) for _ in range(3)]  # Stop for Ask, the first scene, tried one
+    assert "Tried 1 scene" in str(seen[-1])
+    visits.put(visits.get(opening))
+    assert list(steps) == []
