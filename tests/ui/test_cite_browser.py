@@ -33,6 +33,15 @@ def test_a_button_under_the_answers_leads_to_it(visitor) -> None:
         expect(visitor.find("#keep > .label-wrap")).to_be_focused()
 
 
+def test_a_button_has_the_focus_again_once_its_file_is_made(visitor) -> None:
+    visitor.unfold("keep")
+    button = visitor.find(".cite .page")
+    with visitor.page.expect_download():
+        button.press("Enter")
+    expect(button).to_be_enabled()
+    expect(button).to_be_focused()
+
+
 def test_stop_ends_a_film(visitor) -> None:
     visitor.unfold("keep")
     button = visitor.find(".cite .film")

@@ -27,6 +27,8 @@ SPARE.cite = (element, trigger) => {
     if (!pressed) return;
     pressed.textContent = label;
     zip.disabled = page.disabled = film.disabled = false;
+    // A button that is disabled loses the focus.
+    if (document.activeElement === document.body) pressed.focus({preventScroll: true});
     pressed = null;
   }
 
