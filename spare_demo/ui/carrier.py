@@ -10,6 +10,7 @@ import torch
 from spare_demo.analysis.cost import seconds_text
 from spare_demo.analysis.leave_one_out import LeaveOneOut
 from spare_demo.models import Answer
+from spare_demo.ui import panels
 from spare_demo.ui.payload import identity
 from spare_demo.ui.visit import SLOTS, Visit
 from spare_demo.ui.wire import array, to_numbered_json
@@ -19,9 +20,9 @@ def time_html(visit: Visit, slot: str, answer: Answer, rows: int) -> str:
     """About how long a slot will take, before it is begun; rows: how many are left out in turn."""
     one = answer.prefill_seconds + answer.decode_seconds
     return (
-        f'<p class="note">{escape(visit.titles[slot])}: one answer took {seconds_text(one)}, so '
-        f"one without each of its {rows} takes about {seconds_text(rows * one)}, less where "
-        "several fit in one pass. Stop ends it.</p>"
+        f'<p class="note while-asked">{escape(visit.titles[slot])}: one answer took '
+        f"{seconds_text(one)}, so one without each of its {rows} takes about "
+        f"{seconds_text(rows * one)}, less where several fit in one pass. Stop ends it.</p>"
     )
 
 
@@ -41,7 +42,8 @@ def carrier_html(
         elif slot in results:
             sentence = results[slot].sentence(visit.titles[slot], visit.canvas.where)
             parts.append(
-                f'<section class="carried {slot.lower()}"><p>{escape(sentence)}</p>'
+                f'<section class="carried {slot.lower()}">'
+                f"{panels.progress_html(sentence, results[slot].done)}"
                 f"{_button(slot, results[slot])}</section>"
             )
     return "".join(parts)

@@ -186,6 +186,11 @@ def words_html(sentence: str) -> str:
     return f'<p class="words">{escape(sentence)}</p>'
 
 
+def progress_html(sentence: str, done: bool) -> str:
+    """What a search says. done: whether it is through; the page says which one Stop has ended."""
+    return f"<p{'' if done else ' class=unfinished'}>{escape(sentence)}</p>"
+
+
 def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
     """How few tokens are enough: the answer at each budget tried, per method."""
     parts = []
@@ -198,7 +203,7 @@ def enough_html(visit: Visit, results: Mapping[str, Sufficiency]) -> str:
         table = html_table(("k", "answer", "against all tokens"), rows)
         sentence = result.sentence(title) if result.done else f"{title}: searching …"
         parts.append(
-            f"<section class='tried {slot.lower()}'><p>{escape(sentence)}</p>"
+            f"<section class='tried {slot.lower()}'>{progress_html(sentence, result.done)}"
             f"<details><summary>{len(result.trials)} budgets tried</summary>"
             f"{scroll_html(f'Budgets tried, {slot}', table)}</details></section>"
         )

@@ -81,3 +81,18 @@ def test_the_token_that_carries_the_answer_is_shown_and_removed(
     visitor.choose_method("b", "Uniform grid")
     expect(visitor.find("#carrier")).to_be_hidden()
     expect(caption).to_have_text(re.compile("^Press “Which token carries the answer"))
+
+
+def test_a_search_that_was_stopped_says_so(visitor) -> None:
+    visitor.page.evaluate("SPARE.setBudget(576, true)")
+    visitor.expect_answers(576, 576, 576)
+    visitor.find("#find-carrier").click()
+    expect(visitor.find("#carrier .carried.a")).to_contain_text("of 576 tokens left out …")
+    expect(visitor.find("#carrier .while-asked")).to_contain_text("Stop ends it")
+    after = "p => getComputedStyle(p, '::after').content"
+    said = visitor.find("#carrier .carried.a p")
+    assert said.evaluate(after) == "none"
+    visitor.find("#stop").click()
+    expect(visitor.find("#ask")).to_be_visible()
+    expect(visitor.find("#carrier .while-asked")).not_to_be_visible()
+    assert said.evaluate(after) == '" stopped"'
