@@ -228,6 +228,13 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert small == []
 
 
+def test_a_phone_opens_with_ask_in_sight_and_the_questions_to_choose_from_below(phone) -> None:
+    phone.page.evaluate("scrollTo(0, 0)")
+    [ask], [chips] = boxes(phone, "#ask"), boxes(phone, "#chips")
+    assert bottom(ask) <= 844
+    assert bottom(ask) <= chips["y"]
+
+
 def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     sheet, board = phone.find("#reason"), phone.find("#stage .board").first
     expect(sheet).to_be_hidden()
