@@ -75,6 +75,12 @@ def test_axe_finds_nothing_serious(open_window, served, theme: str, width: int) 
     assert grave(page) == []
 
 
+def test_axe_finds_nothing_serious_in_what_is_folded_away(reader) -> None:
+    for name in ("against", "all-methods", "keep", "terms", "merged"):
+        reader.unfold(name)
+    assert grave(reader.page) == []
+
+
 def test_the_system_s_colours_leave_buttons_slider_and_choices_to_be_seen(
     open_window, served
 ) -> None:
