@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 import gradio as gr
 from PIL import ImageOps
 from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -67,10 +68,15 @@ def draw_preview(visit: Visit) -> Preview:
 
 
 class DocumentHead:
-    """ASGI middleware: the document with a head of its own, its icon and its preview picture."""
+    """ASGI middleware: the document with a head of its own, its icon and its preview picture.
+
+    The document goes out compressed: it holds the whole page, 600 kB of text, without which nothing
+    is shown, and Gradio compresses only what has the ending of a text in its path.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._document = GZipMiddleware(self._rewrite)
         drawn = icon()
         self._icons = {
             "/icon.svg": (drawn.svg.encode(), "image/svg+xml"),
@@ -91,9 +97,13 @@ class DocumentHead:
         elif path == "/preview.png" and preview is not None:
             await Response(preview.png, media_type="image/png")(scope, receive, send)
         elif path == "/":
-            await self.app(scope, receive, _Rewriter(scope, send, preview))
+            await self._document(scope, receive, send)
         else:
             await self.app(scope, receive, send)
+
+    async def _rewrite(self, scope: Scope, receive: Receive, send: Send) -> None:
+        preview = _previews.get(scope["app"].get_blocks())
+        await self.app(scope, receive, _Rewriter(scope, send, preview))
 
 
 class _Rewriter:

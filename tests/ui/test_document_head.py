@@ -116,6 +116,13 @@ def test_each_is_whole_however_it_is_sent(client, path: str) -> None:
         assert {answer.content for answer in answers[1:]} == {plain.content}
 
 
+def test_the_document_is_sent_in_a_fraction_of_its_bytes(client) -> None:
+    response = client.get("/", headers={"accept-encoding": "gzip"})
+    assert Head(response.text).title == TITLE
+    assert response.text.rstrip().endswith("</html>")
+    assert 4 * int(response.headers["content-length"]) < len(response.content)
+
+
 @pytest.mark.parametrize("path", ["/preview.png/..", "/other.png", "/icon.svg/x"])
 def test_nothing_else_is_served_beside_them(client, path: str) -> None:
     response = client.get(path)
