@@ -9,6 +9,7 @@ import gradio as gr
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import CHANGES, fold
+from spare_demo.ui.gradio_compat.files import cached_picture, cached_thumbnail, keep_in_cache
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
 from spare_demo.ui.gradio_compat.photo import photo_input
 from spare_demo.ui.handlers import Handlers
@@ -28,6 +29,8 @@ _VIEWS = [("in equal shares to each view", False), ("over all views together", T
 PERCENTS = (5, 10, 20, 50)
 _TWO_QUESTIONS = "Examples: choose one again for its other question"
 _TEXTS = [("whole question", "stretches"), ("every token of it", "tokens")]
+_THUMBNAIL = 112
+"""Side of an example's small picture, in pixels: more than twice what is shown on most screens."""
 _GUESS = """<div class="guess-toggle">
 <label><input type="checkbox" autocomplete="off">
 <span>Guess first: will each answer stay?</span></label>
@@ -132,11 +135,13 @@ def _lay_out_asked(
     parts.truth = gr.HTML(shown["truth"], elem_id="truth")
     parts.offered = gr.Dataset(
         components=[gr.Image(visible=False)],
-        samples=[[example.path] for example in offered],
+        samples=[[cached_thumbnail(example.path, _THUMBNAIL)] for example in offered],
         type="index",
         label="Examples" if len(first.answers) == 1 else _TWO_QUESTIONS,
         elem_id="examples",
     )
+    for example in offered:
+        keep_in_cache(parts.image, cached_picture(example.path))
     # The panels of A and B read it; it stands below them.
     parts.guidance_text = gr.Radio(
         _GUIDANCE,

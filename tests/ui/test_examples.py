@@ -14,6 +14,7 @@ from spare_demo.models.loading.catalogue import ASSETS, CATALOGUE
 from spare_demo.settings import Settings
 from spare_demo.ui import build, examples
 from spare_demo.ui.examples import Example, load_examples
+from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.handlers import Handlers
 
 PHOTOS = load_examples("llava-1.5-7b")
@@ -126,3 +127,18 @@ def test_a_damaged_opening_is_said_in_a_sentence(
         (tmp_path / "opening.json").write_text(text)
     with pytest.raises(ValueError, match=r"or opening\.json is damaged"):
         examples.choose_opening("built-in", offered, Settings())
+
+
+def test_examples_are_sent_small_and_stay_whole(
+    tiny_model: LlavaModel, small_settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiny_model, "name", "built-in")
+    demo = build(tiny_model, small_settings)
+    [row] = [part for part in demo.blocks.values() if part.elem_id == "examples"]
+    files = [Path(sample[0]["path"]) for sample in row.samples]
+    listed = load_examples("built-in")
+    assert 4 * sum(file.stat().st_size for file in files) < sum(
+        Path(example.path).stat().st_size for example in listed
+    )
+    kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
+    assert {*map(str, files), *(cached_picture(example.path) for example in listed)} <= kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import gradio as gr
 from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
 from gradio.routes import file_upload_statuses
 from gradio.utils import get_upload_folder
+from PIL import Image, ImageOps
 
 
 def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
@@ -21,14 +23,22 @@ def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
     return path
 
 
-def keep_in_cache(part: gr.HTML, path: str) -> None:
-    """Keep a file of `write_to_cache` for as long as the page is served."""
+def keep_in_cache(part: gr.HTML | gr.Image, path: str) -> None:
+    """Keep a file of the cache for as long as the page is served."""
     part.keep_in_cache.add(path)
 
 
 def cached_picture(path: str) -> str:
     """The path of a picture's copy in Gradio's cache, from which a page that opens on it reads."""
     return save_file_to_cache(path, get_upload_folder())
+
+
+def cached_thumbnail(path: str, side: int) -> str:
+    """The path of a square copy of a picture in Gradio's cache, so many pixels wide."""
+    file = io.BytesIO()
+    with Image.open(path) as picture:
+        ImageOps.fit(picture.convert("RGB"), (side, side)).save(file, picture.format)
+    return save_bytes_to_cache(file.getvalue(), Path(path).name, get_upload_folder())
 
 
 def picture_name(path: str) -> str:
