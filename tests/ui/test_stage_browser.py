@@ -154,6 +154,29 @@ def test_the_arrows_say_one_short_sentence(reader) -> None:
     assert reader.find("#reason .reasons").get_attribute("aria-live") is None
 
 
+def test_the_slider_says_of_a_patch_only_what_changes(reader) -> None:
+    lost = reader.page.evaluate("""() => {
+        const kept = ['A', 'B'].flatMap(slot => [...SPARE.state.data.picks(slot, 90).order]);
+        return [...Array(576).keys()].find(token => !kept.includes(token));
+    }""")
+    reader.point(lost)
+    said = reader.find("#reason [role=status]")
+    expect(said).to_contain_text("A not kept, B not kept")
+    said.evaluate("""said => {
+        window.writings = [];
+        const observer = new MutationObserver(() => writings.push(said.textContent));
+        observer.observe(said, {childList: true, characterData: true, subtree: true});
+    }""")
+    for budget in (70, 80, 90, 576):
+        reader.page.evaluate(
+            "k => { SPARE.setBudget(k); return new Promise(done => requestAnimationFrame(() => "
+            "requestAnimationFrame(() => requestAnimationFrame(done)))) }",
+            budget,
+        )
+    expect(said).to_contain_text("A rank")
+    assert reader.page.evaluate("writings.length") == 1
+
+
 def test_a_patch_is_explained_in_one_sentence_first(reader) -> None:
     picks = reader.page.evaluate("[...SPARE.state.data.picks('A', 64).order]")
     reader.point(picks[3])

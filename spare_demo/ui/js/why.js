@@ -220,7 +220,8 @@ SPARE.why = (element, trigger) => {
     body.innerHTML = `<p class="where"><b>Patch ${name(cursor)}</b> (index ${cursor})` +
       `${data.padding[cursor] ? ', in padding' : ''} · ${cosine}</p>` +
       `<div class="both">${column('A')}${column('B')}</div>`;
-    said.textContent = shortly();
+    const words = shortly();  // written again, it would be read out again
+    if (said.textContent !== words) said.textContent = words;
     Object.assign(state, marks());
     SPARE.emit('remark');
   }
