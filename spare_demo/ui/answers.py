@@ -58,8 +58,11 @@ def answers_html(
         f"Answers are for budget {k}. {other}</p>"
     )
     kind = "answers stale" if old else "answers"
+    # A screen reader reads the whole answers once, and not all that is there at every word.
+    to_come = names.keys() - result.answers.keys() - result.refused.keys()
+    busy = ' aria-busy="true"' if was_asked and to_come and not visit.stopped else ""
     answers = (
-        f'<div class="{kind}" aria-live="polite" data-budget="{k}">{cards}</div>{stale}'
+        f'<div class="{kind}" aria-live="polite"{busy} data-budget="{k}">{cards}</div>{stale}'
         f"{_bars(candidates, likeliest, names)}"
     )
     if not instead:

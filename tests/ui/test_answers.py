@@ -117,6 +117,20 @@ def test_what_is_being_written_is_told_from_what_waits(visit) -> None:
     assert "waits for its turn" in b
 
 
+def test_answers_are_read_out_once_all_that_can_be_are_there(visit) -> None:
+    def busy(of: Visit) -> bool:
+        return 'aria-busy="true"' in answers_html(of, 5)
+
+    one = {"unpruned": visit.result.answers["unpruned"]}
+    writing = with_result(visit, answers=one, partial_text={"A": "two re"})
+    assert busy(writing)
+    assert not busy(visit)
+    assert not busy(dataclasses.replace(writing, stopped=True))
+    assert not busy(with_result(visit, answers={}, partial_text={}))  # nothing was asked
+    refused = {"A": "It keeps more.", "B": "It keeps more."}
+    assert not busy(with_result(visit, answers=one, refused=refused))
+
+
 @pytest.mark.parametrize(("ended", "words"), [("end", None), ("length", "cut at")])
 def test_how_an_answer_ended_is_said(visit, ended: str, words: str | None) -> None:
     answers = {
