@@ -43,6 +43,17 @@ def test_enter_asks_and_what_is_below_is_loaded_when_it_comes_near(visitor) -> N
     expect(visitor.curve()).to_contain_text("B DivPrune")  # of what was asked last
 
 
+def test_the_same_comparison_sent_again_is_not_loaded_again(visitor) -> None:
+    loads = []
+    visitor.page.evaluate("window.shown = 0; SPARE.on('data', () => { shown += 1; })")
+    for times, question in enumerate(("How many stars are there?",) * 2 + ("What is red?",), 1):
+        visitor.ask(question)
+        visitor.page.wait_for_function("times => shown === times", arg=times)
+        visitor.expect_answers(576, 64, 64)
+        loads.append(sum("/comparison-" in url for url in visitor.requests))
+    assert loads[0] == loads[1] == loads[2] - 1
+
+
 def test_pictures_that_do_not_arrive_are_said(visitor) -> None:
     before = visitor.picture(1).tobytes()
     visitor.page.route("**/comparison-*.bin", lambda route: route.abort())

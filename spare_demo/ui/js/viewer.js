@@ -17,18 +17,30 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const lastRequests = new Map();
   let frame = 0, layers = null, paintedAt = 0;
 
-  // The server names a file (ui/viewer.py).
+  // The server names a file (ui/viewer.py) in a folder that is named by what the file holds: sent
+  // again, as a page that asks by itself gets it, the same comparison is not loaded again.
+  const folderOf = (path) => path.replace(/[^\\/]*$/, '');
+  let file = {};  // of the comparison that is to be shown: its folder, and what it holds
+
+  async function load(path) {
+    const {root, api_prefix} = window.gradio_config;
+    const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    return SPARE.unbundle(await answer.arrayBuffer());
+  }
+
   async function read() {
     const path = props.value;
     if (!path) return;
-    const {root, api_prefix} = window.gradio_config;
+    const folder = folderOf(path);
+    if (file.folder !== folder) file = {folder, content: load(path)};
+    const wanted = file;
     try {
-      const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
-      if (!answer.ok) throw new Error(`${answer.status}`);
-      const sent = SPARE.unbundle(await answer.arrayBuffer());
-      if (path === props.value) SPARE.show(sent);
+      const sent = await wanted.content;
+      if (wanted === file) SPARE.show(sent);
     } catch {
-      if (path !== props.value) return;
+      if (wanted !== file) return;
+      file = {};
       for (const words of [caption, ...panes.map((pane) => pane.words)]) {
         words.textContent = 'These pictures did not arrive. Press Ask again.';
       }
