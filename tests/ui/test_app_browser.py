@@ -43,6 +43,16 @@ def test_enter_asks_and_what_is_below_is_loaded_when_it_comes_near(visitor) -> N
     expect(visitor.curve()).to_contain_text("B DivPrune")  # of what was asked last
 
 
+def test_the_stage_says_that_its_first_pictures_are_on_their_way(newcomer, served) -> None:
+    page, held = newcomer.page, []
+    page.route("**/comparison-*.bin", lambda route: held.append(route))
+    page.goto(served.url)
+    expect(newcomer.caption).to_have_text("The pictures are on their way.")
+    for route in held:
+        route.continue_()
+    expect(newcomer.caption).to_contain_text("tokens")
+
+
 def test_the_same_comparison_sent_again_is_not_loaded_again(visitor) -> None:
     loads = []
     visitor.page.evaluate("window.shown = 0; SPARE.on('data', () => { shown += 1; })")

@@ -32,6 +32,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   async function read() {
     const path = props.value;
     if (!path) return;
+    if (!state.data) caption.textContent = 'The pictures are on their way.';
     const folder = folderOf(path);
     if (file.folder !== folder) file = {folder, content: load(path)};
     const wanted = file;
