@@ -81,6 +81,17 @@ def test_axe_finds_nothing_serious_in_what_is_folded_away(reader) -> None:
     assert grave(reader.page) == []
 
 
+def test_a_title_says_whether_its_part_is_folded_away(reader) -> None:
+    titles = reader.find("#settings > button, #another-model > button, .fold > button")
+    open_ = "all => all.map(title => title.getAttribute('aria-expanded'))"
+    before = titles.evaluate_all(open_)
+    assert len(before) > 8 and set(before) == {"false"}
+    title = reader.unfold("terms").locator("> button")
+    expect(title).to_have_attribute("aria-expanded", "true")
+    title.click()
+    expect(title).to_have_attribute("aria-expanded", "false")
+
+
 def test_the_system_s_colours_leave_buttons_slider_and_choices_to_be_seen(
     open_window, served
 ) -> None:

@@ -1,0 +1,11 @@
+// Whether a part of the page is folded away, for those who do not see it: Gradio's titles do not say.
+'use strict';
+(() => {
+  const say = (title) => {
+    const open = String(title.classList.contains('open'));
+    if (title.getAttribute('aria-expanded') !== open) title.setAttribute('aria-expanded', open);
+  };
+  const sayAll = () => document.querySelectorAll('button.label-wrap').forEach(say);
+  new MutationObserver(sayAll).observe(document, {childList: true, subtree: true,
+    attributeFilter: ['class']});
+})();
