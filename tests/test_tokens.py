@@ -127,6 +127,13 @@ def test_check_compares_with_the_picture() -> None:
         selection.check(8)
 
 
+def test_check_compares_what_was_merged_with_the_picture() -> None:
+    selection = Selection([0], features=torch.ones(1, 4), sources=torch.ones(1, 9))
+    assert selection.check(9) is selection
+    with pytest.raises(ValueError, match="sources has 9 columns, but this picture has 8"):
+        selection.check(8)
+
+
 def test_prefix_cuts_order_and_gain() -> None:
     selection = Selection([5, 0, 3], gain=torch.tensor([3.0, 2.0, 1.0]))
     assert selection.prefix(2).order.tolist() == [5, 0]

@@ -126,12 +126,18 @@ class Selection:
         return self.order.sort().values
 
     def check(self, n: int) -> Selection:
-        """Return self if every index is one of n tokens, else raise ValueError."""
+        """Return self if every index is one of n tokens, and sources are of n, else raise
+        ValueError."""
         highest = int(self.order.max())
         if highest >= n:
             raise ValueError(
                 f"Patch index {highest} does not exist: this picture has {n} visual tokens, "
                 f"numbered 0 to {n - 1}. Use indices made for this model and picture."
+            )
+        if self.sources is not None and self.sources.shape[1] != n:
+            raise ValueError(
+                f"sources has {self.sources.shape[1]} columns, but this picture has {n} visual "
+                "tokens. Pass one column per token."
             )
         return self
 
