@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
+from types import ModuleType
 
 from spare_demo import __version__
 from spare_demo.settings import METHODS_GROUP, Settings, read_variables
@@ -33,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = sys.argv[1:] if argv is None else list(argv)
     settings = read_variables()
+    arguments = _parser(settings, words[0] if words else "").parse_args(words)
+    arguments.words = words[1:]
     try:
-        arguments = _parser(settings, words[0] if words else "").parse_args(words)
-        arguments.words = words[1:]
         if entries := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
             import_module("spare_demo.pruners.other_packages").add_methods(entries)
         arguments.run(arguments, settings)
@@ -69,11 +70,18 @@ def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
     for command_name, help in COMMANDS.items():
         command = commands.add_parser(command_name, help=help)
         if command_name == name:
-            # On another thread, where no interrupt is raised: some of what it imports would take
-            # it for a failed import, and go on.
-            module = on_own_thread(partial(import_module, f"spare_demo.cli.{name}"))
-            module.add_options(command, settings)
+            _import_file(name).add_options(command, settings)
     return parser
+
+
+def _import_file(name: str) -> ModuleType:
+    """The file of a command, with the libraries that it needs; an interrupt ends the process."""
+    try:
+        # On another thread, where no interrupt is raised: some libraries would take it for a
+        # failed import, and go on.
+        return on_own_thread(partial(import_module, f"spare_demo.cli.{name}"))
+    except KeyboardInterrupt:
+        os._exit(130)  # Python's own ending would wait for what is being imported
 
 
 def _sentence(error: Exception) -> str | None:
