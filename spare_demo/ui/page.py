@@ -193,6 +193,8 @@ def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
         "enable_monitoring": False,
         "run_history": False,
         "footer_links": ["api"],
+        # Gradio 6.31 has no words for it, and a screen reader is given the key.
+        "i18n": gr.I18n(en={"common.complete": "Done."}),
         "quiet": True,
     }
 

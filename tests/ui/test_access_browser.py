@@ -118,6 +118,22 @@ def test_who_asks_on_the_keyboard_stays_on_the_button(visitor) -> None:
     expect(visitor.find("#ask")).to_be_focused()
 
 
+def test_a_screen_reader_is_told_that_it_is_done(visitor) -> None:
+    heard = "window.heard"
+    visitor.page.evaluate(
+        """() => {
+          window.heard = [];
+          new MutationObserver((changes) => {
+            for (const {target} of changes) window.heard.push(target.textContent.trim());
+          }).observe(document.querySelector('.sr-only[aria-live]'),
+            {childList: true, characterData: true, subtree: true});
+        }"""
+    )
+    visitor.find("#ask").click()
+    visitor.page.wait_for_function(f"{heard}.includes('Done.')")
+    assert not any("common." in words for words in visitor.page.evaluate(heard))
+
+
 def test_nothing_scrolls_sideways_whatever_is_open(reader) -> None:
     reader.layer("own")
     reader.find("[data-start=both]").click()
