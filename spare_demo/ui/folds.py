@@ -13,8 +13,8 @@ from spare_demo.render.base import number, tokens_word
 from spare_demo.render.curves import nearest_place
 from spare_demo.ui.visit import SLOTS, Visit
 
-CHANGES = "What changes: KL to the unpruned model against k"
-LOST = "What is lost: reconstruction error against k"
+CHANGES = "What changes: the first word's probabilities at each budget (KL to all tokens)"
+LOST = "What is lost: reconstruction error at each budget"
 COSTS = "What it costs: measured in this run"
 _ROUNDING = 1e-6
 
