@@ -49,6 +49,7 @@ _NOT_A_LIST = (
     "[3, 17, 240]."
 )
 _GREY = (160, 160, 160)
+_LARGEST = 1e12
 _MOST_PIXELS = 40_000_000
 
 # What is no plain number, and is not written.
@@ -118,7 +119,7 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
         ValueError: with a sentence to show: no such file, damaged, or a photo that is not the one.
     """
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_float=_read_float)
     except (ValueError, RecursionError):
         raise ValueError(_UNREADABLE) from None
     if not isinstance(data, dict) or not isinstance(data.get("selections"), dict):
@@ -202,6 +203,14 @@ def _schema() -> TypeAdapter[Result]:
     return TypeAdapter(Result)
 
 
+def _read_float(text: str) -> float:
+    """ValueError for a number that no comparison has, and that no picture can be drawn to."""
+    value = float(text)
+    if abs(value) > _LARGEST:
+        raise ValueError
+    return value
+
+
 def _picture(item: Any, photo: Image.Image | None) -> tuple[tuple[int, int], Image.Image | None]:
     """The size that the file tells, and the picture: the file's own, or the one given."""
     size = (int(item["width"]), int(item["height"]))
@@ -220,6 +229,8 @@ def _check(result: Result, size: tuple[int, int]) -> None:
         raise ValueError
     for part in result.grid.parts:
         if part.patch < 1 or not all(0 < side < math.inf for side in part.scale):
+            raise ValueError
+        if any(abs(pixels) > _MOST_PIXELS for pixels in part.shift):
             raise ValueError
     by_label = (result.selections, result.weights, result.leftover)
     if any(set(values) != before for values in by_label) or set(result.plans) != labels - before:

@@ -231,6 +231,8 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("grid/scale", [math.nan, 1.0]),
         ("grid/scale", [1.0, -1.0]),
         ("grid/photo_size", [1, 1]),
+        ("grid/shift", [1e9, 0.0]),
+        ("answers/spare/prefill_seconds", 1e308),
         ("picture/png", "no base64!"),
         ("picture/png", base64.b64encode(b"no picture").decode()),
         ("picture/width", -1),
