@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from inspect import isgeneratorfunction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gradio as gr
 import pytest
@@ -602,16 +602,32 @@ def test_sessions_that_asked_are_remembered_by_the_thousand(
     assert visits.find(opening) is finished
 
 
-def test_the_events_of_the_page_go_through_the_open_visits(
+class Built(NamedTuple):
+    """The page, where one visit beside the first stays open: lost was put away for kept."""
+
+    demo: gr.Blocks
+    visits: OpenVisits
+    state: Any
+    lost: VisitKey
+    kept: VisitKey
+
+
+@pytest.fixture
+def built(
     tiny_model: LlavaModel, small_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Built:
     visits = OpenVisits(1)
     monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
     demo = build(tiny_model, small_settings)
     (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), VisitKey))
     shown = visits.get(state.value)
+    return Built(demo, visits, state, visits.put(shown), visits.put(shown))
+
+
+def test_the_events_of_the_page_go_through_the_open_visits(built: Built) -> None:
+    demo, visits, state, lost, kept = built
+    shown = visits.get(state.value)
     assert isinstance(shown, Visit)
-    lost, kept = visits.put(shown), visits.put(shown)
     events = [f for f in demo.fns.values() if state in f.inputs]
 
     def event(name: str, inputs: int, streams: bool) -> Any:
@@ -634,15 +650,8 @@ def test_the_events_of_the_page_go_through_the_open_visits(
     assert visits.get(state.value) is shown and not dataclasses.is_dataclass(state.value)
 
 
-def test_a_curve_that_cannot_be_drawn_is_no_fault(
-    tiny_model: LlavaModel, small_settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    visits = OpenVisits(1)
-    monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
-    demo = build(tiny_model, small_settings)
-    (state,) = (b for b in demo.blocks.values() if isinstance(getattr(b, "value", 0), VisitKey))
-    lost = visits.put(visits.get(state.value))
-    kept = visits.put(visits.get(state.value))
+def test_a_curve_that_cannot_be_drawn_is_no_fault(built: Built) -> None:
+    demo, _, state, lost, kept = built
     curve = next(
         f
         for f in demo.fns.values()
