@@ -20,7 +20,7 @@ from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
 from spare_demo.ui.errors import fault_sentence, log_refusal
-from spare_demo.ui.examples import knows_only_scenes
+from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.folds import COSTS, LOST
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
@@ -186,6 +186,7 @@ def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
         "server_port": settings.port,
         "share": settings.share,
         "mcp_server": settings.mcp,
+        "allowed_paths": [str(FOLDER)],  # the program may have been started in any folder
         "max_file_size": settings.max_upload_bytes,
         "state_session_capacity": MOST_SESSIONS,
         "ssr_mode": False,  # usual on a Space; the page's own scripts were not tried with it
