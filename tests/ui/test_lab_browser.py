@@ -33,6 +33,17 @@ def start(page: Any, scenes: int) -> None:
     page.locator("#lab-run").click()
 
 
+def test_a_double_click_on_run_begins_a_run_and_does_not_stop_it(lab) -> None:
+    lab.locator("#lab-scenes input").fill("1")
+    lab.locator("#lab-run").click()
+    box = lab.locator("#lab-stop").bounding_box()
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    lab.mouse.move(*middle)  # the second click, however late it comes
+    lab.mouse.down(click_count=2)
+    lab.mouse.up(click_count=2)
+    expect(lab.locator("#lab-progress")).to_contain_text("Done: 1 of 1 scenes")
+
+
 def test_a_run_fills_in_and_a_case_opens_with_one_click(
     lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

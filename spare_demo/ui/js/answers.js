@@ -42,16 +42,19 @@ SPARE.answers = (element, trigger) => {
   });
 };
 
-// Stop takes the place of Ask: the second click of a double click is not meant for it, and who presses
-// either on the keyboard stays on the one that is there.
+// Stop takes the place of Ask, and of Run in the Lab: the further clicks of a double click are not meant
+// for it, and who presses either on the keyboard stays on the one that is there.
 (() => {
-  const DOUBLE = 500;  // milliseconds
-  let asked = -Infinity, byKey = false;
+  const DOUBLE = 500;  // milliseconds; where the browser counts no clicks, as those of fingers
+  let begun = -Infinity, byKey = false;
   document.addEventListener('click', (event) => {
-    const ask = event.target.closest?.('#ask'), stop = event.target.closest?.('#stop');
-    if (ask) asked = event.timeStamp;
-    if (ask || stop) byKey = event.detail === 0;
-    if (stop && event.timeStamp - asked < DOUBLE) event.stopImmediatePropagation();
+    const begins = event.target.closest?.('#ask, #lab-run');
+    const ends = event.target.closest?.('#stop, #lab-stop');
+    if (begins) begun = event.timeStamp;
+    if (begins || ends) byKey = event.detail === 0;
+    // `detail` counts the clicks of one row, however slow the machine or the hand.
+    const further = event.detail > 1 || event.timeStamp - begun < DOUBLE;
+    if (ends && further) event.stopImmediatePropagation();
   }, true);
   document.addEventListener('pointerdown', () => { byKey = false; }, true);
   SPARE.actions = (row) => new MutationObserver(() => {
