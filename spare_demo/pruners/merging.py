@@ -29,6 +29,7 @@ SIZE = (
     "the budget, as released.",
     ("budget", "adaptive"),
 )
+"""The words of the setting `size`, as `setting` takes them."""
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ _NOT_A_LIST = (
     "[3, 17, 240]."
 )
 _GREY = (160, 160, 160)
-_LARGEST = 1e12
+_LARGEST = 1e30
 _MOST_PIXELS = 40_000_000
 
 # What is no plain number, and is not written.

@@ -140,7 +140,7 @@ def _lay_out_asked(
         label="Examples" if len(first.answers) == 1 else _TWO_QUESTIONS,
         elem_id="examples",
     )
-    for example in offered:
+    for example in offered:  # a page that shows one may ask about it at any time
         keep_in_cache(parts.image, cached_picture(example.path))
     # The panels of A and B read it; it stands below them.
     parts.guidance_text = gr.Radio(
