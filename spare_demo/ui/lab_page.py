@@ -14,6 +14,7 @@ from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import QUIET, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
+from spare_demo.ui.gradio_compat.queue import handler_that_ends
 from spare_demo.ui.handlers import with_refusals
 from spare_demo.ui.lab import METHODS, SETS, TO_COME, Bench, Lab
 from spare_demo.ui.steps import PageChanges
@@ -142,8 +143,8 @@ def wire_lab(
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
     run = p.run.click(running, inputs, outputs, **_RUNNING, **QUIET)
-    cancelled = p.stop.click(None, None, None, cancels=[run], queue=False, **QUIET)
-    cancelled.then(stopped, [p.bench], outputs, queue=False, **QUIET)
+    ended = p.stop.click(handler_that_ends([run]), None, None, queue=False, **QUIET)
+    ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)
     compared = [p.bench, p.a, p.b, p.at]
     for choice in (p.a, p.b, p.at):
         choice.input(show_cases, compared, outputs, trigger_mode="always_last", **QUIET)

@@ -14,6 +14,7 @@ from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.events import QUIET, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
+from spare_demo.ui.gradio_compat.queue import handler_that_ends
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.open_visits import OpenVisits
@@ -294,7 +295,7 @@ def wire(
     for event in (p.image.change, p.question.change):
         event(None, None, None, js=_COMPARE, **QUIET)
     # Two steps, so that no word of the run comes after what Stop shows.
-    ended = p.stop.click(None, None, None, cancels=running, queue=False, **QUIET)
+    ended = p.stop.click(handler_that_ends(running), None, None, queue=False, **QUIET)
     stopped = ended.then(
         once(handlers.stop, idle), [p.budget, p.visit], outputs, queue=False, **QUIET
     )

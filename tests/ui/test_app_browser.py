@@ -284,6 +284,32 @@ def test_who_waits_is_told_their_place_and_stop_keeps_the_words(
     visitor.expect_answers(576, 64, 64)
 
 
+def test_stop_ends_a_run_whose_request_the_server_has_not_answered(
+    visitor, served, monkeypatch
+) -> None:
+    real = served.model.stream_together
+    monkeypatch.setattr(served.model, "stream_together", endless)
+    question, held = "Will this ever end?", []
+
+    def hold(route: Any) -> None:
+        if question in (route.request.post_data or ""):
+            held.append((route, route.fetch()))
+        else:
+            route.continue_()
+
+    visitor.page.route("**/queue/join*", hold)
+    visitor.ask(question)
+    visitor.page.wait_for_timeout(600)  # else the click is taken for the second one of Ask's
+    visitor.find("#stop").click()
+    expect(visitor.find("#ask")).to_be_visible()
+    monkeypatch.setattr(served.model, "stream_together", real)
+    ((route, response),) = held
+    route.fulfill(response=response)
+    expect(visitor.find("#answers")).to_contain_text("These answers are for another question")
+    visitor.ask("Is there a star?")
+    visitor.expect_answers(576, 64, 64)
+
+
 def test_on_a_phone_the_visit_reads_from_top_to_bottom(reader) -> None:
     reader.page.set_viewport_size({"width": 390, "height": 844})
     parts = ["#picture", "#question", "#ask", "#answers", "#budget", "#stage", "#method-a", "#lost"]

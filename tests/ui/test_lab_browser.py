@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,20 @@ def test_stop_keeps_what_was_found(lab) -> None:
     lab.locator("#lab-a input").click()
     lab.get_by_role("option", name="All tokens", exact=True).click()
     expect(lab.locator("#lab-cases-words")).to_contain_text("All tokens is right")
+
+
+def test_run_begins_anew_right_after_stop(lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def right_in_a_while(*_: object) -> bool:
+        time.sleep(0.2)
+        return True
+
+    monkeypatch.setattr(measuring, "is_right", right_in_a_while)
+    start(lab, 150)
+    expect(lab.locator("#lab-progress")).to_contain_text(re.compile(r"[1-9]\d* of 150 scenes"))
+    lab.locator("#lab-scenes input").fill("1")
+    lab.locator("#lab-stop").click()
+    lab.locator("#lab-run").click()
+    expect(lab.locator("#lab-progress")).to_contain_text("Done: 1 of 1 scenes")
 
 
 def test_a_wrong_number_of_scenes_is_a_sentence_and_nothing_scrolls_sideways(lab) -> None:

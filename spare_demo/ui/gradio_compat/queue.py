@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
 
 import gradio as gr
 from gradio.context import LocalContext
+from gradio.events import Dependency
 from gradio.queueing import Event
+from gradio.server_messages import ProcessCompletedMessage
 from starlette.types import Scope
 
 LOOK_EVERY = 0.02
@@ -65,6 +70,32 @@ async def end_runs(demo: gr.Blocks, session: str) -> None:
     await queue.clean_events(session_hash=session)
     queue.pending_event_ids_session.pop(session, None)
     queue.pending_messages_per_session.pop(session, None)
+
+
+def handler_that_ends(runs: Iterable[Dependency]) -> Callable[[gr.Request], Coroutine]:
+    """What ends these runs of its visitor, in the place of an event that `cancels` them.
+
+    For that one Gradio's page asks by the name that the queue answers with: in vain while the
+    answer is on its way. And until the step in hand is over it ignores another run.
+    """
+    numbers = {run["id"] for run in runs}
+
+    async def end(request: gr.Request) -> None:
+        demo: Any = LocalContext.blocks.get()
+        waiting, running = _events(demo)
+        theirs = [e for e in (*waiting, *running) if e.session_hash == request.session_hash]
+        names = tuple(event._id for event in theirs if event.fn._id in numbers)
+        for event in theirs:
+            if event._id in names:
+                last = ProcessCompletedMessage(output={}, success=True)
+                demo._queue.send_message(event, last)
+                await demo._queue.clean_events(event_id=event._id)
+        await asyncio.sleep(0)  # cancelled before it has begun, a task would keep its turn
+        for task in asyncio.all_tasks():
+            if task.get_name().endswith(names):
+                task.cancel()  # what its step in hand makes is not put in the visitor's state
+
+    return end
 
 
 def keep_one_record(demo: gr.Blocks) -> None:
