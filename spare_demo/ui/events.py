@@ -8,6 +8,13 @@ from typing import Any
 QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 """Options of an event that shows no progress and is none of the API."""
 
+# In the page itself: the server's word would be a journey more before the handler is asked.
+BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
+"""What the button that begins a run, and the one that stops it, are while it waits or runs."""
+
+IDLE = """() => [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}]"""
+"""What they are else."""
+
 
 def in_steps(
     steps: Iterable[dict[str, Any]],

@@ -11,7 +11,7 @@ import gradio as gr
 
 from spare_demo.pruners import PRUNERS
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import QUIET, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, in_steps
 from spare_demo.ui.gallery import TO_TOP, controls_of, thumbnails
 from spare_demo.ui.gradio_compat.parts import NumberAsSent
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -79,6 +79,7 @@ def lay_out_lab(lab: Lab) -> SimpleNamespace:
                     "Download CSV", min_width=80, interactive=False, elem_id="lab-download"
                 )
             parts.message = gr.HTML(elem_id="lab-message", elem_classes="message-place")
+            parts.looked = gr.HTML(elem_id="lab-looked")
             parts.progress = gr.HTML(elem_id="lab-progress")
             gr.HTML(f'<p class="note">{_CLI}</p>')
         with gr.Column(scale=7, min_width=320, elem_id="lab-found"):
@@ -142,7 +143,11 @@ def wire_lab(
         return changes | {tabs: gr.Tabs(selected="compare")}
 
     inputs = [p.methods, p.budgets, p.scenes, p.which, p.seed]
-    run = p.run.click(running, inputs, outputs, **_RUNNING, **QUIET)
+    buttons = [p.run, p.stop]
+    begun = p.run.click(None, None, buttons, js=BUSY, **QUIET)
+    shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
+    run = begun.then(running, inputs, outputs, **_RUNNING, **(QUIET | shown))
+    run.failure(None, None, buttons, js=IDLE, **QUIET)
     ended = p.stop.click(handler_that_ends([run]), None, None, queue=False, **QUIET)
     ended.then(stopped, [p.bench], outputs, queue=False, **QUIET)
     compared = [p.bench, p.a, p.b, p.at]

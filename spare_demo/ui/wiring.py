@@ -11,7 +11,7 @@ from typing import Any
 import gradio as gr
 
 from spare_demo.ui.borrowed_gpu import Here
-from spare_demo.ui.events import QUIET, in_steps
+from spare_demo.ui.events import BUSY, IDLE, QUIET, in_steps
 from spare_demo.ui.find import CHANGED, READ, find_disagreement
 from spare_demo.ui.gradio_compat.parts import with_event_data
 from spare_demo.ui.gradio_compat.queue import handler_that_ends
@@ -39,9 +39,6 @@ _ON_LOAD = """() => {
 _FOLDS = ("lost_fold", "cost_fold", "kl_fold")
 _AGAIN = " Choose it again to ask: "  # between the questions of an example
 
-# In the page itself: the server's word would be a journey more before the handler is asked.
-_BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
-_IDLE = """() => [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}]"""
 _SHOW = "() => ({__type__: 'update', visible: true})"
 _BY_HAND = "() => { SPARE.editByHand() }"
 _FILM_OVER = "() => { SPARE.emit('film-over') }"
@@ -194,13 +191,13 @@ def wire(
         Returns the event of the run.
         """
         options: dict[str, Any] = {"trigger_mode": mode, **QUIET}
-        begun = event(None, None, [p.ask, p.stop], js=_BUSY, **options)
+        begun = event(None, None, [p.ask, p.stop], js=BUSY, **options)
         shown: dict[str, Any] = {"show_progress": "minimal", "show_progress_on": p.looked}
         answer = stream(handler, names, place)
         run = begun.then(answer, of(names), [*outputs, *of(more)], **turn, **(options | shown))
         running.append(run)
         # Turned away before its turn, it brings nothing that would end it.
-        run.failure(None, None, [p.ask, p.stop], js=_IDLE, **QUIET)
+        run.failure(None, None, [p.ask, p.stop], js=IDLE, **QUIET)
         if curve:
             run.then(draw_curve, of(redrawn), drawn_curve, **moving)
         return run

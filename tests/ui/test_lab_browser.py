@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import MARKS, expect
+from browsing import MARKS, Visitor, expect
 
 from spare_demo.evaluation import run as measuring
 
@@ -32,6 +32,11 @@ def lab(visitor) -> Any:
 def start(page: Any, scenes: int) -> None:
     page.locator("#lab-scenes input").fill(str(scenes))
     page.locator("#lab-run").click()
+
+
+def right_in_a_while(*_: object) -> bool:
+    time.sleep(0.2)
+    return True
 
 
 def test_a_double_click_on_run_begins_a_run_and_does_not_stop_it(lab) -> None:
@@ -96,10 +101,6 @@ def test_stop_keeps_what_was_found(lab) -> None:
 
 
 def test_run_begins_anew_right_after_stop(lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    def right_in_a_while(*_: object) -> bool:
-        time.sleep(0.2)
-        return True
-
     monkeypatch.setattr(measuring, "is_right", right_in_a_while)
     start(lab, 150)
     expect(lab.locator("#lab-progress")).to_contain_text(re.compile(r"[1-9]\d* of 150 scenes"))
@@ -107,6 +108,22 @@ def test_run_begins_anew_right_after_stop(lab, monkeypatch: pytest.MonkeyPatch) 
     lab.locator("#lab-stop").click()
     lab.locator("#lab-run").click()
     expect(lab.locator("#lab-progress")).to_contain_text("Done: 1 of 1 scenes")
+
+
+def test_who_waits_is_told_their_place_and_can_stop(lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "is_right", right_in_a_while)
+    start(lab, 150)
+    expect(lab.locator("#lab-progress")).to_contain_text("of 150 scenes")
+    other = Visitor(lab.context.new_page()).open(lab.url).page
+    other.get_by_role("tab", name="Lab").click()
+    start(other, 1)
+    expect(other.locator("#lab-looked")).to_contain_text("queue: 1/1")
+    other.wait_for_timeout(600)  # else the click is taken for the second one of Run's
+    other.locator("#lab-stop").click()
+    expect(other.locator("#lab-run")).to_be_visible()
+    expect(other.locator("#lab-looked")).not_to_contain_text("queue")
+    lab.locator("#lab-stop").click()
+    expect(lab.locator("#lab-run")).to_be_visible()
 
 
 def test_a_wrong_number_of_scenes_is_a_sentence_and_nothing_scrolls_sideways(lab) -> None:
