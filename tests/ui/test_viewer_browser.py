@@ -22,6 +22,7 @@ from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.maps import leftover_map, relevance_map, weight_map
 from spare_demo.render.order import pick_order
 from spare_demo.render.overlay import difference, kept_overlay, merged_overlay
+from spare_demo.ui import studies
 from spare_demo.ui.guide import Guide
 from spare_demo.ui.payload import payload
 from spare_demo.ui.visit import Visit
@@ -456,6 +457,21 @@ def test_each_word_has_its_map_again_beside_another_method(visitor) -> None:
     visitor.choose_method("b", "Random")
     expect(visitor.caption).to_contain_text("patch and the question")
     visitor.find(".words-of button").click()  # what comes is the same
+    expect(visitor.find(".words-of label").nth(1)).to_be_visible()
+
+
+def test_word_by_word_can_be_asked_again_where_no_maps_came(visitor, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("No maps today.")
+
+    visitor.layer("relevance")
+    button = visitor.find(".words-of button")
+    with monkeypatch.context() as patch:
+        patch.setattr(studies, "word_maps", fail)
+        button.click()
+        expect(visitor.find("#message")).to_contain_text("No maps today.")
+        expect(button).to_have_text("Word by word")
+    button.click()
     expect(visitor.find(".words-of label").nth(1)).to_be_visible()
 
 

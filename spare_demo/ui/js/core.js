@@ -31,8 +31,13 @@ window.SPARE = (() => {
     const [[name, {kind, send}]] = waiting;
     waiting.delete(name);
     pending = kind;
-    alarm = setTimeout(closeRequest, PATIENCE);
+    alarm = setTimeout(giveUp, PATIENCE);
     send();
+  }
+
+  function giveUp() {
+    emit('unanswered', pending);
+    closeRequest();
   }
 
   function closeRequest() {

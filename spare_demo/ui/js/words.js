@@ -23,6 +23,7 @@ SPARE.words = (row, trigger) => {
     SPARE.emit('repaint');
   });
   SPARE.on('data', draw);
+  SPARE.on('unanswered', (kind) => { if (kind === 'words') draw(); });
 
   return {
     show: (wanted) => { row.hidden = !wanted || SPARE.saved || (state.data && !state.data.relevance); },
