@@ -28,8 +28,8 @@ def test_no_event_that_waits_for_a_turn_can_be_called_by_its_number(public, name
 
 def test_the_events_beside_the_queue_run_no_model(public) -> None:
     beside = [event for event in public.demo.fns.values() if not event.queue and event.fn]
-    # The marks of the slider, the line under a menu, and Stop.
-    assert {event.name for event in beside} <= {"partial", "line_html", "run", "stopped"}
+    # The marks of the slider, the line under a menu, and what Stop does.
+    assert {event.name for event in beside} <= {"partial", "line_html", "run", "stopped", "end"}
     assert not {event.concurrency_id for event in beside} & {"model", "find", "lab"}
 
 
