@@ -75,7 +75,7 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
 
 def no_method(name: object, methods: Mapping[str, Any]) -> str:
     """The sentence about a name that is no method's, with the nearest one that is."""
-    near = difflib.get_close_matches(name, methods, 1) if isinstance(name, str) else []
+    near = difflib.get_close_matches(name.lower(), methods, 1) if isinstance(name, str) else []
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"There is no method {name!r}.{meant} Choose one of: {', '.join(methods)}."
 

@@ -93,6 +93,14 @@ def test_a_method_as_it_is_set_is_one_text() -> None:
     assert write_method("zoo-prune", {"step": 0.01}, PRUNERS) == "zoo-prune"
     with pytest.raises(ValueError, match="no method 'zoo'"):
         read_method("zoo:step=1", PRUNERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("SPARE", "spare"), ("VisionZip", "visionzip"), ("FAST-V", "fastv")]
+)
+def test_the_nearest_name_is_meant_whatever_the_case(name: str, meant: str) -> None:
+    with pytest.raises(ValueError, match=f"no method '{name}'. Did you mean {meant}\\?"):
+        read_method(name, PRUNERS)
     with pytest.raises(ValueError, match="no setting 'steps'"):
         read_method("zoo-prune:steps=1", PRUNERS)
 
