@@ -28,7 +28,8 @@ def family_of_model(model: Any) -> type[Model]:
     if family is None or family.hf_class not in {base.__name__ for base in type(model).__mro__}:
         raise ValueError(
             f"A model of the class {type(model).__name__} cannot be pruned. Pass one of these "
-            f"classes of transformers: {supported_classes()}."
+            f"classes of transformers: {supported_classes()}. If torch.compile or PEFT wrapped it, "
+            "pass the model inside."
         )
     if model.training:
         raise ValueError("The model is in training mode. Call model.eval() first.")

@@ -418,6 +418,8 @@ def test_other_classes_and_training_are_refused(
     for model in (stock.model.model, stock.model.model.language_model, None):
         with pytest.raises(ValueError, match="LlavaForConditionalGeneration"):
             prune(model, stock.processor, inputs, budget=3)
+    with pytest.raises(ValueError, match=r"OptimizedModule .* pass the model inside\."):
+        prune(torch.compile(stock.model), stock.processor, inputs, budget=3)
     monkeypatch.setattr(stock.model, "training", True)
     with pytest.raises(ValueError, match=r"model\.eval"):
         stock.prune(inputs, budget=3)
