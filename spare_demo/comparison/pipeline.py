@@ -44,10 +44,15 @@ def run(model: Model, request: Request, view: View | None = None) -> Iterator[Re
         The last one is finished.
 
     Raises:
-        ValueError: a budget that the picture or a schedule cannot meet, or positions that the model
-            has not; the message may be shown.
+        ValueError: a model that is not loaded, a budget that the picture or a schedule cannot
+            meet, or positions that the model has not; the message may be shown.
         PictureError: the picture cannot be used.
     """
+    if not isinstance(model, Model):
+        raise ValueError(
+            f"The model must be loaded, and this is {type(model).__name__}. Pass what "
+            "spare_demo.load_model returns."
+        )
     positions = model.position_option(request.positions)
     view = view or encode(model, request)
     settings = request.options(

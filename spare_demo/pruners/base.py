@@ -244,9 +244,15 @@ class Pruner(Method):
 
         A method that merges makes `budget` rows; its `order` holds the tokens that they grew from.
 
-        Raises ValueError if budget is not a whole number from 1 to tokens.n, as `check`, and where
-        a method of one's own keeps another number of tokens. The tokens are not modified.
+        Raises ValueError if tokens are no VisualTokens, if budget is not a whole number from 1 to
+        tokens.n, as `check`, and where a method of one's own keeps another number of tokens. The
+        tokens are not modified.
         """
+        if not isinstance(tokens, VisualTokens):
+            raise ValueError(
+                f"Visual tokens are needed, not {type(tokens).__name__}. Pass "
+                "VisualTokens(features), or view.tokens of a model."
+            )
         k = check_budget(budget, tokens.n)
         self.check(tokens)
         with torch.no_grad():

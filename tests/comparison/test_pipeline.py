@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -117,6 +118,12 @@ def test_compare_refuses_a_budget_before_any_answer(
     monkeypatch.setattr(tiny_model, "stream_together", lambda *_: pytest.fail("it answers"))
     with pytest.raises(ValueError, match="Choose a whole number from 1 to 16"):
         compare(tiny_model, photo, QUESTION, budget=N + 1)
+
+
+@pytest.mark.parametrize("model", ["built-in", None])
+def test_what_is_no_loaded_model_is_refused(model: Any, photo: Image.Image) -> None:
+    with pytest.raises(ValueError, match=r"this is \w+\. Pass what spare_demo\.load_model returns"):
+        compare(model, photo, QUESTION)
 
 
 def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) -> None:

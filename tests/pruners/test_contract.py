@@ -201,6 +201,12 @@ def test_what_is_not_a_set_of_the_budget_is_refused(returned: Any, problem: str)
         Own(returned).select(picture(), 8)
 
 
+def test_features_alone_are_no_visual_tokens() -> None:
+    features: Any = picture().features
+    with pytest.raises(ValueError, match=r"not Tensor\. Pass VisualTokens\(features\)"):
+        PRUNERS["magnitude"].select(features, 8)
+
+
 def test_the_uniform_grid_declares_that_it_is_not_nested() -> None:
     assert not PRUNERS["uniform"].nested
     few, many = (set(PRUNERS["uniform"].select(picture(), k).order.tolist()) for k in (4, 9))

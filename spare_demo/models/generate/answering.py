@@ -64,9 +64,9 @@ class Answering(DecoderInputs):
                 code does.
 
         Raises:
-            ValueError: at once, not at the first piece: indices out of range, rows of another
-                width, a plan for another picture or model, `max_new_tokens` below 1, positions
-                that this family has not.
+            ValueError: at once, not at the first piece: no selection or plan, indices out of
+                range, rows of another width, a plan for another picture or model,
+                `max_new_tokens` below 1, positions that this family has not.
         """
         return self._prepare(view, selection, max_new_tokens, positions).stream(given)
 
@@ -83,6 +83,12 @@ class Answering(DecoderInputs):
         if isinstance(selection, LayerPlan):  # some of what enters leaves on the way
             plan = selection.check(view.tokens.n, view.layers)
             selection = plan.entering
+        elif not isinstance(selection, Selection | None):
+            raise ValueError(
+                f"A {type(selection).__name__} does not say which visual tokens to keep. Pass what "
+                "a method's select(view.tokens, budget) or plan(view, budget) returns, or None for "
+                "all."
+            )
         rows = self._rows(view, selection)
         return AnswerRun(
             self.hf,

@@ -134,6 +134,9 @@ def test_bad_arguments_are_refused_before_the_first_piece(
         tiny_model.stream(view, Selection(order=[3], features=torch.zeros(1, 31)))
     with pytest.raises(ValueError, match="max_new_tokens"):
         tiny_model.stream(view, max_new_tokens=0)
+    name: Any = "spare"
+    with pytest.raises(ValueError, match=r"A str does not say which .* select\(view\.tokens"):
+        tiny_model.stream(view, name)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
