@@ -21,6 +21,9 @@ from spare_demo.table import html_table
 
 _TEMPLATE = Path(__file__).with_name("board.html")
 
+_NAMED = 8
+"""The most methods of a folder that are named in one cell."""
+
 
 def board_tables(board: Board) -> list[Table]:
     """What was read; then of every set its scores and its differences from the baseline."""
@@ -82,12 +85,14 @@ def _section(table: Table) -> str:
 
 def _folders(board: Board) -> Table:
     def row(folder: Folder) -> tuple[str, ...]:
+        methods = list(folder.settings["methods"])
+        named = ", ".join(methods) if len(methods) <= _NAMED else f"{len(methods)}, listed below"
         asked = {(row.set, row.picture, row.number) for row in folder.rows}
         return (
             str(folder.path),
             folder.model,
             str(folder.settings["model"].get("revision", "–")),
-            ", ".join(folder.settings["methods"]) or "–",
+            named or "–",
             str(len(asked)),
         )
 

@@ -305,6 +305,13 @@ class Cells(HTMLParser):
             self.tables[-1][-1][-1] += data
 
 
+def test_many_methods_of_a_folder_are_counted_and_not_named_in_one_cell(write: Write) -> None:
+    few, many = list(PRUNERS)[:8], list(PRUNERS)[8:17]
+    folders = write("few", rows_of(few, range(2))), write("many", rows_of(many, range(2)))
+    read, *_ = board_tables(board_of(*folders))
+    assert [row[3] for row in read.rows] == [", ".join(few), "9, listed below"]
+
+
 def test_terminal_and_page_say_the_same(
     write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
