@@ -116,7 +116,7 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
     add(
         "--instruction",
         default="",
-        help="a line after every question, which of the methods only TRIM reads",
+        help="a line to write after every question; of the methods only TRIM reads it",
     )
     add_question_options(parser, settings, max_new_tokens=16)
     add("--reference", metavar="METHOD", help="differences are against it (default: the first)")
@@ -206,6 +206,10 @@ def _fill(
     total = sum(len(sheet.questions) for sheet in sheets)
     done = results.done
     before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
+    tell(
+        f"{total} questions about {len(sheets)} pictures. The time left is shown once the first "
+        "picture is done."
+    )
     with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
         try:
             for of_picture in measure():

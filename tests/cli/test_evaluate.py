@@ -49,6 +49,7 @@ def test_scenes_from_start_to_report(
     assert measure(*sets, *written) == 0
     out, err = capsys.readouterr()
     assert "== held-out ==" in out and "== unseen-pairs ==" in out
+    assert "14 questions about 4 pictures. The time left is shown once" in err
     assert "14/14" in err
     settings, rows, places = load(tmp_path / "out")
     assert len(rows) == 14 * (2 + 2 * 2)
