@@ -68,7 +68,8 @@ def _parser(settings: Settings, name: str) -> argparse.ArgumentParser:
     names = f"{{{','.join(COMMANDS)}}}"
     commands = parser.add_subparsers(title="commands", required=True, metavar=names)
     for command_name, help in COMMANDS.items():
-        command = commands.add_parser(command_name, help=help)
+        about = f"{help[0].upper()}{help[1:]}."
+        command = commands.add_parser(command_name, help=help, description=about)
         if command_name == name:
             _import_file(name).add_options(command, settings)
     return parser
