@@ -130,8 +130,8 @@ def differences(summary: Summary) -> Table | None:
         ),
         "Paired: both methods on the same pictures."
         + (
-            f" A star: the interval leaves out zero, as {len(starred)} of {tests} do; of as many "
-            f"differences that are none, about {LEVEL * tests:.0f} would."
+            f" A star: the interval leaves out zero, as {len(starred)} of {tests} do; if no method "
+            f"differed, about {LEVEL * tests:g} would."
             if summary.pictures >= FEW
             else TOO_FEW
         )
