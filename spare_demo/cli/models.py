@@ -21,6 +21,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         [(row["name"], row["needs"], row["description"]) for row in catalogue()],
     )
     print(
-        "\nOr give --model the path of a folder that holds a checkpoint of one of "
-        f"these\nclasses, or a repository of the Hugging Face hub: {supported_classes()}."
+        "\nOr give --model a folder that holds a checkpoint, or a repository of the Hugging Face "
+        f"hub,\nof one of these classes: {supported_classes()}."
     )
