@@ -131,10 +131,15 @@ def compare(
 ) -> Result:
     """Ask one question of one picture.
 
-    The arguments are the fields of `Request`; its `methods` are `pruners` here, and None for the
-    question is none.
+    Args:
+        model: from `load_model`.
+        image: a path, bytes, a binary file object, or a Pillow image.
+        question: None or blank for none; methods that need text then run in their text-free form.
+        pruners: names of `PRUNERS`, or {label: Method | Selection | LayerPlan}.
+        budget: visual tokens kept of the picture, or a share of them such as "12.5%".
 
-    Raises as `Request` and `run` do.
+    The other arguments are the fields of `Request` of the same names. Raises as `Request` and `run`
+    do.
     """
     request = Request(
         image,
