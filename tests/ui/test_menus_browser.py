@@ -81,3 +81,13 @@ def test_another_method_in_b_is_drawn_answered_and_described(visitor, opened: Vi
     expect(visitor.caption).to_contain_text("kept 36 of 576")
     kept = PRUNERS["uniform"].select(opened.exploration.view.tokens, 36).order.tolist()
     assert visitor.page.evaluate("[...SPARE.state.data.picks('B', 36).order]") == kept
+
+
+def test_the_tab_key_leaves_no_list_open_behind_it(visitor) -> None:
+    visitor.find("#method-a input").focus()
+    for part in ("#method-b input", "#settings > button"):
+        expect(visitor.page.get_by_role("option").first).to_be_visible()
+        visitor.page.keyboard.press("Tab")
+        expect(visitor.find(part)).to_be_focused()
+    visitor.page.wait_for_timeout(300)
+    expect(visitor.page.get_by_role("option")).to_have_count(0)

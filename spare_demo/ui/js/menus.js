@@ -32,5 +32,7 @@
   document.addEventListener('keydown', (event) => {
     const active = event.target.getAttribute?.('aria-activedescendant');
     if (event.key === 'Enter' && active && off(document.getElementById(active))) refuse(event);
+    // Gradio opens a menu's list at any key but Escape, and at this one after the menu was left.
+    if (event.key === 'Tab' && event.target.matches?.('[role=combobox]')) event.stopPropagation();
   }, true);
 })();
