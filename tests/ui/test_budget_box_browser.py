@@ -61,3 +61,15 @@ def test_enter_asks_at_the_number_in_the_box(visitor) -> None:
     visitor.expect_answers(576, 40, 40)
     number.press("ArrowUp")
     expect(visitor.caption).to_contain_text("kept 41 of 576")
+
+
+def test_one_press_of_ask_is_enough_after_a_number_was_typed(visitor) -> None:
+    question = "How many objects are there?"
+    visitor.find("#question textarea").fill(question)
+    visitor.find("#budget input[type=number]").fill("40")
+    visitor.find("#ask").hover()
+    visitor.page.mouse.down()
+    visitor.page.wait_for_timeout(500)  # in which the page answers at a budget that it took
+    visitor.page.mouse.up()
+    expect(visitor.find("#answers .asked-question")).to_have_attribute("title", question)
+    visitor.expect_answers(576, 40, 40)

@@ -25,6 +25,16 @@ document.addEventListener('input', ({target}) => {
   if (target.closest?.('#question')) SPARE.compareInputs();
 });
 
+// What was typed in a box is taken as the box is left, which can put Stop in the place of Ask. So a
+// press of Ask leaves it only with the click.
+document.addEventListener('mousedown', (event) => {
+  if (event.target.closest?.('#ask')) event.preventDefault();
+});
+document.addEventListener('click', ({target}) => {
+  const ask = target.closest?.('#ask');
+  if (ask && document.activeElement !== ask) document.activeElement.blur();
+}, true);
+
 SPARE.answers = (element, trigger) => {
   const observer = new MutationObserver(SPARE.compareInputs);
   observer.observe(element, {childList: true, subtree: true});
