@@ -200,11 +200,11 @@ class Handlers:
     def change_methods(
         self, method_a: str, method_b: str, seed: object, budget: object, visit: Visit
     ) -> Iterator[PageChanges]:
-        """Other methods on the same picture and question."""
+        """Other methods, or another seed, on the same picture and question."""
         k, start = slider_budget(self.model, budget, visit), read_seed(seed)
         methods = methods_by_slot(method_a, method_b, start)
-        if methods == visit.request.labelled:
-            return  # who passes a menu with the Tab key has chosen nothing
+        if (methods, start) == (visit.request.labelled, visit.request.seed):
+            return  # who passes a menu or the seed with the Tab key has chosen nothing
         visit = self.guide.change_methods(visit, methods, start)
         yield self.steps.pictures(visit, k)
         yield from self._answer(visit, k)

@@ -238,7 +238,7 @@ def wire(
         [p.method_a, p.method_b],
         **QUIET,
     )
-    for event in (p.method_a.input, p.method_b.input, told.then):
+    for event in (p.method_a.input, p.method_b.input, p.seed.blur, told.then):
         answering(event, handlers.change_methods, others, "always_last")
 
     p.budget.change(None, p.budget, None, js=_TELL, **QUIET)

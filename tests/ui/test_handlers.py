@@ -279,6 +279,14 @@ def test_a_menu_that_was_only_passed_changes_nothing(handlers, finished, passes)
     assert list(handlers.change_methods("spare", "uniform", 0, 5, finished))
 
 
+def test_another_seed_is_that_of_the_comparison_where_no_method_draws(
+    handlers, finished, passes
+) -> None:
+    shown = merged(handlers.change_methods("spare", "cdpruner", 7, 5, finished))
+    assert shown["visit"].request.seed == 7
+    assert not passes
+
+
 def test_stop_keeps_what_was_answered(handlers, finished) -> None:
     half = half_way(finished)
     shown = merged(handlers.stop(8, half))

@@ -40,6 +40,21 @@ def test_a_setting_changes_the_menu_and_the_answers(visitor) -> None:
     expect(panel.locator(".message")).to_have_count(0)
 
 
+def test_a_seed_counts_as_soon_as_its_box_is_left(visitor) -> None:
+    visitor.find("#settings > .label-wrap").click()
+    visitor.choose_method("a", "Random")
+    visitor.expect_answers(576, 64, 64)
+    picks = "[...SPARE.state.data.picks('A', 64).order]"
+    seed, before = visitor.page.get_by_label("Seed of random picks"), visitor.page.evaluate(picks)
+    seed.fill("7")
+    seed.press("Tab")
+    visitor.page.wait_for_function(f"{picks}.join() !== '{','.join(map(str, before))}'")
+    assert "&seed=7&" in visitor.page.evaluate("SPARE.link.make()")
+    seed.fill("-1")
+    seed.press("Tab")
+    expect(visitor.find("#message")).to_contain_text("The seed must be a whole number")
+
+
 def test_what_was_merged_is_shown_when_asked(visitor) -> None:
     page = visitor.page
     panel = page.locator("#merged")
