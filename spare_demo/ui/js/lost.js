@@ -4,7 +4,8 @@
 (() => {
   const KEY = 'spare-lost', LOST = 'Connection to the server was lost';
 
-  window.addEventListener('pagehide', () => {
+  // Before the page closes its own connections, as it does when the visitor leaves it.
+  window.addEventListener('beforeunload', () => {
     const toasts = [...document.querySelectorAll('.toast-body')];
     if (!SPARE.state?.data || !toasts.some(({textContent}) => textContent.includes(LOST))) return;
     const address = new URL(location.href), settings = new URL(SPARE.link.make()).searchParams;
