@@ -282,6 +282,30 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     assert "Tap a patch" not in sheet.inner_text()
 
 
+@pytest.mark.parametrize(("right", "down"), [(0, -150), (-150, 0)])
+def test_a_finger_that_moves_on_a_picture_scrolls_and_explains_no_patch(
+    phone, right: int, down: int
+) -> None:
+    where = "[document.querySelector('.panes').scrollLeft, scrollY]"
+    phone.page.evaluate("document.querySelector('#stage .board').scrollIntoView({block: 'end'})")
+    left, top = phone.page.evaluate(where)
+    [board, *_] = boxes(phone, "#stage .board")
+    fingers = phone.page.context.new_cdp_session(phone.page)
+    for step in range(12):
+        place = {
+            "x": board["x"] + 200 + right * step / 10,
+            "y": board["y"] + 200 + down * step / 10,
+        }
+        kind = "touchMove" if step else "touchStart"
+        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [place]})
+    fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    phone.page.wait_for_timeout(500)
+    expect(phone.find("#reason")).to_be_hidden()
+    swiped, scrolled = phone.page.evaluate(where)
+    assert (swiped - left > 100, scrolled - top > 100) == (right < 0, down < 0)
+    assert scrolled - top < 300
+
+
 @pytest.mark.long
 def test_a_phone_shows_the_answers_after_ask(phone) -> None:
     phone.find("#question textarea").fill("How many arrows are there?")

@@ -184,10 +184,11 @@ SPARE.viewer = (element, props, trigger, watch) => {
   for (const pane of panes) {
     const {over, board} = pane;
     const at = (event) => (state.data ? pane.token(event) : null);
+    const editing = () => state.layer === 'own' && pane === panes[0];
     over.addEventListener('pointermove', (event) => {
       const token = at(event);
       if (token === null) return;
-      if (!state.pinned) moveTo(token);
+      if (!state.pinned && (editing() || event.pointerType !== 'touch')) moveTo(token);
       SPARE.emit('stroke', token, event);
     });
     over.addEventListener('pointerleave', ({pointerType}) => {
@@ -196,16 +197,21 @@ SPARE.viewer = (element, props, trigger, watch) => {
     });
     over.addEventListener('pointerdown', (event) => {
       const token = at(event);
-      if (token === null) return;
-      const editing = state.layer === 'own' && pane === panes[0];
+      if (token === null || !editing()) return;
+      moveTo(token);
+      state.pinned = false;
+      over.setPointerCapture(event.pointerId);
+      event.preventDefault();
+      SPARE.emit('press', token, event);
+      board.focus({preventScroll: true});
+    });
+    // Not as soon as it is pressed: a finger that scrolls or swipes presses too.
+    over.addEventListener('click', (event) => {
+      const token = at(event);
+      if (token === null || editing()) return;
       const again = state.pinned && token === state.cursor;
       moveTo(token);
-      state.pinned = !editing && !again;
-      if (editing) {
-        over.setPointerCapture(event.pointerId);
-        event.preventDefault();
-        SPARE.emit('press', token, event);
-      }
+      state.pinned = !again;
       board.focus({preventScroll: true});
       SPARE.emit('look', pane.heightOf(token));
     });
