@@ -240,15 +240,27 @@ def phone(browser, served):
 
 def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert phone.page.evaluate("document.documentElement.scrollHeight") <= 3500
-    small = phone.find(
-        "#story :is(button, summary, .layers label, .pictures label):visible"
-    ).evaluate_all(
-        """all => all.filter(part => {
+    assert small_targets(phone, "#story :is(button, summary, .layers label, .pictures label)") == []
+    assert small_targets(phone, ".fold > .label-wrap", 40) == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(844, 390), (768, 1024)])
+def test_targets_are_large_wherever_fingers_are_used(phone, width: int, height: int) -> None:
+    phone.page.set_viewport_size({"width": width, "height": height})
+    small = small_targets(phone, "#story :is(button, summary, .layers label, .pictures label)")
+    assert small == [] and phone.wide() == (width, width)
+    phone.page.set_viewport_size({"width": 390, "height": 844})
+
+
+def small_targets(visitor: Visitor, selector: str, least: float = 43.5) -> list[str]:
+    """What a finger hits badly."""
+    return visitor.find(f"{selector}:visible").evaluate_all(  # type: ignore[no-any-return]
+        """(all, least) => all.filter(part => {
             const {width, height} = part.getBoundingClientRect();
-            return height < 43.5 && width > 1;
-        }).map(part => part.outerHTML.slice(0, 80))"""
+            return height < least && width > 1;
+        }).map(part => part.outerHTML.slice(0, 80))""",
+        least,
     )
-    assert small == []
 
 
 def test_a_phone_opens_with_ask_in_sight_and_the_questions_to_choose_from_below(phone) -> None:
