@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import browsing
+from programs import Start
 
 from spare_demo.pruners import PRUNERS
 
@@ -384,6 +385,26 @@ def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Pat
     expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
     visitor.expect_answers(576, 64, 64)
     expect(visitor.find("#notice")).to_have_text("")
+
+
+def test_a_server_that_was_started_anew_is_asked_with_the_same_input(
+    open_window, start: Start, wide_picture: Path
+) -> None:
+    first = start()
+    first.wait_until_served()
+    visitor = open_window(first.url)
+    visitor.upload(wide_picture)
+    visitor.find("#question textarea").fill("What is green?")
+    first.process.kill()
+    first.process.wait()
+    start().wait_until_served()
+    visitor.find("#ask").click()
+    expect(visitor.find("#notice")).to_contain_text("The connection was lost. Press Ask")
+    expect(visitor.find("#question textarea")).to_have_value("What is green?")
+    expect(visitor.find("#picture .image-frame img")).to_be_visible()
+    visitor.find("#ask").click()
+    expect(visitor.find("#answers .asked")).to_contain_text("What is green?")
+    expect(visitor.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
 
 
 def test_a_browser_that_forbids_storage_runs_the_whole_page(newcomer, served) -> None:

@@ -1,13 +1,41 @@
-// Once a lost connection is back, Gradio loads the page anew. The visitor's question and settings come back
-// by the address of a link, and the picture beside it.
+// Once a lost connection is back, Gradio loads the page anew; so does the page itself where the server
+// was started anew meanwhile. The visitor's question and settings come back by the address of a link,
+// and the picture beside it.
 'use strict';
 (() => {
   const KEY = 'spare-lost', LOST = 'Connection to the server was lost';
 
-  // Before the page closes its own connections, as it does when the visitor leaves it.
-  window.addEventListener('beforeunload', () => {
-    const toasts = [...document.querySelectorAll('.toast-body')];
-    if (!SPARE.state?.data || !toasts.some(({textContent}) => textContent.includes(LOST))) return;
+  let restarted = false;
+
+  // The server that answers here now; null while there is none.
+  SPARE.served = async () => {
+    try {
+      const answer = await fetch(new URL('gradio_api/app_id', document.baseURI), {cache: 'no-store'});
+      return answer.ok ? (await answer.json()).app_id : null;
+    } catch {
+      return null;
+    }
+  };
+
+  // It knows nothing of this page: what is asked here would have no answer.
+  async function checkServer() {
+    const now = await SPARE.served();
+    if (now === null || now === window.gradio_config.app_id) return;
+    restarted = true;
+    location.reload();
+  }
+  document.addEventListener('click', checkServer, true);
+  document.addEventListener('keydown', ({key}) => { if (key === 'Enter') checkServer(); }, true);
+
+  const isLost = () => restarted ||
+    [...document.querySelectorAll('.toast-body')].some(({textContent}) => textContent.includes(LOST));
+
+  // A page that is left closes its own connections, and then says that they were lost. Older Safari
+  // has `pagehide` alone.
+  let lost;
+  window.addEventListener('beforeunload', () => { lost = isLost(); });
+  window.addEventListener('pagehide', () => {
+    if (!SPARE.state?.data || !(lost ?? isLost())) return;
     const address = new URL(location.href), settings = new URL(SPARE.link.make()).searchParams;
     settings.delete('scene');
     settings.set('q', document.querySelector('#question textarea').value);
@@ -35,11 +63,12 @@
 
   async function bringPicture() {
     try {
-      const answer = await fetch(visit.picture), type = answer.headers.get('content-type');
+      const answer = await fetch(visit.picture, {cache: 'force-cache'});
+      const type = answer.headers.get('content-type');
       if (!answer.ok) throw new Error(answer.statusText);
       const name = decodeURIComponent(new URL(visit.picture).pathname.split('/').pop());
       SPARE.choose(new File([await answer.blob()], name, {type}));
-    } catch {  // the server has started anew
+    } catch {  // the server was started anew, and the browser has it no more
       SPARE.tell(document.querySelector('#message'), 'Choose the picture again.');
     }
   }

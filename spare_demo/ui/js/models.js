@@ -3,18 +3,8 @@
   const SPARE = (window.SPARE ??= {});
   const KEY = 'spare-model';
 
-  // The server that answers here now; null while one page is closed and the next not yet open.
-  const served = async () => {
-    try {
-      const answer = await fetch(new URL('gradio_api/app_id', document.baseURI), { cache: 'no-store' });
-      return answer.ok ? (await answer.json()).app_id : null;
-    } catch {
-      return null;
-    }
-  };
-
   const reopened = async () => {
-    const now = await served();
+    const now = await SPARE.served();
     if (now === null || now === window.gradio_config.app_id) return false;
     window.location.reload();
     return true;
