@@ -27,15 +27,10 @@
   document.addEventListener('click', checkServer, true);
   document.addEventListener('keydown', ({key}) => { if (key === 'Enter') checkServer(); }, true);
 
-  const isLost = () => restarted ||
-    [...document.querySelectorAll('.toast-body')].some(({textContent}) => textContent.includes(LOST));
-
-  // A page that is left closes its own connections, and then says that they were lost. Older Safari
-  // has `pagehide` alone.
-  let lost;
-  window.addEventListener('beforeunload', () => { lost = isLost(); });
   window.addEventListener('pagehide', () => {
-    if (!SPARE.state?.data || !(lost ?? isLost())) return;
+    const toasts = [...document.querySelectorAll('.toast-body')];
+    const lost = restarted || toasts.some(({textContent}) => textContent.includes(LOST));
+    if (!SPARE.state?.data || !lost) return;
     const address = new URL(location.href), settings = new URL(SPARE.link.make()).searchParams;
     settings.delete('scene');
     settings.set('q', document.querySelector('#question textarea').value);
