@@ -36,6 +36,7 @@ SLOW = (
     "fused",
     "one_more_method",
     "methods",
+    "reference",
 )
 """Files there, or beside this one, that take long all the same."""
 
@@ -58,7 +59,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the quick lane, `pytest -m quick`."""
     for item in items:
-        if _is_quick(item.path):
+        if _is_quick(item.path) and not item.get_closest_marker("long"):
             item.add_marker(pytest.mark.quick)
 
 
