@@ -13,7 +13,7 @@ BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visi
 """What the button that begins a run, and the one that stops it, are while it waits or runs."""
 
 IDLE = """() => [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}]"""
-"""What they are else."""
+"""What they are at other times."""
 
 
 def in_steps(
