@@ -7,20 +7,19 @@
 
   let restarted = false;
 
-  // The server that answers here now; null while there is none.
-  SPARE.served = async () => {
+  // Whether another server than this page's answers here now: not while none does.
+  SPARE.isOtherServer = async () => {
     try {
       const answer = await fetch(new URL('gradio_api/app_id', document.baseURI), {cache: 'no-store'});
-      return answer.ok ? (await answer.json()).app_id : null;
+      return answer.ok && (await answer.json()).app_id !== window.gradio_config.app_id;
     } catch {
-      return null;
+      return false;
     }
   };
 
   // It knows nothing of this page: what is asked here would have no answer.
   async function checkServer() {
-    const now = await SPARE.served();
-    if (now === null || now === window.gradio_config.app_id) return;
+    if (!await SPARE.isOtherServer()) return;
     restarted = true;
     location.reload();
   }

@@ -4,8 +4,7 @@
   const KEY = 'spare-model';
 
   const reopened = async () => {
-    const now = await SPARE.served();
-    if (now === null || now === window.gradio_config.app_id) return false;
+    if (!await SPARE.isOtherServer()) return false;
     window.location.reload();
     return true;
   };
