@@ -415,3 +415,20 @@ def test_a_browser_that_forbids_storage_runs_the_whole_page(newcomer, served) ->
     )
     newcomer.open(served.url)
     assert newcomer.page.evaluate("typeof SPARE.storyCard") == "function"  # of the last script
+
+
+def test_who_leaves_a_run_for_a_link_finds_what_the_link_says(visitor, served) -> None:
+    visitor.unfold("all-methods")
+    visitor.find("#compare-all").click()
+    expect(visitor.find("#stop")).to_be_visible()
+
+    def answer_late(route: Any) -> None:
+        time.sleep(5)  # the page that is left looks every two seconds whether it may load anew
+        route.continue_()
+
+    visitor.page.route("**/?a=uniform*", answer_late)
+    visitor.page.goto(f"{served.url}/?a=uniform&k=32")
+    expect(visitor.find("#answers h3").nth(1)).to_have_text("A Uniform grid · 32")
+    expect(visitor.find("#notice .message")).to_have_count(0)
+    assert visitor.page.url.endswith("/?a=uniform&k=32")
+    visitor.errors.clear()  # Gradio's own word on the run that it breaks off

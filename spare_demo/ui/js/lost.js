@@ -26,6 +26,16 @@
   document.addEventListener('click', checkServer, true);
   document.addEventListener('keydown', ({key}) => { if (key === 'Enter') checkServer(); }, true);
 
+  // Gradio closes its own connections when the page is left, takes them for lost, and would load this
+  // page anew over the one that the visitor goes to: it gets no answer for as long as that may take.
+  const ask = window.fetch;
+  const askAgain = () => { window.fetch = ask; };
+  window.addEventListener('beforeunload', () => {
+    window.fetch = () => new Promise(() => {});
+    setTimeout(askAgain, 30_000);
+  });
+  window.addEventListener('pageshow', askAgain);  // Back, to a page that the browser kept
+
   window.addEventListener('pagehide', () => {
     const toasts = [...document.querySelectorAll('.toast-body')];
     const lost = restarted || toasts.some(({textContent}) => textContent.includes(LOST));
@@ -52,7 +62,8 @@
   }
 
   const visit = takeVisit();
-  if (!visit) return;
+  // Whoever left it for another link wants what that says.
+  if (!visit || performance.getEntriesByType('navigation')[0].type !== 'reload') return;
   history.replaceState(null, '', visit.address);
 
   async function bringPicture() {
