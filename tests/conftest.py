@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 # Before torch is imported: tests run in parallel, a process per core, so one thread each.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# A job in a shell's background ignores interrupts, and so would every program that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 QUICK = ("analysis", "comparison", "images", "pruners", "render")
 """Folders without a browser, a served page or a trained model."""
