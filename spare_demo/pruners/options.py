@@ -67,14 +67,21 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
             "A list of methods takes names. Pass {label: method} for one that is ready-made, such "
             f"as {{{name.name!r}: {type(name).__name__}(…)}}."
         )
-    if not isinstance(name, str) or name not in methods:
-        raise ValueError(no_method(name, methods))
+    if not isinstance(name, str) or name not in methods or "@" in settings:
+        raise ValueError(no_method(text if "@" in settings else name, methods))
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
     return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
 
 
 def no_method(name: object, methods: Mapping[str, Any]) -> str:
     """The sentence about a name that is no method's, with the nearest one that is."""
+    plain, mark, _ = name.partition("@") if isinstance(name, str) else ("", "", "")
+    if mark and plain.partition(":")[0] in methods:
+        return (
+            f"{name!r} is a label that evaluate alone reads. Write {plain!r}, and what stands "
+            'after the @ as an option, such as --guidance-text words (guidance_text="words" in '
+            "Python)."
+        )
     near = difflib.get_close_matches(name.lower(), methods, 1) if isinstance(name, str) else []
     meant = f" Did you mean {near[0]}?" if near else ""
     return f"There is no method {name!r}.{meant} Choose one of: {', '.join(methods)}."

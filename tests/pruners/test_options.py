@@ -105,6 +105,12 @@ def test_the_nearest_name_is_meant_whatever_the_case(name: str, meant: str) -> N
         read_method(name, PRUNERS)
 
 
+@pytest.mark.parametrize("name", ["spare", "spare:squash=minmax"])
+def test_a_label_of_evaluate_is_told_of_the_option(name: str) -> None:
+    with pytest.raises(ValueError, match=f"evaluate alone.*Write '{name}'.*--guidance-text words"):
+        read_method(f"{name}@words", PRUNERS)
+
+
 def test_a_title_says_what_was_set_otherwise() -> None:
     assert title_of(DivPrune(), PRUNERS) == "DivPrune"
     assert title_of(DivPrune(metric="euclidean"), PRUNERS) == "DivPrune (metric=euclidean)"
