@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from spare_demo.integrations.prune import prune as prune
     from spare_demo.models import load_model as load_model
     from spare_demo.pruners import PRUNERS as PRUNERS
+    from spare_demo.results.export import write_files as write_files
+    from spare_demo.results.io import read_result as read_result
     from spare_demo.tokens import Selection as Selection
     from spare_demo.tokens import VisualTokens as VisualTokens
     from spare_demo.ui.saved_page import saved_page as saved_page
@@ -33,7 +35,9 @@ _HOME = {
     "compare": "spare_demo.comparison.pipeline",
     "run": "spare_demo.comparison.pipeline",
     "prune": "spare_demo.integrations.prune",
+    "read_result": "spare_demo.results.io",
     "saved_page": "spare_demo.ui.saved_page",
+    "write_files": "spare_demo.results.export",
 }
 
 __all__ = list(_HOME)

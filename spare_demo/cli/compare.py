@@ -39,7 +39,7 @@ from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
 from spare_demo.results.drawings import PANELS, USUAL
-from spare_demo.results.export import cite, write
+from spare_demo.results.export import cite, write_files
 from spare_demo.results.io import read_pick_lists, read_result
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.signature import read_signature
@@ -279,7 +279,7 @@ def _write(result: Result, arguments: argparse.Namespace, text: str | None = Non
     folder = Path(arguments.out)
     if arguments.html is not None:
         result.html(arguments.html)
-    files = write(result, folder, arguments.panels, text)
+    files = write_files(result, folder, arguments.panels, text)
     if arguments.zip:
         (folder / "citation.zip").write_bytes(cite(result, arguments.panels))
         files.append("citation.zip")

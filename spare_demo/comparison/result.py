@@ -164,6 +164,24 @@ class Result:
         """The labels that choose inside the language model."""
         return tuple(label for label, record in self.methods.items() if record.inside)
 
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write the pictures and result.json into a folder, as `spare-demo compare --out` does.
+
+        Raises ValueError for a result that is not finished, OSError if it cannot be written.
+        """
+        if self.reconstruction is None:
+            raise ValueError("Not every answer is there yet. Save the last result of run.")
+        spare_demo.write_files(self, Path(folder))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Result:
+        """The result of a result.json; `spare_demo.read_result` also says what differs here.
+
+        Raises ValueError, with a sentence to show, for another file, OSError if there is none.
+        """
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        return spare_demo.read_result(text).result
+
     def html(self, path: str | PathLike[str]) -> None:
         """Write the comparison as one HTML file that opens without a server or a network.
 

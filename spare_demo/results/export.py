@@ -21,7 +21,7 @@ from spare_demo.results.io import versions, write_result
 from spare_demo.results.references import references
 
 
-def write(
+def write_files(
     result: Result,
     folder: Path,
     panels: Collection[str] = USUAL,

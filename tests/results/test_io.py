@@ -69,6 +69,27 @@ def test_it_comes_back_as_it_was(result: Result) -> None:
         )
 
 
+def test_a_result_saves_and_loads_itself(result: Result, tmp_path: Path) -> None:
+    result.save(tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"result.json", "kept-spare.png", "comparison.png", "reconstruction.html"} <= names
+    loaded = Result.load(tmp_path / "out" / "result.json")
+    assert write_result(loaded) == write_result(result)
+    loaded.save(str(tmp_path / "again"))
+    for name in names:
+        again = (tmp_path / "again" / name).read_bytes()
+        assert again == (tmp_path / "out" / name).read_bytes()
+
+
+def test_what_cannot_be_saved_or_loaded_is_said(result: Result, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Save the last result of run"):
+        dataclasses.replace(result, reconstruction=None, answers={}).save(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"no result\.json of this program"):
+        Result.load(tmp_path / "other.json")
+
+
 def test_a_result_from_a_file_holds_no_model_and_no_features(result: Result) -> None:
     saved = read_result(write_result(result)).result
     assert result.view is not None and saved.view is None

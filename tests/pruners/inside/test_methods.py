@@ -33,7 +33,7 @@ from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE
 from spare_demo.render.overlay import layer_overlay
 from spare_demo.results.drawings import drawings, error_curve
-from spare_demo.results.export import write
+from spare_demo.results.export import write_files
 from spare_demo.results.io import read_result, write_result
 from spare_demo.settings import Settings
 from spare_demo.ui.api import Api
@@ -131,7 +131,7 @@ def test_the_record_lists_what_each_layer_kept(result: Result) -> None:
 
 
 def test_the_files_have_a_picture_for_each_stop(result: Result, tmp_path: Path) -> None:
-    names = write(result, tmp_path)
+    names = write_files(result, tmp_path)
     assert "kept-spare.png" in names and "difference.png" not in names
     for label, plan in result.plans.items():
         for stop in plan.stops:
@@ -144,7 +144,7 @@ def test_of_several_views_each_patch_is_marked_where_it_lies(
 ) -> None:
     found = compare(tiny_next, photo, QUESTION, ("fastv",), "70%", max_new_tokens=1)
     layer = found.plans["fastv"].stops[0].layer + 1
-    assert f"kept-fastv-from-layer-{layer}.png" in write(found, tmp_path)
+    assert f"kept-fastv-from-layer-{layer}.png" in write_files(found, tmp_path)
     canvas, chosen = Canvas(photo, found.view.grid), [3, 40]  # of the base view, of the tiles
     kept = LayerSet(1, torch.tensor(chosen))
     pixels = np.array(layer_overlay(canvas, kept, 1, 3, BLUE, "FastV").image)
