@@ -17,6 +17,7 @@ SPARE, arXiv 2606.18681, Sec. 3.3 and Algorithm 1 lines 1-4.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from reprlib import repr as brief
 from typing import Literal, get_args
 
 import torch
@@ -51,15 +52,17 @@ class RelevanceOptions:
     def __post_init__(self) -> None:
         if isinstance(self.layer, bool) or not isinstance(self.layer, int) or self.layer >= 0:
             raise ValueError(
-                f"Relevance layer {self.layer!r} is not usable. Count from the end: -1 is the last "
-                "layer, -2 the one CDPruner reads."
+                f"Relevance layer {brief(self.layer)} is not usable. Count from the end: -1 is the "
+                "last layer, -2 the one CDPruner reads."
             )
         for what, value, words in (
             ("text reading", self.text, get_args(TextPieces)),
             ("guidance_text", self.guidance_text, get_args(GuidanceText)),
         ):
             if value not in words:
-                raise ValueError(f"Unknown {what} {value!r}. Choose one of: {', '.join(words)}.")
+                raise ValueError(
+                    f"Unknown {what} {brief(value)}. Choose one of: {', '.join(words)}."
+                )
 
 
 def patch_embeddings(hidden: Tensor, post_layernorm: nn.Module, projection: Tensor) -> Tensor:
@@ -89,7 +92,7 @@ def aggregate(cosine: Tensor, how: Aggregation = "mean") -> Tensor:
         return cosine.mean(dim=1)
     if how == "max":
         return cosine.amax(dim=1)
-    raise ValueError(f"Unknown aggregation {how!r}. Choose one of: mean, max.")
+    raise ValueError(f"Unknown aggregation {brief(how)}. Choose one of: mean, max.")
 
 
 def softplus_weight(score: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from reprlib import repr as brief
 from typing import Any, get_args
 
 import numpy as np
@@ -71,14 +72,14 @@ class RequestOptions(QuestionOptions):
         check_any_budget(self.budget)
         longest = _python_int(self.max_new_tokens)
         if type(longest) is not int:
-            raise ValueError(f"max_new_tokens must be a whole number, not {longest!r}.")
+            raise ValueError(f"max_new_tokens must be a whole number, not {brief(longest)}.")
         if longest < 1:
             raise ValueError("max_new_tokens must be at least 1.")
         object.__setattr__(self, "max_new_tokens", longest)
         if self.aspect not in (None, *get_args(Aspect)):
             raise ValueError(
-                f"No model fits a picture by {self.aspect!r}. Leave aspect out, or choose one of: "
-                f"{', '.join(get_args(Aspect))}."
+                f"No model fits a picture by {brief(self.aspect)}. Leave aspect out, or choose one "
+                f"of: {', '.join(get_args(Aspect))}."
             )
 
     def budget_of(self, n: int) -> int:
@@ -241,8 +242,8 @@ def check_any_budget(value: object) -> None:
         if isinstance(value, str) and "%" in value:
             raise  # of a share its own sentence
         raise ValueError(
-            f"A budget of {_number(value)!r} visual tokens is not possible. Choose a whole number "
-            'of tokens above 0, or a share such as "12.5%".'
+            f"A budget of {brief(_number(value))} visual tokens is not possible. Choose a whole "
+            'number of tokens above 0, or a share such as "12.5%".'
         ) from None
 
 
@@ -268,6 +269,6 @@ def _read_share(value: str, n: int) -> int:
         percent = 0.0
     if not 0 < percent <= 100:
         raise ValueError(
-            f"A budget of {value!r} is not possible. Choose a share above 0% and up to 100%."
+            f"A budget of {brief(value)} is not possible. Choose a share above 0% and up to 100%."
         )
     return max(1, round(n * percent / 100))

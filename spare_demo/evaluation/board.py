@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from reprlib import repr as brief
 from typing import Any
 
 from spare_demo.comparison.request import UNPRUNED
@@ -118,7 +119,7 @@ def make_board(folders: Sequence[Folder], baseline: str = UNPRUNED) -> Board:
     labels = [label for label in measured if label != BLANK]
     if baseline not in labels:
         raise ValueError(
-            f"No folder has the method {baseline!r} to compare with. Choose --baseline from: "
+            f"No folder has the method {brief(baseline)} to compare with. Choose --baseline from: "
             f"{', '.join(labels)}."
         )
     _check_settings(folders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from reprlib import repr as brief
 
 from spare_demo.comparison.request import read_budget
 
@@ -80,8 +81,8 @@ def _read(word: str) -> Budget:
         number = int(text)
     except ValueError:
         raise ValueError(
-            f"A budget of {word!r} is not possible. Give a number such as 64, or a share such as "
-            "25%."
+            f"A budget of {brief(word)} is not possible. Give a number such as 64, or a share such "
+            "as 25%."
         ) from None
     if number < 1:
         raise ValueError("Every budget must be 1 or more.")

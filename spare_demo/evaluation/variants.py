@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass
+from reprlib import repr as brief
 from typing import get_args
 
 from spare_demo.relevance import RelevanceOptions, TextPieces
@@ -65,8 +66,8 @@ def read_variant(text: str, usual: Variant) -> Variant:
             options = dataclasses.replace(options, layer=int(word))
         else:
             raise ValueError(
-                f"{word!r} says neither how relevance is read nor where kept tokens stand. Write a "
-                f"layer counted from the end, such as anti-relevance{MARK}-1, or one of: "
+                f"{brief(word)} says neither how relevance is read nor where kept tokens stand. "
+                f"Write a layer counted from the end, such as anti-relevance{MARK}-1, or one of: "
                 f"{', '.join(_WORDS)}."
             )
     return Variant(options, positions)

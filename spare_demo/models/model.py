@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from reprlib import repr as brief
 from typing import Any, ClassVar
 
 import torch
@@ -191,7 +192,7 @@ class Model(Resident):
         aspect = next(iter(self.aspects)) if wanted is None else wanted
         if aspect not in self.aspects:
             raise ValueError(
-                f"{self.title} cannot fit a picture by {aspect!r}. Choose one of: "
+                f"{self.title} cannot fit a picture by {brief(aspect)}. Choose one of: "
                 f"{', '.join(self.aspects)}."
             )
         return aspect

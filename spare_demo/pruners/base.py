@@ -10,6 +10,7 @@ import dataclasses
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
+from reprlib import repr as brief
 from typing import Any
 
 import torch
@@ -215,7 +216,7 @@ class Method(ABC):
         for field in dataclasses.fields(method):
             choices = field.metadata.get("choices")
             value = getattr(self, field.name)
-            problem = f"{field.name}={value!r} is not a setting of {type(self).__name__}."
+            problem = f"{field.name}={brief(value)} is not a setting of {type(self).__name__}."
             if choices and value not in choices:
                 raise ValueError(f"{problem} Choose one of: {', '.join(choices)}.")
             if field.metadata.get("limits"):
@@ -301,7 +302,7 @@ def check_budget(budget: int, n: int) -> int:
         whole = 0
     if not 1 <= whole <= n:
         raise ValueError(
-            f"A budget of {budget!r} visual tokens is not possible. "
+            f"A budget of {brief(budget)} visual tokens is not possible. "
             f"Choose a whole number from 1 to {n}."
         )
     return whole

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from reprlib import repr as brief
 from typing import Any
 
 from spare_demo.pruners.base import Method
@@ -43,7 +44,7 @@ def read_options(texts: Sequence[str], methods: Mapping[str, Any]) -> Changes:
         name, dot, field = path.strip().rpartition(".")
         if not (equals and dot):
             raise ValueError(
-                f"The setting {text!r} cannot be read. Write METHOD.SETTING=VALUE, such as "
+                f"The setting {brief(text)} cannot be read. Write METHOD.SETTING=VALUE, such as "
                 "divprune.metric=euclidean."
             )
         if name not in methods:
@@ -78,13 +79,13 @@ def no_method(name: object, methods: Mapping[str, Any]) -> str:
     plain, mark, _ = name.partition("@") if isinstance(name, str) else ("", "", "")
     if mark and plain.partition(":")[0] in methods:
         return (
-            f"{name!r} is a label that evaluate alone reads. Write {plain!r}, and what stands "
-            'after the @ as an option, such as --guidance-text words (guidance_text="words" in '
+            f"{brief(name)} is a label that evaluate alone reads. Write {brief(plain)}, and what "
+            'stands after the @ as an option, such as --guidance-text words (guidance_text="words" in '
             "Python)."
         )
     near = difflib.get_close_matches(name.lower(), methods, 1) if isinstance(name, str) else []
     meant = f" Did you mean {near[0]}?" if near else ""
-    return f"There is no method {name!r}.{meant} Choose one of: {', '.join(methods)}."
+    return f"There is no method {brief(name)}.{meant} Choose one of: {', '.join(methods)}."
 
 
 def write_method(name: str, values: Mapping[str, Any], methods: Mapping[str, Any]) -> str:
@@ -99,7 +100,7 @@ def read_value(method: Any, field: str, text: str) -> Any:
     fields = fields_of(method)
     if field not in fields:
         there_are = f"It has: {', '.join(fields)}." if fields else "It has none."
-        raise ValueError(f"The method {method.name!r} has no setting {field!r}. {there_are}")
+        raise ValueError(f"The method {method.name!r} has no setting {brief(field)}. {there_are}")
     described = fields[field].metadata
     if described.get("choices"):
         return text
@@ -113,7 +114,7 @@ def read_value(method: Any, field: str, text: str) -> Any:
     except (KeyError, ValueError):
         if limits:
             return text  # the method says itself what it wants instead
-        problem = f"{field}={text!r} is not a setting of {type(method).__name__}."
+        problem = f"{field}={brief(text)} is not a setting of {type(method).__name__}."
         raise ValueError(f"{problem} Choose {kind}.") from None
 
 

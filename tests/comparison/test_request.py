@@ -131,6 +131,13 @@ def test_a_request_that_cannot_be_is_refused(fields: dict[str, Any], words: str)
         Request(**{"image": "photo.png", "question": "What?", **fields})
 
 
+@pytest.mark.parametrize("name", ["budget", "max_new_tokens", "aspect"])
+def test_a_long_wrong_value_is_cut(name: str) -> None:
+    with pytest.raises(ValueError, match=r"x{9}\.\.\.x") as refused:
+        Request(image="photo.png", question="What?", **{name: "x" * 5000})  # type: ignore[arg-type]
+    assert len(str(refused.value)) < 300
+
+
 def test_able_methods_say_why_the_others_are_left_out(tiny_model: LlavaModel) -> None:
     names, reasons = able_methods(tiny_model, N, N, with_text=True)
     assert set(names) | set(reasons) == set(PRUNERS) and not set(names) & set(reasons)

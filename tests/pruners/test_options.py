@@ -111,6 +111,13 @@ def test_a_label_of_evaluate_is_told_of_the_option(name: str) -> None:
         read_method(f"{name}@words", PRUNERS)
 
 
+@pytest.mark.parametrize("text", ["{}", "spare:{}=1", "spare:squash={}", "zoo-prune:step={}"])
+def test_a_long_wrong_text_is_cut(text: str) -> None:
+    with pytest.raises(ValueError, match=r"x{9}\.\.\.x") as refused:
+        read_method(text.format("x" * 5000), PRUNERS)
+    assert "x" * 30 not in str(refused.value)
+
+
 def test_a_title_says_what_was_set_otherwise() -> None:
     assert title_of(DivPrune(), PRUNERS) == "DivPrune"
     assert title_of(DivPrune(metric="euclidean"), PRUNERS) == "DivPrune (metric=euclidean)"

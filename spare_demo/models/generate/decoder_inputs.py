@@ -6,6 +6,7 @@ import math
 from abc import ABC
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from reprlib import repr as brief
 from typing import Any, ClassVar
 
 from torch import Tensor
@@ -48,8 +49,8 @@ class DecoderInputs(ABC):
         if option not in self.position_options:
             note = f"{self.position_note} " if self.position_note else ""
             raise ValueError(
-                f"{self.title} cannot give kept tokens {option!r} positions. {note}Choose one of: "
-                f"{', '.join(self.position_options)}."
+                f"{self.title} cannot give kept tokens {brief(option)} positions. {note}Choose one "
+                f"of: {', '.join(self.position_options)}."
             )
         return option
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from reprlib import repr as brief
 from shutil import which
 
 import torch
@@ -80,14 +81,14 @@ def load_model(
     """
     if system not in ("auto", *SYSTEMS):
         raise ModelError(
-            f"No system sentence is called {system}. Choose auto, {', '.join(SYSTEMS)}."
+            f"No system sentence is called {brief(system)}. Choose auto, {', '.join(SYSTEMS)}."
         )
     if capture_prefill not in CAPTURES:
         raise ModelError(
-            f"capture_prefill cannot be {capture_prefill!r}. Choose {', '.join(CAPTURES)}."
+            f"capture_prefill cannot be {brief(capture_prefill)}. Choose {', '.join(CAPTURES)}."
         )
     if bits not in BITS:
-        raise ModelError(f"A model in {bits!r} bits is not possible. Choose 16, 8 or 4.")
+        raise ModelError(f"A model in {brief(bits)} bits is not possible. Choose 16, 8 or 4.")
     place = _device(device)
     spread = place.type == "cuda" and device in ("auto", "cuda")
     here = 0 if instead_of is None else instead_of.bytes_on(place)  # it may lie on another GPU
@@ -126,7 +127,7 @@ def load_model(
     else:
         names = ", ".join([AUTO, *CATALOGUE])
         raise ModelError(
-            f"There is no model '{name}'. Choose one of: {names}, the path of a folder that "
+            f"There is no model {brief(name)}. Choose one of: {names}, the path of a folder that "
             "holds a checkpoint, or a repository of the Hugging Face hub such as "
             "llava-hf/llava-1.5-7b-hf."
         )
