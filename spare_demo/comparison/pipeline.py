@@ -53,6 +53,11 @@ def run(model: Model, request: Request, view: View | None = None) -> Iterator[Re
             f"The model must be loaded, and this is {type(model).__name__}. Pass what "
             "spare_demo.load_model returns."
         )
+    if not isinstance(request, Request):
+        raise ValueError(
+            f"What is asked must be a Request, not {type(request).__name__}. Pass "
+            "Request(image=…, question=…), or call compare."
+        )
     positions = model.position_option(request.positions)
     view = view or encode(model, request)
     settings = request.options(

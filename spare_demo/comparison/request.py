@@ -76,6 +76,11 @@ class RequestOptions(QuestionOptions):
         if longest < 1:
             raise ValueError("max_new_tokens must be at least 1.")
         object.__setattr__(self, "max_new_tokens", longest)
+        if not isinstance(self.relevance, RelevanceOptions):
+            raise ValueError(
+                "relevance must be spare_demo.relevance.RelevanceOptions, such as "
+                'RelevanceOptions(guidance_text="words"). Leave it out for CLIP.'
+            )
         if self.aspect not in (None, *get_args(Aspect)):
             raise ValueError(
                 f"No model fits a picture by {brief(self.aspect)}. Leave aspect out, or choose one "
@@ -146,6 +151,11 @@ def choose(
         raise ValueError(
             f"{unused[0]!r} has settings but is not compared. Add it to the methods, or leave its "
             "settings out."
+        )
+    if pruners and not isinstance(pruners, Sequence | Mapping):
+        raise ValueError(
+            f"Methods are a list of names or {{label: method}}, not {type(pruners).__name__}. Put "
+            f"names into a list, of: {', '.join(PRUNERS)}."
         )
     if not pruners:
         raise ValueError(f"Choose at least one method: {', '.join(PRUNERS)}.")

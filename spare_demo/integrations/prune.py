@@ -94,6 +94,11 @@ def prune(
             cannot be looked into.
     """
     relevance = RelevanceOptions(guidance_text=guidance_text)
+    if not isinstance(text, TextTower | None):
+        raise ValueError(
+            f"text must be a TextTower of spare_demo.models, not {type(text).__name__}. The "
+            "question goes into question=…; leave text out."
+        )
     family = family_of_model(model)
     pruner = _method(method, seed)
     if not pruner.by_hand:
@@ -115,8 +120,9 @@ def prune(
         _prune_one(encoder, ids, picture, asked, pruner, k, relevance, option)
         for ids, picture, asked, k in zip(prompts, pictures, questions, budgets, strict=True)
     ]
+    lack = encoder.reason_against(pruner, guidance_text) or "it needs a question"
     for ran in sorted({ran for *_, ran in pruned} - {pruner.name}):
-        _log.warning("%s has no text to compare the picture with; %s ran.", pruner.name, ran)
+        _log.warning("%s ran in the place of %s: %s.", ran, pruner.name, lack)
     embeds = [each for each, *_ in pruned]
     tensors: dict[str, Any] = {
         "inputs_embeds": _stack(embeds, along=-2),
@@ -164,6 +170,11 @@ def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:
 
 
 def _method(method: str | Method | Selection, seed: int) -> Method:
+    if not isinstance(method, str | Method | Selection):
+        raise ValueError(
+            'The method must be a name such as "spare", a method such as PRUNERS["spare"] or a '
+            f"Selection, not {method if method is None else type(method).__name__}."
+        )
     named = (method,) if isinstance(method, str) else {"method": method}
     (pruner,) = choose(named, seed).values()
     with_bias = isinstance(pruner, MergingPruner) and pruner.size_bias != "none"

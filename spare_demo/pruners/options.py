@@ -80,8 +80,8 @@ def no_method(name: object, methods: Mapping[str, Any]) -> str:
     if mark and plain.partition(":")[0] in methods:
         return (
             f"{brief(name)} is a label that evaluate alone reads. Write {brief(plain)}, and what "
-            'stands after the @ as an option, such as --guidance-text words (guidance_text="words" in '
-            "Python)."
+            "stands after the @ as an option, such as --guidance-text words (in Python "
+            'guidance_text="words").'
         )
     near = difflib.get_close_matches(name.lower(), methods, 1) if isinstance(name, str) else []
     meant = f" Did you mean {near[0]}?" if near else ""

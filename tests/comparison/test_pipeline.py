@@ -126,6 +126,11 @@ def test_what_is_no_loaded_model_is_refused(model: Any, photo: Image.Image) -> N
         compare(model, photo, QUESTION)
 
 
+def test_what_is_no_request_is_refused(tiny_model: LlavaModel, photo: Image.Image) -> None:
+    with pytest.raises(ValueError, match=r"must be a Request, not Image\. .* or call compare\."):
+        next(run(tiny_model, photo))  # type: ignore[arg-type]
+
+
 def test_titles_tell_the_settings(tiny_model: LlavaModel, photo: Image.Image) -> None:
     changed = "divprune:metric=euclidean"
     first = compare(tiny_model, photo, QUESTION, (changed, "spare"), 5, 1)

@@ -48,6 +48,8 @@ def test_labels_tell_two_of_a_kind_apart() -> None:
         ((), "at least one method: spare"),
         ({"unpruned": PRUNERS["spare"]}, "all tokens"),
         ([Uniform()], r"takes names.*Pass \{label: method\}.*\{'uniform': Uniform\("),
+        (PRUNERS["spare"], r"a list of names or \{label: method\}, not Spare\."),
+        ({"spare"}, r"list of names or .* not set\. Put names into a list, of: spare,"),
         ({"a": "spare"}, "'a' must be a method, a Selection or a LayerPlan, not str"),
     ],
 )
@@ -124,6 +126,7 @@ def test_numpys_whole_numbers_are_as_good_as_pythons() -> None:
         ({"aspect": "round"}, "No model fits a picture by 'round'.*pad, crop"),
         ({"question": 5}, 'question must be text, not int. Pass "" for none'),
         ({"question": None}, "question must be text, not NoneType"),
+        ({"relevance": "words"}, r'such as RelevanceOptions\(guidance_text="words"\)'),
     ],
 )
 def test_a_request_that_cannot_be_is_refused(fields: dict[str, Any], words: str) -> None:

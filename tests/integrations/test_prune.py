@@ -371,6 +371,9 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"method": "fastv"}, r"inside the language model.*model\.answer"),
         (good, {"method": "vscan-whole"}, r"VScan chooses inside.*model\.answer"),
         (good, {"method": "fast"}, "fastv"),
+        (good, {"method": None}, r'name such as "spare", .* or a Selection, not None\.'),
+        (good, {"method": ["spare"]}, r'name such as "spare", .* or a Selection, not list\.'),
+        (good, {"text": "Which word?"}, "must be a TextTower .*The question goes into question="),
         (good, {"method": "vscan:size_bias=log"}, r"no input for a bias.*model\.answer"),
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
@@ -423,6 +426,14 @@ def test_other_classes_and_training_are_refused(
     monkeypatch.setattr(stock.model, "training", True)
     with pytest.raises(ValueError, match=r"model\.eval"):
         stock.prune(inputs, budget=3)
+
+
+def test_the_warning_says_what_the_method_lacks(
+    qwen: Stock, caplog: pytest.LogCaptureFixture
+) -> None:
+    qwen.prune(one_picture(qwen), budget=3, question="Which word?")
+    assert "spare-reconstruction ran in the place of spare: this model has no CLIP" in caplog.text
+    assert "(guidance_text=words)" in caplog.text
 
 
 def test_a_method_that_the_tower_does_not_serve_says_why(qwen: Stock) -> None:

@@ -122,7 +122,7 @@ def load_model(
         model = _load(CATALOGUE[name], fit, ())
     elif name and os.path.isdir(name):  # False also for what is too long to be a path
         model = _load_other(Path(name), fit)
-    elif re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+    elif isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
         model = _load_other(name, fit)
     else:
         names = ", ".join([AUTO, *CATALOGUE])

@@ -63,6 +63,12 @@ def test_there_is_nothing_to_select(method: LayerPruner) -> None:
 
 
 @every_method
+def test_a_plan_needs_more_than_the_tokens(method: LayerPruner) -> None:
+    with pytest.raises(ValueError, match=r"Pass the view of model\.encode, not its tokens"):
+        method.plan(asked().tokens, 64)  # type: ignore[arg-type]
+
+
+@every_method
 @pytest.mark.parametrize(("n", "depth"), [(576, 32), (576, 40), (2880, 32), (2880, 5), (16, 6)])
 def test_any_budget_from_the_lowest_is_met(method: LayerPruner, n: int, depth: int) -> None:
     low = method.lowest(n, depth)
