@@ -40,6 +40,7 @@ from spare_demo.models import load_model
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method, read_options, write_method
+from spare_demo.render.base import counted
 from spare_demo.scenes.sets import SETS
 from spare_demo.settings import Settings, check_characters
 
@@ -207,10 +208,11 @@ def _fill(
     done = results.done
     before = sum(len(s.questions) for s in sheets if (s.set, s.picture) in done)
     tell(
-        f"{total} questions about {len(sheets)} pictures. The time left is shown once the first "
-        "picture is done."
+        f"{counted(total, 'question')} about {counted(len(sheets), 'picture')}. The time left is "
+        "shown once the first picture is done."
     )
-    with tqdm(total=total, initial=before, unit=" questions", mininterval=1) as bar:
+    form = "{l_bar}{bar}| {n_fmt}/{total_fmt} questions [{elapsed}, {remaining} left]"
+    with tqdm(total=total, initial=before, bar_format=form, mininterval=1) as bar:
         try:
             for of_picture in measure():
                 results.add(of_picture.rows, of_picture.places)

@@ -30,7 +30,7 @@ def mine_gallery(arguments: argparse.Namespace) -> None:
     experiment = Experiment(choose(METHODS), BUDGETS, blank=False, aspect=model.aspect(None))
     sheets = list(scene_sheets(SET, range(first, last + 1)))
     rows: list[Row] = []
-    for results in tqdm(run(model, sheets, experiment), total=len(sheets), unit=" scenes"):
+    for results in tqdm(run(model, sheets, experiment), total=len(sheets), unit="scene"):
         rows += results.rows
     name = f"{model.name}@{model.revision}"
     gallery = make_gallery(name, SET, (first, last), METHODS, BUDGETS, rows)

@@ -10,6 +10,7 @@ from pathlib import Path
 from spare_demo.cli.options import tell
 from spare_demo.evaluation.hub_data import PREFIX, read_dataset
 from spare_demo.evaluation.sheets import BadLine, Fields, Sheet, draw_sheets, read_lines
+from spare_demo.render.base import counted
 from spare_demo.scenes.sets import SETS
 
 USUAL_SET = "held-out"
@@ -80,7 +81,7 @@ def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
     except BadLine as line:
         raise ValueError(f"{line} Mend it, or leave bad ones out with --skip-bad.") from None
     if bad:
-        tell(f"{len(bad)} questions are left out.")
+        tell(f"Left out: {counted(len(bad), 'question')}.")
     return sheets
 
 

@@ -16,6 +16,7 @@ from spare_demo.evaluation.budgets import value, words
 from spare_demo.evaluation.cells import SHARES_NOTE, TOO_FEW, Table, percent, title_of
 from spare_demo.evaluation.paired import LEVEL
 from spare_demo.evaluation.resampling import FEW
+from spare_demo.render.base import counted
 from spare_demo.render.chart import Lines, svg
 from spare_demo.table import html_table
 
@@ -126,7 +127,8 @@ def _scores(board: SetBoard, baseline: str) -> Table:
         else ""
     )
     note = (
-        f"{board.questions} questions about {pictures} pictures, the same in every cell.{left_out} "
+        f"{counted(board.questions, 'question')} about {counted(pictures, 'picture')}, the same in "
+        f"every cell.{left_out} "
         f"{SHARES_NOTE} "
     )
     name = title_of(baseline)

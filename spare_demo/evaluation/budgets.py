@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from reprlib import repr as brief
 
 from spare_demo.comparison.request import read_budget
+from spare_demo.render.base import tokens_word
 
 Budget = int | str
 """A number of visual tokens, or a share of a picture's own such as "25%"."""
@@ -46,7 +47,7 @@ def size(budget: Budget, n: int) -> int:
 
 def words(budget: Budget) -> str:
     """ "64 tokens", "25% of the tokens"."""
-    return f"{budget} of the tokens" if isinstance(budget, str) else f"{budget} tokens"
+    return f"{budget} of the tokens" if isinstance(budget, str) else tokens_word(budget)
 
 
 def as_share(k: int, n: int) -> str:

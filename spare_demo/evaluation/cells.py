@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.resampling import FEW, Estimate
@@ -89,9 +89,17 @@ def _interval(estimate: Estimate | None, form: str, scale: float = 1) -> str:
     return f"{value} ({low} to {high})"
 
 
-def skills_word(count: int) -> str:
-    """ "1 skill", "2 skills"."""
-    return "1 skill" if count == 1 else f"{count} skills"
+def say_once(tables: Sequence[Table]) -> list[Table]:
+    """The tables, each sentence about intervals in the first note alone that has it."""
+    said, shorter = "", []
+    for table in tables:
+        note = table.note
+        for sentence in (SHARES_NOTE, f"{_INTERVALS}.", TOO_FEW.strip()):
+            if sentence.rstrip(".") in said:
+                note = note.replace(sentence, "")
+        said += table.note
+        shorter.append(replace(table, note=" ".join(note.split())))
+    return shorter
 
 
 def means_note(summary: Summary) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.budgets import Budget, value, words
-from spare_demo.evaluation.cells import FEW_METHODS, skills_word, title_of
+from spare_demo.evaluation.cells import FEW_METHODS, title_of
 from spare_demo.evaluation.resampling import Column, Estimate
 from spare_demo.evaluation.summary import Summary
+from spare_demo.render.base import counted
 from spare_demo.render.chart import Bars, Chart, Lines, Point, Series
 
 ABLATION = ("spare-reconstruction", "spare", "spare-normal-relevance")
@@ -101,7 +102,7 @@ def skills(summary: Summary, budget: Budget) -> Figure:
     chart = Bars(
         f"Right answers by number of skills at {words(budget)}",
         "right answers, %",
-        tuple(map(skills_word, summary.numbers)),
+        tuple(counted(n, "skill") for n in summary.numbers),
         tuple(bars(column) for column in columns),
     )
     return Figure("skills", chart, _sentence(chart) + _left_out(summary))

@@ -18,8 +18,8 @@ from spare_demo.evaluation.cells import (
     method_rows,
     percent,
     plain,
+    say_once,
     signed,
-    skills_word,
     star,
     title_of,
 )
@@ -37,6 +37,7 @@ from spare_demo.evaluation.summary import (
 from spare_demo.evaluation.variants import MARK, words_of
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import write_method
+from spare_demo.render.base import counted
 
 PAPER_BUDGET = 32
 """Of 576 tokens: that of the paper's Tables 4 and 6."""
@@ -64,7 +65,7 @@ def all_tables(summary: Summary, budget: Budget) -> list[Table]:
             errors(summary),
             divergences(summary),
         ]
-    return [table for table in (*tables, places(summary)) if table]
+    return say_once([table for table in (*tables, places(summary)) if table])
 
 
 def accuracy(summary: Summary) -> Table:
@@ -77,14 +78,14 @@ def accuracy(summary: Summary) -> Table:
         summary.methods,
         lambda m: (*(percent(summary.accuracy.get((m, k))) for k in summary.budgets), ""),
     )
-    note = f"{summary.questions} questions about {summary.pictures} pictures. {SHARES_NOTE}"
+    asked = f"{counted(summary.questions, 'question')} about {counted(summary.pictures, 'picture')}"
     head = (*_budget_head(summary), summary.whole)
-    return Table("Right answers, in percent", head, tuple(rows), note)
+    return Table("Right answers, in percent", head, tuple(rows), f"{asked}. {SHARES_NOTE}")
 
 
 def by_number(summary: Summary, budget: Budget) -> Table | None:
     """Accuracy by the number of skills that a question takes; None without categories."""
-    parts = {skills_word(n): estimates for n, estimates in summary.numbers.items()}
+    parts = {counted(n, "skill"): estimates for n, estimates in summary.numbers.items()}
     return _by(summary, parts, budget, "Right answers by number of skills")
 
 

@@ -45,9 +45,14 @@ def number(value: float, signed: bool = False, scale: float | None = None) -> st
     return f"+{text}" if signed and value > 0 else text
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 skill", "2 skills"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def tokens_word(count: int) -> str:
     """ "1 token", "2 tokens"."""
-    return f"{count} token" if count == 1 else f"{count} tokens"
+    return counted(count, "token")
 
 
 def png_bytes(image: Image.Image, **settings: Any) -> bytes:

@@ -50,7 +50,7 @@ def test_scenes_from_start_to_report(
     out, err = capsys.readouterr()
     assert "== held-out ==" in out and "== unseen-pairs ==" in out
     assert "14 questions about 4 pictures. The time left is shown once" in err
-    assert "14/14" in err
+    assert "14/14 questions [" in err and "s/" not in err
     settings, rows, places = load(tmp_path / "out")
     assert len(rows) == 14 * (2 + 2 * 2)
     assert len(places) == 14 * 3  # two layers of the tower, and words of the language model

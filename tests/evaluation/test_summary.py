@@ -365,6 +365,19 @@ def test_every_table_has_its_numbers() -> None:
     assert [head.split(" (")[0] for head in numbers.head] == ["", "1 skill", "2 skills", "all"]
 
 
+@pytest.mark.parametrize("pictures", [1, 24])
+def test_what_intervals_are_is_said_once(pictures: int) -> None:
+    places = [place for place in PLACES if int(place.picture) < pictures]
+    summary = summarise(made(pictures), places)["held-out"]
+    notes = [table.note for table in tables.all_tables(summary, 64)]
+    assert [note.count("bootstrap over pictures") for note in notes] == [1] + [0] * 9
+    assert sum("too narrow to go by" in note for note in notes) == (pictures == 1)
+    assert (
+        notes[1]
+        == {1: "2 questions about 1 picture.", 24: "60 questions about 24 pictures."}[pictures]
+    )
+
+
 def test_without_methods_there_is_the_unpruned_model() -> None:
     rows = [row for row in made() if row.method in ("unpruned", "blank")]
     summary = summarise(rows)["held-out"]
