@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -70,6 +72,7 @@ class Handlers:
         first, last = (tuning.able(settings.methods[i], model.reason_against) for i in (0, -1))
         self.first_methods = (first, last)  # in A and B when the page opens
         self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
+        weakref.finalize(self, shutil.rmtree, self.scenes, ignore_errors=True)  # or at exit
         self._finished: dict[Hashable, Visit] = {}
 
     def prepare(self) -> None:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import itertools
 import secrets
+import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -86,6 +88,7 @@ class Lab:
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
         self.folder = Path(tempfile.mkdtemp(prefix="spare-lab-"))
+        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)  # or at exit
 
     @property
     def methods(self) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,25 @@ from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.settings import Settings
 from spare_demo.ui import build
+from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.lab import Bench, Lab, duration
 
 
 @pytest.fixture
 def lab(tiny_model: Model) -> Lab:
     return Lab(tiny_model, Settings())
+
+
+@pytest.mark.parametrize("kind", [Lab, Handlers])
+def test_nothing_is_left_in_the_temporary_folder(
+    kind: type, tiny_model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    built = kind(tiny_model, Settings())
+    assert list(tmp_path.iterdir())
+    del built
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_shows_more_after_every_scene(lab: Lab) -> None:
