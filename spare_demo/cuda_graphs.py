@@ -26,9 +26,16 @@ _REMEMBERED = 64  # shapes that came once
 _log = logging.getLogger(__name__)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
-    """Also where CUDA itself had none for a graph: only PyTorch's allocator has an error for it."""
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error)
+# Allocators other than PyTorch's for CUDA raise a plain RuntimeError with one of these; the last is
+# in the names of the status that CUDA's libraries give, as cuBLAS where a thread first needs it.
+_OUT = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether this says that a device, or the machine, has no memory left."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT)
 
 
 def capture_graph(
@@ -80,7 +87,7 @@ class Replay:
                     self._keep(key, graph)
                     return graph.run(tensors)
             except Exception as error:
-                if _is_out_of_memory(error):  # now; it says nothing about the next time
+                if is_out_of_memory(error):  # now; it says nothing about the next time
                     with self._lock:
                         self._graphs.clear()
                 else:

@@ -118,7 +118,11 @@ def test_what_a_graph_takes_is_not_set_off_against_what_was_kept_for_later(
 
 @pytest.mark.parametrize(
     "full",
-    [torch.OutOfMemoryError("full"), torch.AcceleratorError("CUDA error: out of memory\nSearch")],
+    [
+        torch.OutOfMemoryError("full"),
+        torch.AcceleratorError("CUDA error: out of memory\nSearch"),
+        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"),
+    ],
 )
 def test_a_full_gpu_is_no_reason_to_give_up_for_good(
     told: list[str], monkeypatch: pytest.MonkeyPatch, full: Exception

@@ -93,8 +93,9 @@ def _sentence(error: Exception) -> str | None:
         return f"{error.filename} has to be a folder, and a file lies there. Choose another name."
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
+    from spare_demo.cuda_graphs import is_out_of_memory
     from spare_demo.models import ModelError
-    from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
+    from spare_demo.models.generate.passes import NO_MEMORY
 
     if isinstance(error, ModelError):
         return str(error)

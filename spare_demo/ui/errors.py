@@ -10,8 +10,9 @@ import traceback
 from collections.abc import Hashable
 from types import TracebackType
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models import ModelError
-from spare_demo.models.generate.passes import NO_MEMORY, is_out_of_memory
+from spare_demo.models.generate.passes import NO_MEMORY
 
 SORRY = (
     "Something went wrong on the server. Your picture and question are still here: ask again, or "

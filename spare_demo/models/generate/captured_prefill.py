@@ -22,8 +22,7 @@ from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from spare_demo.cuda_graphs import capture_graph
-from spare_demo.models.generate.passes import is_out_of_memory
+from spare_demo.cuda_graphs import capture_graph, is_out_of_memory
 
 CAPTURES = ("auto", "on", "off")
 """When prefills are captured: where it is safe and gives the usual results, always, or never."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from spare_demo.cuda_graphs import CAPTURE_LOCK
+from spare_demo.cuda_graphs import CAPTURE_LOCK, is_out_of_memory
 from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
@@ -26,10 +26,6 @@ NO_MEMORY = (
 )
 
 _MOST_WARM = 10_000  # kinds of steps remembered, so that the memory of them has an end
-
-# Allocators other than PyTorch's for CUDA raise a plain RuntimeError with one of these; the last is
-# in the names of the status that CUDA's libraries give, as cuBLAS where a thread first needs it.
-_OUT = ("out of memory", "can't allocate memory", "not enough memory", "_status_alloc_failed")
 
 
 class OutOfMemory(ValueError):
@@ -45,13 +41,6 @@ class DeviceElsewhere(BaseException):
 
     Like a cancellation it is no fault, so that `except Exception` lets it through.
     """
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether this says that a device, or the machine, has no memory left."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _OUT)
 
 
 def plain_tensor(tensor: Tensor) -> Tensor:

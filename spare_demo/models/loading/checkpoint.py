@@ -16,9 +16,9 @@ import transformers
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, AutoProcessor, GenerationConfig
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models.base import ModelError
 from spare_demo.models.families import FAMILIES, supported_classes
-from spare_demo.models.generate.passes import is_out_of_memory
 from spare_demo.models.loading import hub, hub_tensors
 from spare_demo.models.loading.memory import (
     TAKE_LESS,

@@ -13,9 +13,10 @@ import torch
 import transformers
 from PIL import Image
 
+from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models import LlavaModel, ModelError, load_model, resident
 from spare_demo.models.families.llava_next import LlavaNextModel
-from spare_demo.models.generate.passes import OutOfMemory, Passes, is_out_of_memory
+from spare_demo.models.generate.passes import OutOfMemory, Passes
 from spare_demo.models.loading import checkpoint as reading
 from spare_demo.models.loading import load as loading
 from spare_demo.models.loading import memory as module
