@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ from references import (
     spare,
 )
 
-from spare_demo import PRUNERS, Selection, load_model
+from spare_demo import PRUNERS, Selection, compare, load_model
+from spare_demo.cli import compare as compare_command
+from spare_demo.cli import main as program
 from spare_demo.evaluation.grading import grade
 from spare_demo.models import LlavaModel, View
 from spare_demo.models.loading.catalogue import ASSETS
@@ -176,6 +180,26 @@ def test_the_readme_cites_the_measured_figures() -> None:
     for found in accuracy()["sets"].values():
         for estimate in found["accuracy"]:
             assert f"{100 * estimate['value']:.1f} %" in readme
+
+
+def test_the_readme_shows_what_compare_prints(
+    model: LlavaModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    readme = (ROOT / "README.md").read_text()
+    ((command, shown),) = re.findall(
+        r"^spare-demo (compare .+) out  .+`compare` says:\n\n```\n(.+?)```", readme, re.M | re.S
+    )
+    words = shlex.split(command.replace("\\\n", " "))
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(compare_command, "load_model", lambda *_, **__: model)
+    assert program.main([*words, str(tmp_path)]) == 0
+    assert shown in capsys.readouterr().out
+    for budget, gives in ((32, False), (64, True)):  # as the README says below it
+        answers = compare(model, *words[1:3], budget=budget, max_new_tokens=8).answers
+        assert [answers[name].text == "BUS" for name in ("spare", "cdpruner")] == [gives] * 2
 
 
 def test_the_figures_are_of_these_weights(model: LlavaModel) -> None:
