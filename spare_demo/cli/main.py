@@ -91,6 +91,8 @@ def _sentence(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, FileExistsError | NotADirectoryError):
         return f"{error.filename} has to be a folder, and a file lies there. Choose another name."
+    if isinstance(error, IsADirectoryError):
+        return f"{error.filename} is a folder. Name a file."
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
     from spare_demo.cuda_graphs import is_out_of_memory

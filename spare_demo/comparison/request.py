@@ -142,8 +142,9 @@ def choose(
     them); one given ready-made keeps its own.
 
     Raises ValueError for an unknown name (listing the known ones), a label that is taken, changes
-    of a method that is not among the names, or nothing at all.
+    of a method that is not among the names, no seed, or nothing at all.
     """
+    seed = read_seed(seed)
     if isinstance(pruners, str):
         pruners = (pruners,)
     unused = [name for name in changes or {} if isinstance(pruners, Mapping) or name not in pruners]

@@ -338,6 +338,7 @@ def test_without_a_question_the_note_is_printed(
         (["--budget", "17"], "A budget of 17 visual tokens is not possible."),
         (["--model", "llava-9"], "There is no model 'llava-9'. Choose one of: auto, built-in"),
         (["--picks", "nowhere.json"], "No such file or directory: nowhere.json."),
+        (["--picks", "."], ". is a folder. Name a file."),
         (["--set", "cdpruner.metric"], "Write METHOD.SETTING=VALUE"),
         (["--set", "zoo-prune.step=1"], "'zoo-prune' has settings but is not compared"),
         (

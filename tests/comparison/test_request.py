@@ -24,6 +24,12 @@ def test_the_seed_reaches_methods_by_name_and_no_ready_made_one() -> None:
     assert choose(("spare",), seed=7) == {"spare": PRUNERS["spare"]}
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32, 0.5, "x"])
+def test_what_is_no_seed_reaches_no_method(seed: Any) -> None:
+    with pytest.raises(ValueError, match="The seed must be a whole number"):
+        choose(["random"], seed=seed)
+
+
 def test_settings_reach_methods_by_name() -> None:
     changes = {"divprune": {"metric": "euclidean"}}
     chosen = choose(("divprune", "spare"), changes=changes)
