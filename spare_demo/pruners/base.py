@@ -256,9 +256,12 @@ class Pruner(Method):
             )
         k = check_budget(budget, tokens.n)
         self.check(tokens)
+        before = _writes(tokens.features)
         with torch.no_grad():
             selection = self._select(tokens, k)
         problem = f"The method {self.name!r} was asked for {k} visual tokens and"
+        if _writes(tokens.features) != before:  # others, and the model's answers, read them too
+            raise ValueError(f"{problem} changed their features. Let its _select change a clone.")
         if not isinstance(selection, Selection):
             raise ValueError(f"{problem} its _select returned no Selection. Let it return one.")
         if selection.size != k and not (self.by_hand or self.sizes_itself):
@@ -275,6 +278,11 @@ class Pruner(Method):
     @abstractmethod
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         """`select` with everything checked: 1 <= k <= n, and text where it is needed."""
+
+
+def _writes(tensor: Tensor) -> int:
+    """How often a tensor was written to; 0 where PyTorch does not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def setting(

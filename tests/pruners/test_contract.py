@@ -201,6 +201,15 @@ def test_what_is_not_a_set_of_the_budget_is_refused(returned: Any, problem: str)
         Own(returned).select(picture(), 8)
 
 
+def test_a_method_that_changes_the_features_is_refused() -> None:
+    tokens = picture()
+    own = Own(lambda k: (tokens.features.mul_(2), Selection(range(k)))[1])
+    with pytest.raises(ValueError, match="changed their features"):
+        own.select(tokens, 8)
+    with torch.inference_mode():  # where PyTorch does not count
+        assert Own(lambda k: Selection(range(k))).select(picture(), 8).size == 8
+
+
 def test_features_alone_are_no_visual_tokens() -> None:
     features: Any = picture().features
     with pytest.raises(ValueError, match=r"not Tensor\. Pass VisualTokens\(features\)"):
