@@ -151,6 +151,7 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
     sheets = read_questions(arguments)
+    arguments.out.mkdir(parents=True, exist_ok=True)  # refused before the minutes of loading
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:

@@ -116,6 +116,15 @@ def test_the_same_command_measures_nothing_twice(
     assert file.read_bytes() == whole
 
 
+def test_a_file_in_the_folders_place_is_refused_before_a_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "load_model", lambda *_, **__: pytest.fail("it loads"))
+    (tmp_path / "out").write_text("")
+    assert main(["evaluate", "--out", str(tmp_path / "out"), "--questions", "1"]) == 1
+    assert "out has to be a folder, and a file lies there." in capsys.readouterr().err
+
+
 def test_the_seeds_of_a_gallery_are_refused_without_one(
     measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
