@@ -36,6 +36,7 @@ from spare_demo.evaluation.grading import grade_all
 from spare_demo.images.load import open_local_picture
 from spare_demo.models import Answer, Model, View, bits_of, load_model
 from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
+from spare_demo.models.loading.catalogue import AUTO
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options
 from spare_demo.results.drawings import PANELS, USUAL
@@ -270,7 +271,8 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
         language_model=not arguments.without_language_model,
         system=arguments.system,
     )
-    for note in (model.description, *model.notes):
+    # Why `auto` took it says the same, and whether the model for photos has room here.
+    for note in model.notes if name == AUTO else (model.description, *model.notes):
         print_wrapped(note)
     return model
 

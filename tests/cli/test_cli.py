@@ -70,6 +70,22 @@ def run(
     return call
 
 
+@pytest.mark.parametrize(("name", "told"), [("auto", ["Why."]), ("mine", ["What.", "Why."])])
+def test_where_the_program_chose_the_model_it_says_why_and_no_more(
+    run: Run,
+    tiny_model: LlavaModel,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    told: list[str],
+) -> None:
+    monkeypatch.setattr("spare_demo.cli.compare.load_model", lambda *_, **__: tiny_model)
+    monkeypatch.setattr(tiny_model, "description", "What.")
+    monkeypatch.setattr(tiny_model, "notes", ("Why.",))
+    assert run("--model", name)[0] == 0
+    assert capsys.readouterr().out.splitlines()[: len(told)] == told
+
+
 def test_compare_says_which_token_carries_each_answer(
     run: Run, tiny_model: LlavaModel, photo: Image.Image, capsys: pytest.CaptureFixture
 ) -> None:
