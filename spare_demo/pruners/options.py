@@ -79,7 +79,7 @@ def no_method(name: object, methods: Mapping[str, Any]) -> str:
     plain, mark, _ = name.partition("@") if isinstance(name, str) else ("", "", "")
     if mark and plain.partition(":")[0] in methods:
         return (
-            f"{brief(name)} is a label that evaluate alone reads. Write {brief(plain)}, and what "
+            f"{brief(name)} is a label that evaluate alone reads. Write {plain!r:.200}, and what "
             "stands after the @ as an option, such as --guidance-text words (in Python "
             'guidance_text="words").'
         )

@@ -127,7 +127,7 @@ def load_model(
     else:
         names = ", ".join([AUTO, *CATALOGUE])
         raise ModelError(
-            f"There is no model {brief(name)}. Choose one of: {names}, the path of a folder that "
+            f"There is no model {name!r:.200}. Choose one of: {names}, the path of a folder that "
             "holds a checkpoint, or a repository of the Hugging Face hub such as "
             "llava-hf/llava-1.5-7b-hf."
         )
