@@ -294,6 +294,17 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     assert "Tap a patch" not in sheet.inner_text()
 
 
+def test_names_in_the_table_of_costs_are_whole_on_a_phone(phone) -> None:
+    phone.page.set_viewport_size({"width": 360, "height": 640})
+    table = phone.unfold("price").locator("table.stages")
+    cut_off = table.locator("th").evaluate_all(
+        "all => all.filter(cell => cell.scrollWidth > cell.clientWidth).map(cell => cell.innerText)"
+    )
+    phone.find("#price > .label-wrap").click()
+    phone.page.set_viewport_size({"width": 390, "height": 844})
+    assert cut_off == []
+
+
 @pytest.mark.parametrize(("right", "down"), [(0, -150), (-150, 0)])
 def test_a_finger_that_moves_on_a_picture_scrolls_and_explains_no_patch(
     phone, right: int, down: int
