@@ -294,6 +294,21 @@ def test_a_tapped_patch_is_explained_beside_its_picture(phone) -> None:
     assert "Tap a patch" not in sheet.inner_text()
 
 
+@pytest.mark.parametrize(("width", "height"), [(844, 390), (1024, 768)])
+def test_a_patch_tapped_on_a_wider_screen_is_explained_in_sight(
+    phone, width: int, height: int
+) -> None:
+    phone.page.set_viewport_size({"width": width, "height": height})
+    sheet = phone.find("#reason")
+    expect(sheet).to_be_hidden()
+    phone.find("#stage .board").first.tap(position={"x": 60, "y": 60})
+    expect(sheet).to_be_in_viewport()
+    expect(sheet).to_contain_text("Patch row")
+    phone.find(".sheet-close").tap()
+    expect(sheet).to_be_hidden()
+    phone.page.set_viewport_size({"width": 390, "height": 844})
+
+
 def test_names_in_the_table_of_costs_are_whole_on_a_phone(phone) -> None:
     phone.page.set_viewport_size({"width": 360, "height": 640})
     table = phone.unfold("price").locator("table.stages")

@@ -1,12 +1,13 @@
-// What a narrow page does by itself: the sheet on a patch, and the answers after Ask.
+// What a page does by itself where it is narrow, the answers after Ask, or touched, the sheet on a patch.
 'use strict';
 (() => {
   const narrow = matchMedia('(max-width: 720px)');
+  const touched = matchMedia('(max-width: 720px), (hover: none)');
   const show = (shown) => document.querySelector('.why')?.classList.toggle('open', shown);
 
   // y: of the patch in the window, in the upper half of which it stays in sight.
   SPARE.on('look', (y) => {
-    if (!narrow.matches || SPARE.state.layer === 'own') return;
+    if (!touched.matches || SPARE.state.layer === 'own') return;
     show(true);
     if (y > innerHeight / 2) scrollBy({top: y - innerHeight / 3, behavior: 'instant'});
   });
