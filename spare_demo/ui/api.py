@@ -60,12 +60,13 @@ class Api:
     ) -> dict[str, Any]:
         """Everything of one comparison: what both methods keep of a picture, and three answers.
 
-        The same as `spare_demo.compare`; the result is what the command line writes to result.json.
+        The same as `spare_demo.compare`; the result is what the command line writes to result.json,
+        tens of thousands of characters. `answer` gives one answer alone.
 
         Args:
-            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
+            image: the picture: a file, or from MCP clients data:image/png;base64,… (or jpeg).
             question: what to ask about it; empty for none.
-            method_a: a pruning method, as `python -m spare_demo methods` lists them.
+            method_a: a pruning method, such as spare or fastv; a wrong name gets all of them.
             method_b: another, or the same.
             budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
@@ -105,9 +106,9 @@ class Api:
         """Which visual tokens a pruning method keeps. The language model does not run.
 
         Args:
-            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
+            image: the picture: a file, or from MCP clients data:image/png;base64,… (or jpeg).
             question: the text that guides the choice; empty for none.
-            method: a pruning method, as `python -m spare_demo methods` lists them.
+            method: a pruning method, such as spare or divprune; a wrong name gets all of them.
             budget: visual tokens kept, from 1 to all of the picture's, or a share of them ("10%").
             seed: whole number, for methods that draw at random.
             guidance_text: clip, as in the papers, or words of the language model (no paper's).
@@ -148,7 +149,7 @@ class Api:
         """How like the question each patch is: raw cosine, high means similar.
 
         Args:
-            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
+            image: the picture: a file, or from MCP clients data:image/png;base64,… (or jpeg).
             question: the text to compare with.
             words: whether to give a map for every word of the question as well.
             guidance_text: clip for CLIP's space, or words for those of the language model.
@@ -190,7 +191,7 @@ class Api:
         """The model's answer from chosen visual tokens, and how far it is from the unpruned one.
 
         Args:
-            image: the picture, a file; from MCP clients also data:image/png;base64,… (or jpeg).
+            image: the picture: a file, or from MCP clients data:image/png;base64,… (or jpeg).
             question: what to ask.
             tokens: patch indices to keep as a JSON list, such as "[3, 17, 240]"; empty for all.
             positions: of kept tokens, compact (without gaps) or original; empty for the usual ones.

@@ -53,6 +53,8 @@ def test_four_tools_say_what_they_take_and_give(page: Page) -> None:
         assert tool.inputSchema["required"] == ["image"]
         assert all(about["description"] for about in tool.inputSchema["properties"].values())
         assert "Returns: " in tool.description and ",," not in tool.description
+        assert set(tool.inputSchema["properties"]["image"]) == {"type", "description"}
+        assert "python -m" not in json.dumps(tool.inputSchema)  # a client has no terminal here
 
 
 def test_a_picture_comes_as_data_or_as_an_upload(page: Page, photo_file: str) -> None:
@@ -107,6 +109,7 @@ HOSTILE: dict[str, tuple[str, dict[str, Any]]] = {
     "a file of the disk as an address": ("select", {"image": "file:///etc/passwd"}),
     "an address": ("answer", {"image": "https://127.0.0.1:1/a.png", "question": "Red?"}),
     "an upload elsewhere": ("answer", {"image": {"path": "/etc/passwd"}, "question": "Red?"}),
+    "data without its head": ("select", {"image": "iVBORw0KGgoAAAANSUhEUg" * 1000}),
     "data that is no picture": ("select", {"image": "data:image/png;base64,AAAA"}),
     "data that is no base64": ("select", {"image": "data:image/png;base64,%%%"}),
     "a page as data": ("select", {"image": "data:text/html,<script>alert(1)</script>"}),
@@ -141,6 +144,8 @@ def test_hostile_calls_are_refused_and_the_next_is_answered(page: Page, photo_fi
     }
     assert "1,000,000 characters" in sentences["a question of a megabyte"]
     assert "fetches nothing" in sentences["an address"]
+    assert sentences["a file of the disk"] == sentences["data without its head"]
+    assert "Send it as data:image/png;base64,…" in sentences["a file of the disk"]
     assert "indices as a list of whole numbers" in sentences["deep picks"]
     assert "A budget of inf" in sentences["a budget that is infinite"]
     assert "from 0 to 4294967295" in sentences["a seed below 0"]

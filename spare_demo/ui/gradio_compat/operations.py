@@ -14,6 +14,10 @@ _NO_MCP = (
     "The MCP server needs a package that is not here, or here in a version that Gradio does not "
     "know. Install it: pip install 'gradio[mcp]'"
 )
+_NO_DATA = (
+    "The picture could not be read. Send it as data:image/png;base64,… (or jpeg): this server "
+    "opens no files and fetches nothing from addresses."
+)
 
 
 def operation_inputs(demo: gr.Blocks) -> dict[str, list[str]]:
@@ -65,10 +69,10 @@ def check_mcp() -> None:
 
 
 def send_json_over_mcp(demo: gr.Blocks) -> None:
-    """Let MCP tools answer in JSON, and the pictures that they are sent be deleted like uploads.
+    """Let MCP tools answer in JSON, say what is wrong in a sentence, and delete sent pictures.
 
-    Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found, and
-    keeps each picture that came as data for good.
+    Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found, keeps
+    each picture that came as data for good, and asks for addresses, which this page does not fetch.
 
     demo: launched with `mcp_server`. Raises ValueError where Gradio went on without it.
     """
@@ -76,8 +80,20 @@ def send_json_over_mcp(demo: gr.Blocks) -> None:
     if not demo.mcp_server or server is None:
         raise ValueError(_NO_MCP)
     postprocess, convert = server.postprocess_output_data, server.convert_strings_to_filedata
+    simplify = server.simplify_filedata_schema
+
+    def simplify_without_address(schema: dict[str, Any]) -> tuple[dict[str, Any], list]:
+        simplified, positions = simplify(schema)
+        for (name,) in positions:
+            for wrong in ("title", "format"):
+                del simplified["properties"][name][wrong]
+        return simplified, positions
 
     def convert_and_count(given: dict[str, Any], positions: list) -> dict[str, Any]:
+        for (name,) in positions:
+            sent = given.get(name)
+            if isinstance(sent, str) and not sent.startswith(("data:", "http://", "https://")):
+                raise ValueError(_NO_DATA)  # Gradio's own words hold all that was sent
         converted = convert(given, positions)
         for name, value in converted.items():
             if isinstance(value, dict) and str(given[name]).startswith("data:"):
@@ -87,5 +103,6 @@ def send_json_over_mcp(demo: gr.Blocks) -> None:
     def as_json(data: Any, root_url: str) -> list:
         return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
 
+    server.simplify_filedata_schema = simplify_without_address  # type: ignore[method-assign]
     server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign, assignment]
     server.postprocess_output_data = as_json  # type: ignore[method-assign]

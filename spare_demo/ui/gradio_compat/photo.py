@@ -35,7 +35,8 @@ async def _keep_uploads(image: gr.Image, url_or_file_path: str | Path | None) ->
         url_or_file_path = _uploaded(path)
         if url_or_file_path is None:
             raise gr.Error(
-                "Send the picture itself: this page fetches nothing from addresses.",
+                "Send the picture itself (over MCP as data:image/png;base64,…): this page "
+                "fetches nothing from addresses.",
                 print_exception=False,
             )
     return await gr.Image.async_move_resource_to_block_cache(image, url_or_file_path)
