@@ -165,6 +165,17 @@ def test_a_call_of_very_many_parts_is_refused_unread(page: Page) -> None:
     assert page.post("mcp/", {"params": [[]] * (MOST_PARTS // 2)}).status_code == 413
 
 
+def test_one_call_too_many_is_refused_in_a_sentence(
+    page: Page, photo_file: str, hold: Callable[[Page], Any]
+) -> None:
+    hold(page)
+    waiting = {"data": [page.picture(photo_file), "Is it red?", "spare", 5, 0]}
+    for _ in range(page.settings.max_waiting):
+        page.post("call/select", waiting)
+    (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
+    assert "as one address may have (8)" in refusal(result)
+
+
 def test_without_the_package_a_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

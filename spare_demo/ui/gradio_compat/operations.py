@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any
 
 import gradio as gr
+import httpx
 from gradio.utils import get_function_description
 
 _NO_MCP = (
@@ -103,6 +104,20 @@ def send_json_over_mcp(demo: gr.Blocks) -> None:
     def as_json(data: Any, root_url: str) -> list:
         return postprocess([json.dumps(value, ensure_ascii=False) for value in data], root_url)
 
+    for name in ("_execute_tool_without_progress", "_execute_tool_with_progress"):
+        setattr(server, name, _refused_in_words(getattr(server, name)))
     server.simplify_filedata_schema = simplify_without_address  # type: ignore[method-assign]
     server.convert_strings_to_filedata = convert_and_count  # type: ignore[method-assign, assignment]
     server.postprocess_output_data = as_json  # type: ignore[method-assign]
+
+
+def _refused_in_words(run: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The same, where the sentence of a status (`gate/`) is raised instead of its number."""
+
+    async def in_words(*given: Any) -> Any:
+        try:
+            return await run(*given)
+        except httpx.HTTPStatusError as error:
+            raise ValueError(error.response.json()["detail"]) from None
+
+    return in_words
