@@ -13,7 +13,7 @@ import dataclasses
 import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -238,6 +238,11 @@ def _check(result: Result, size: tuple[int, int]) -> None:
     arrays = (result.relevance, *result.weights.values(), *result.leftover.values())
     if result.reconstruction is None or any(a is not None and len(a) != n for a in arrays):
         raise ValueError
+    errors, kl = result.reconstruction, result.kl
+    spread = (errors.random.mean, errors.random.low, errors.random.high)
+    _check_curves(errors.budgets, (*errors.errors.values(), *spread, errors.bound))
+    if kl is not None:
+        _check_curves(kl.budgets, (*kl.series.values(), *kl.random))
     entering = (plan.entering for plan in result.plans.values())
     for selection in (*result.selections.values(), *filter(None, entering)):
         selection.check(n)
@@ -248,6 +253,17 @@ def _check(result: Result, size: tuple[int, int]) -> None:
             tokens = [*layer_set.kept.tolist(), *layer_set.merged.tolist()]
             if not all(0 <= token < n for token in tokens):
                 raise ValueError
+
+
+def _check_curves(budgets: Sequence[int], curves: Sequence[Sized]) -> None:
+    """ValueError unless there are ascending budgets from 1 on, and each curve has a value for each.
+
+    Of KL curves there may be none yet.
+    """
+    if any(k < 1 for k in budgets) or list(budgets) != sorted(set(budgets)):
+        raise ValueError
+    if any(len(curve) != len(budgets) for curve in curves):
+        raise ValueError
 
 
 def _replace_unknown(result: Result, notes: list[str]) -> Result:

@@ -212,7 +212,7 @@ def changed(data: Any, path: str, value: Any) -> str:
     place = data
     for step in way:
         place = place[int(step) if isinstance(place, list) else step]
-    place[last] = value
+    place[int(last) if isinstance(place, list) else last] = value
     return json.dumps(data)
 
 
@@ -244,6 +244,12 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("relevance", ["a"]),
         ("reconstruction/random", {}),
         ("reconstruction", None),
+        ("reconstruction/budgets", [1, 2, 3]),
+        ("reconstruction/budgets/0", -1),
+        ("reconstruction/budgets/1", 1),
+        ("reconstruction/errors/spare", [0.5]),
+        ("reconstruction/random/low", []),
+        ("reconstruction/bound", [0.5]),
         ("plans", {}),
         ("methods", {}),
         ("grid/rows", 10**9),
