@@ -50,6 +50,7 @@ _NOT_A_LIST = (
 )
 _GREY = (160, 160, 160)
 _LARGEST = 1e30
+_LARGEST_INT = 2**63
 _MOST_PIXELS = 40_000_000
 
 # What is no plain number, and is not written.
@@ -119,7 +120,7 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
         ValueError: with a sentence to show: no such file, damaged, or a photo that is not the one.
     """
     try:
-        data = json.loads(text, parse_float=_read_float)
+        data = json.loads(text, parse_float=_read_float, parse_int=_read_int)
     except (ValueError, RecursionError):
         raise ValueError(_UNREADABLE) from None
     if not isinstance(data, dict) or not isinstance(data.get("selections"), dict):
@@ -207,6 +208,14 @@ def _read_float(text: str) -> float:
     """ValueError for a number that no comparison has, and that no picture can be drawn to."""
     value = float(text)
     if abs(value) > _LARGEST:
+        raise ValueError
+    return value
+
+
+def _read_int(text: str) -> int:
+    """The same of a whole number, of which costs and places are reckoned."""
+    value = int(text)
+    if abs(value) > _LARGEST_INT:
         raise ValueError
     return value
 

@@ -238,6 +238,7 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("answers/spare/prefill_seconds", "x"),
         ("answers/spare/token_ids", [None]),
         ("answers/uniform/kept_per_layer", []),
+        ("answers/uniform/kept_per_layer/0", 10**29),
         ("answers/fastv/layer_sets/0/kept", ["a"]),
         ("answers/fastv/layer_sets/0/kept", [99]),
         ("answers/fastv/layer_sets/0/kept", [-1]),
