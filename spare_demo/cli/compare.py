@@ -141,7 +141,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
         names = list(PRUNERS) if every else arguments.methods
         methods |= choose(names, arguments.seed, changes)
     if arguments.picks is not None:
-        text = Path(arguments.picks).read_text(encoding="utf-8", errors="replace")
+        text = Path(arguments.picks).read_text(encoding="utf-8-sig", errors="replace")
         imported = read_pick_lists(text, Path(arguments.picks).stem)
         mark = any(label in methods for label in imported)
         for label, picks in imported.items():
@@ -211,7 +211,7 @@ def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:
     photo = None
     if arguments.image is not None:
         photo = open_local_picture(arguments.image, settings.max_pixels)
-    text = Path(arguments.result).read_text(encoding="utf-8", errors="replace")
+    text = Path(arguments.result).read_text(encoding="utf-8-sig", errors="replace")
     saved = read_result(text, photo)
     for note in saved.notes:
         print_wrapped(note)

@@ -313,7 +313,7 @@ def test_compare_prints_the_headline_of_an_example(
 
 def test_imported_picks_are_compared_beside_the_methods(run: Run, tmp_path: Path) -> None:
     picks = tmp_path / "mine.json"
-    picks.write_text("[8, 3, 11]")
+    picks.write_text("[8, 3, 11]", encoding="utf-8-sig")  # as editors on Windows save it
     status, out = run("--methods", "spare", "--picks", str(picks))
     assert status == 0
     data = json.loads((out / "result.json").read_text())
