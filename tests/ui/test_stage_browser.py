@@ -314,6 +314,14 @@ def test_a_patch_tapped_on_a_wider_screen_is_explained_in_sight(
     phone.page.set_viewport_size({"width": 390, "height": 844})
 
 
+def test_marks_of_the_least_budgets_lie_one_below_the_other_on_a_phone(phone) -> None:
+    phone.page.evaluate("SPARE.emit('reply', {kind: 'marks', marks: {A: 26, B: 27}})")
+    a, b = boxes(phone, ".enough-marks button")
+    [number, below] = boxes(phone, "#budget .tab-like-container, #marks")
+    phone.page.evaluate("document.querySelector('.enough-marks').replaceChildren()")
+    assert bottom(number) <= a["y"] and bottom(a) <= b["y"] and bottom(b) <= below["y"]
+
+
 def test_names_in_the_table_of_costs_are_whole_on_a_phone(phone) -> None:
     phone.page.set_viewport_size({"width": 360, "height": 640})
     table = phone.unfold("price").locator("table.stages")
