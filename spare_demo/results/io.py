@@ -121,6 +121,7 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
     """
     try:
         data = json.loads(text, parse_float=_read_float, parse_int=_read_int)
+        json.dumps(data, ensure_ascii=False).encode()  # half a surrogate pair cannot be written
     except (ValueError, RecursionError):
         raise ValueError(_UNREADABLE) from None
     if not isinstance(data, dict) or not isinstance(data.get("selections"), dict):

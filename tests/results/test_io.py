@@ -243,6 +243,7 @@ def changed(data: Any, path: str, value: Any) -> str:
         ("answers/fastv/layer_sets/0/kept", [99]),
         ("answers/fastv/layer_sets/0/kept", [-1]),
         ("relevance", ["a"]),
+        ("question", "\ud800"),
         ("reconstruction/random", {}),
         ("reconstruction", None),
         ("reconstruction/budgets", [1, 2, 3]),
