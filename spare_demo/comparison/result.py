@@ -179,7 +179,7 @@ class Result:
 
         Raises ValueError, with a sentence to show, for another file, OSError if there is none.
         """
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
         return spare_demo.read_result(text).result
 
     def html(self, path: str | PathLike[str]) -> None:

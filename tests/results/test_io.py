@@ -79,6 +79,9 @@ def test_a_result_saves_and_loads_itself(result: Result, tmp_path: Path) -> None
     for name in names:
         again = (tmp_path / "again" / name).read_bytes()
         assert again == (tmp_path / "out" / name).read_bytes()
+    marked = tmp_path / "marked.json"  # as editors on Windows save it
+    marked.write_text(write_result(result), encoding="utf-8-sig")
+    assert write_result(Result.load(marked)) == write_result(result)
 
 
 def test_what_cannot_be_saved_or_loaded_is_said(result: Result, tmp_path: Path) -> None:
