@@ -21,7 +21,7 @@ from spare_demo.threads import on_own_thread, wait_interruptibly
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gradio_compat.operations import send_json_over_mcp
-from spare_demo.ui.gradio_compat.server import stop_server
+from spare_demo.ui.gradio_compat.server import free_closed_pages, stop_server
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
 
@@ -46,6 +46,7 @@ def serve(
     while True:
         model, settings = _serve_model(model, settings, gpu, later)
         later = None
+        free_closed_pages()  # before the next one sets aside all that exists
 
 
 def _serve_model(

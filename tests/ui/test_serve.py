@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import pytest
 
 from spare_demo.cli.main import main
+from spare_demo.settings import Settings
+from spare_demo.ui import build, serve
+from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.serve import lasting_objects_set_aside
 
 
@@ -34,3 +38,21 @@ def test_what_exists_before_the_page_is_collected_only_after_it() -> None:
 def test_a_start_that_fails_leaves_the_collector_at_work() -> None:
     assert main(["serve", "--host", "999.1.1.1"]) == 1
     assert gc.isenabled()
+
+
+def test_the_page_of_an_earlier_model_takes_no_memory(
+    tiny_model: Any, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[weakref.ref[Any]] = []
+
+    def build_two(*inputs: Any) -> Any:
+        if pages:
+            raise ValueError("gone" if pages[0]() is None else "still there")
+        demo = build(*inputs)
+        pages.append(weakref.ref(demo))
+        return demo
+
+    monkeypatch.setitem(serve.__globals__, "build", build_two)
+    monkeypatch.setattr(ModelSwitch, "wait_for_next", lambda self: (self.model, self.settings))
+    with pytest.raises(ValueError, match="gone"):
+        serve(tiny_model, Settings(device="cpu", port=unused_port, max_new_tokens=2))

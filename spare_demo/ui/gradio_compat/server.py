@@ -1,12 +1,14 @@
-"""The server of a page: its end and its address."""
+"""The server of a page: its end, its memory and its address."""
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import MutableMapping
 from typing import Any
 
 import gradio as gr
+from fastapi.dependencies import models
 from gradio.route_utils import get_root_url
 from gradio.tunneling import CURRENT_TUNNELS
 from starlette.requests import Request
@@ -26,6 +28,17 @@ def stop_server(demo: gr.Blocks, seconds: float) -> None:
         cut.cancel()
     for tunnel in CURRENT_TUNNELS:
         tunnel.kill()
+
+
+def free_closed_pages() -> None:
+    """Free the memory of pages that were closed.
+
+    FastAPI keeps every function that it ever served, to know its kind, and each holds its page.
+    """
+    for value in vars(models).values():
+        if hasattr(value, "cache_clear"):
+            value.cache_clear()
+    gc.collect()
 
 
 def page_address(scope: MutableMapping[str, Any]) -> str:
