@@ -126,7 +126,8 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
     menu.expand(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
     bits.change(lambda bits: offers_html(model_switch.offers(bits)), bits, table, **private)
     model = model_switch.model
-    here = json.dumps([f"{model.name}@{model.revision}", model.title])
+    part = "" if model.has_language_model else " without its language model"
+    here = json.dumps([f"{model.name}@{model.revision}{part}", model.title + part])
     demo.load(None, None, None, js=f"() => SPARE.announceModel(...{here})", **quiet)
 
     def connect(event: Any) -> None:

@@ -20,7 +20,7 @@ import gradio as gr
 from spare_demo.comparison.request import Request, name_of
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
-from spare_demo.pruners.options import read_method
+from spare_demo.pruners.options import read_method, title_of
 from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
@@ -153,15 +153,25 @@ def controls_of_link(
     """The page's controls as a link's ``query`` has them, and a notice of what it cannot open."""
     names = [Path(example.path).name for example in examples]
     sent = {str(key): str(value) for key, value in query.items()}
+    changed = bool(sent.get("lost")) and sent.get("model") != _name_of(model)
+    if changed:  # the other settings may have been the earlier model's own
+        sent = {key: sent[key] for key in ("a", "b", "q", "seed", "lost") if key in sent}
     values, stale = decode(sent, model, settings, names)
     scene = values.get("example")
     controls = {n: v for n, v in values.items() if n not in ("example", "depth", "model")}
     by = values.get("guidance_text", "clip")
-    for part in {"method_a", "method_b"} & controls.keys():
+    against = partial(model.reason_against, guidance_text=by)
+    for part in sorted({"method_a", "method_b"} & controls.keys()):
         method = controls[part]
+        if against(read_method(method, PRUNERS)):
+            del controls[part]
+            stale.append(
+                f"{part[-1].upper()}: {title_of(read_method(method, PRUNERS), PRUNERS)} cannot run "
+                "on this model; the page's own method is set."
+            )
         # With settings, which the menu does not list, or on a model that lacks it by CLIP.
-        if ":" in method or by != "clip":
-            menu = tuning.menu(partial(model.reason_against, guidance_text=by), method)
+        elif ":" in method or by != "clip":
+            menu = tuning.menu(against, method)
             controls[part] = gr.update(choices=menu, value=method)
     if scene:
         example = examples[names.index(scene)]
@@ -169,7 +179,11 @@ def controls_of_link(
     elif "question" in controls or sent.get("lost"):
         controls["image"] = None
         if sent.get("lost"):  # of js/lost.js, which brings the picture
-            stale.append("The connection was lost. Press Ask to see your comparison again.")
+            stale.append(
+                "Press Ask to see your comparison with this model."
+                if changed
+                else "The connection was lost. Press Ask to see your comparison again."
+            )
         elif not query.get("scene"):  # of an example the notice says why it is not here
             stale.append("A link carries no picture. Choose one and press Ask.")
     return controls | {"notice": panels.message_html(" ".join(stale))}

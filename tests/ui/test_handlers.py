@@ -473,6 +473,27 @@ def test_words_of_the_language_model_let_text_methods_run_without_clip(
         api.select(photo_file, QUESTION, guidance_text="bert")  # type: ignore[arg-type]
 
 
+def test_a_link_with_a_method_that_cannot_run_here_says_so(
+    tiny_qwen: Any, small_settings: Settings
+) -> None:
+    handlers = Handlers(tiny_qwen, small_settings)
+    (opened,) = handlers.reopen({"query": {"a": "spare", "b": "random", "k": "5"}}, None)  # type: ignore[arg-type]
+    assert "method_a" not in opened and opened["method_b"] == "random"
+    assert "A: SPARE cannot run on this model; the page" in opened["notice"]
+
+
+def test_of_what_was_asked_of_an_earlier_model_only_what_this_one_can_comes_back(
+    tiny_qwen: Any, small_settings: Settings
+) -> None:
+    handlers = Handlers(tiny_qwen, small_settings)
+    asked = {"a": "uniform", "q": "Is it red?", "k": "576", "fit": "pad", "positions": "compact"}
+    link = {"query": {**asked, "seed": "3", "lost": "1", "model": "built-in@0123"}}
+    (opened,) = handlers.reopen(link, None)  # type: ignore[arg-type]
+    notice = opened.pop("notice")
+    assert opened == {"method_a": "uniform", "question": "Is it red?", "seed": 3, "image": None}
+    assert ">Press Ask to see your comparison with this model.<" in notice
+
+
 def test_one_budget_for_all_views_picks_otherwise_and_travels(
     tiny_next: Any, small_settings: Settings, photo_file: str
 ) -> None:

@@ -388,11 +388,60 @@ def test_the_model_is_changed_from_the_page(
     # The tab that nobody looked at meanwhile opens the new page by itself.
     other.page.evaluate("window.dispatchEvent(new Event('focus'))")
     expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
-    expect(other.find("#model-changed")).to_contain_text("tiny-llava-next answers here now")
+    expect(other.find("#model-changed")).to_contain_text("changed to tiny-llava-next.")
     other.page.reload()
     expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
     expect(other.find("#model-changed p")).to_have_count(0)
     context.close()
+
+
+@pytest.mark.browser
+def test_what_was_chosen_is_asked_of_the_next_model(
+    open_window: Any, program: str, tiny_qwen_folder: Path, photo_file: str
+) -> None:
+    from browsing import expect
+
+    one, other = open_window(program), open_window(program)
+    one.upload(Path(photo_file))
+    one.choose_method("a", "Uniform grid")
+    one.choose_method("b", "VisionZip")
+    one.ask("Is it red?")
+    expect(one.find("#answers .asked")).to_contain_text("Is it red?")
+    link = one.page.evaluate("SPARE.link.make()")
+
+    def load(visitor: Any, vision: bool) -> None:
+        visitor.find("#another-model > button").click()
+        visitor.find("#model-typed textarea, #model-typed input").fill(str(tiny_qwen_folder))
+        visitor.find("#model-vision input").set_checked(vision)
+        visitor.find("#load-model").click()
+        part = " without its language model" if vision else ""
+        words = f"The model was changed to tiny-qwen{part}. Results"
+        expect(visitor.find("#model-changed")).to_contain_text(words)
+
+    load(one, False)
+    expect(one.find("#notice")).to_have_text(
+        "B: VisionZip cannot run on this model; the page's own method is set. "
+        "Press Ask to see your comparison with this model."
+    )
+    expect(one.find("#question textarea")).to_have_value("Is it red?")
+    expect(one.find("#method-a input")).to_have_value("Uniform grid")
+    expect(one.find("#method-b input")).to_have_value("CDPruner, diversity only")
+    expect(one.find("#picture .image-frame img")).to_be_visible()
+    one.find("#ask").click()
+    expect(one.find("#answers .asked")).to_contain_text("Is it red?")
+    expect(one.find("#answers .figures")).to_have_text([re.compile("prefill")] * 3)
+
+    # Whoever only looked at the opening sees that of the new model.
+    other.open(program)
+    load(other, True)
+    expect(other.find("#notice")).to_have_text("")
+
+    # A link opens as it is, although what was asked before waits to come back.
+    one.page.evaluate("""before => sessionStorage.setItem('spare-lost', JSON.stringify(
+        {before, address: before + '?lost=1', picture: null}))""", program + "/")  # fmt: skip
+    one.page.goto(link.replace("q=Is+it+red", "q=Is+it+blue"))
+    expect(one.find("#notice")).to_contain_text("The link was made with the model 'tiny-llava@")
+    expect(one.find("#question textarea")).to_have_value("Is it blue?")
 
 
 @pytest.mark.browser

@@ -5,13 +5,15 @@
 (() => {
   const KEY = 'spare-lost', LOST = 'Connection to the server was lost';
 
-  let restarted = false;
+  let restarted = false, opening = null;
+  SPARE.on('data', ({of}) => { opening ??= of; });
 
   // Whether another server than this page's answers here now: not while none does.
   SPARE.isOtherServer = async () => {
     try {
       const answer = await fetch(new URL('gradio_api/app_id', document.baseURI), {cache: 'no-store'});
-      return answer.ok && (await answer.json()).app_id !== window.gradio_config.app_id;
+      restarted = answer.ok && (await answer.json()).app_id !== window.gradio_config.app_id;
+      return restarted;
     } catch {
       return false;
     }
@@ -19,9 +21,7 @@
 
   // It knows nothing of this page: what is asked here would have no answer.
   async function checkServer() {
-    if (!await SPARE.isOtherServer()) return;
-    restarted = true;
-    location.reload();
+    if (await SPARE.isOtherServer()) location.reload();
   }
   document.addEventListener('click', checkServer, true);
   document.addEventListener('keydown', ({key}) => { if (key === 'Enter') checkServer(); }, true);
@@ -40,6 +40,9 @@
     const toasts = [...document.querySelectorAll('.toast-body')];
     const lost = restarted || toasts.some(({textContent}) => textContent.includes(LOST));
     if (!SPARE.state?.data || !lost) return;
+    const untouched = SPARE.state.data.of === opening
+      && !document.body.classList.contains('asked-anew');
+    if (restarted && untouched) return;  // the other server's page has an opening of its own
     const address = new URL(location.href), settings = new URL(SPARE.link.make()).searchParams;
     settings.delete('scene');
     settings.set('q', document.querySelector('#question textarea').value);
@@ -62,8 +65,7 @@
   }
 
   const visit = takeVisit();
-  // Whoever left it for another link wants what that says.
-  if (!visit || performance.getEntriesByType('navigation')[0].type !== 'reload') return;
+  if (visit?.before !== location.href) return;  // a link was opened meanwhile
   history.replaceState(null, '', visit.address);
 
   async function bringPicture() {

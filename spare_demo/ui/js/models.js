@@ -24,7 +24,7 @@
       const line = document.createElement('p');
       line.className = 'message';
       line.setAttribute('role', 'status');
-      line.textContent = `The model was changed: ${title} answers here now. ` +
+      line.textContent = `The model was changed to ${title}. ` +
         'Results of the model before it were dropped; ask again.';
       document.querySelector('#model-changed')?.replaceChildren(line);
     }
