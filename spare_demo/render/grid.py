@@ -90,11 +90,15 @@ def methods_grid(canvas: Canvas, cells: Sequence[Cell]) -> Display:
 
 
 def grid_sentence(cells: Sequence[Cell]) -> str:
-    """How many methods there are, the best and the worst KL, and how many answers stayed."""
+    """How many methods there are, the best and the worst KL, and how many answers stayed.
+
+    Without any KL, as of a model without its language model, they are in the order of the error.
+    """
     in_order = by_kl(cells)
     methods = "1 method" if len(cells) == 1 else f"{len(cells)} methods"
-    sentence = f"What {methods} kept, in the order of KL to the unpruned model."
     measured = [cell for cell in in_order if cell.kl is not None]
+    figure = "KL to the unpruned model" if measured else "the error of rebuilding all tokens"
+    sentence = f"What {methods} kept, in the order of {figure}."
     if measured:
         best, worst = measured[0], measured[-1]
         sentence += f" The least KL is {kl_text(best.kl or 0.0)} ({best.title})"

@@ -52,7 +52,8 @@ def test_the_grid_writes_what_it_knows_under_each_picture(canvas: Canvas) -> Non
         "(Best), the largest 2.500 (Worst). 2 of 3 answers are the same as with all tokens."
     )
     bare = methods_grid(canvas, [Cell("One", [1])])
-    assert bare.sentence == "What 1 method kept, in the order of KL to the unpruned model."
+    order = "in the order of the error of rebuilding all tokens."
+    assert bare.sentence == f"What 1 method kept, {order}"
 
 
 def test_kept_patches_are_bright_and_dropped_ones_dim(canvas: Canvas) -> None:
