@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from visits import QUESTION, controls
 
 from spare_demo.models import CATALOGUE, ModelError, load_model
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import memory, number_format
 from spare_demo.models.loading.catalogue import TINY_LLAVA
@@ -92,6 +93,12 @@ def test_the_vision_side_alone(model_switch: ModelSwitch) -> None:
     model, settings = model_switch.wait_for_next()
     assert not model.has_language_model and settings.without_language_model
     assert settings.model == name
+    with gr.Blocks() as demo:
+        model_menu(demo, model_switch)
+    labels = {component["props"].get("label") for component in demo.config["components"]}
+    for label in re.findall("“(.*?)”", NO_LANGUAGE_MODEL):  # what to do on the page
+        assert label in labels
+    assert NO_LANGUAGE_MODEL.count("“") == 2
 
 
 TINY = "someone/tiny-llava"

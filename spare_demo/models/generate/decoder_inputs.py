@@ -20,8 +20,9 @@ from spare_demo.pruners.plan import LayerPlan
 from spare_demo.tokens import Positions, Selection
 
 NO_LANGUAGE_MODEL = (
-    "This model was loaded without its language model, so there are no answers. To get them, start "
-    "again without --without-language-model."
+    "This model was loaded without its language model, so there are no answers. To get them, load "
+    "it whole: without --without-language-model, or on the page, under “Another model”, without "
+    "“Vision side alone”."
 )
 
 
