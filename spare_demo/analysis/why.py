@@ -169,7 +169,7 @@ def why(
 
     label: of one that acts before the language model.
     step: which pick to look at. By default the one at which the patch was picked, and for a lost
-        patch the last one within the budget, which it lost to the winner.
+        patch the last one within the budget in its own view, which it lost to the winner.
 
     Raises:
         ValueError: with a sentence to show: no such patch or budget.
@@ -181,7 +181,7 @@ def why(
     order = selection.order.tolist()
     rank = order.index(patch) + 1 if patch in order else None
     if step is None:
-        step = (rank or len(order)) - 1
+        step = (rank or _last_rank(tokens, selection.order, patch)) - 1
     # A nested method may be looked at beyond the budget: its later picks are known.
     longest = exploration.full.get(label, selection).order
     weighing = weigh(method, tokens, longest, step)
@@ -205,6 +205,13 @@ def why(
         leftover=left,
         stand_ins=substitutes,
     )
+
+
+def _last_rank(tokens: VisualTokens, order: Tensor, patch: int) -> int:
+    """Rank of the last pick in a patch's own view; of all where its view has none."""
+    own = next(members for members in view_members(tokens) if bool((members == patch).any()))
+    places = torch.isin(order.cpu(), own.cpu()).nonzero().flatten().tolist()
+    return places[-1] + 1 if places else len(order)
 
 
 def _factors_of(weighing: Weighing, token: int) -> Factors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,6 +175,23 @@ def test_why_a_patch_was_kept_or_lost(exploration: Exploration, label: str) -> N
     assert lost.cosine == pytest.approx(float(exploration.view.relevance[order[9]]))
     later = why(exploration, label, order[9], 5, step=8)  # beyond the budget, but known
     assert later.winner == order[8]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_patch_loses_to_one_that_it_was_weighed_with(
+    tiny_next: Any, photo: Image.Image, together: bool
+) -> None:
+    view = tiny_next.encode(photo, "Is it red?", together=together)
+    explored = explore(view, choose(("spare", "cdpruner")))
+    of = view.tokens.view
+    for label, selection in explored.selections(7).items():
+        for patch in set(range(view.tokens.n)) - set(selection.order.tolist()):
+            reason = why(explored, label, patch, 7)
+            assert reason.factors.value <= reason.winning.value
+            if together:
+                assert reason.step == 6
+            else:
+                assert of[reason.winner] == of[patch]
 
 
 @pytest.mark.parametrize("label", ["random", "uniform", "mine"])
