@@ -414,6 +414,7 @@ def test_what_was_chosen_is_asked_of_the_next_model(
     one.choose_method("b", "VisionZip")
     one.ask("Is it red?")
     expect(one.find("#answers .asked")).to_contain_text("Is it red?")
+    one.page.wait_for_function("SPARE.link.make().includes('q=Is+it+red')")
     link = one.page.evaluate("SPARE.link.make()")
 
     def load(visitor: Any, vision: bool) -> None:
