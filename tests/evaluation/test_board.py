@@ -147,7 +147,7 @@ def test_only_questions_that_every_column_has_are_compared(write: Write) -> None
     assert (three.questions, three.left_out) == (20, 60)
     assert {s.pictures for s in three.summaries.values()} == {20}
     note = board_tables(board_of(first, second))[1].note
-    assert "40 questions about 20 pictures" in note and "Left out: 40 that" in note
+    assert "40 questions about 20 pictures" in note and "Left out: 40 questions not asked" in note
     # The numbers are of those questions alone.
     rows = [row for row in rows_of(("spare",), range(10, 30)) if row.number == 0]
     assert three.summaries["n"].accuracy == summarise(rows, (), "unpruned")["data"].accuracy
