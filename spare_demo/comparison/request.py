@@ -209,6 +209,8 @@ def _method_of(label: str, entry: object) -> Method:
         return PlanByHand(entry)
     if isinstance(entry, Method):
         return entry
+    if isinstance(entry, type):
+        raise ValueError(f"{label!r} must be a method, not its class. Write {entry.__name__}().")
     raise ValueError(
         f"{label!r} must be a method, a Selection or a LayerPlan, not {type(entry).__name__}. "
         f"Methods are PRUNERS[name], with one of: {', '.join(PRUNERS)}."

@@ -122,8 +122,8 @@ def _scores(board: SetBoard, baseline: str) -> Table:
             rows.append((title_of(label), model, *cells, ""))
     pictures = max(summary.pictures for summary in summaries.values())
     left_out = (
-        f" Left out: {counted(board.left_out, 'question')} not asked in every folder and with every "
-        "method."
+        f" Left out: {counted(board.left_out, 'question')} not asked in every folder and with "
+        "every method."
         if board.left_out
         else ""
     )

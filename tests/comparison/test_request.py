@@ -57,11 +57,18 @@ def test_labels_tell_two_of_a_kind_apart() -> None:
         (PRUNERS["spare"], r"a list of names or \{label: method\}, not Spare\."),
         ({"spare"}, r"list of names or .* not set\. Put names into a list, of: spare,"),
         ({"a": "spare"}, "'a' must be a method, a Selection or a LayerPlan, not str"),
+        ({"a": Random}, r"'a' must be a method, not its class. Write Random\(\)\."),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(pruners: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         choose(pruners)  # type: ignore[arg-type]
+
+
+def test_a_class_in_the_place_of_a_method_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PRUNERS, "mine", Random)
+    with pytest.raises(ValueError, match=r"Write PRUNERS\['mine'\] = Random\(\)\."):
+        choose(["mine"])
 
 
 @pytest.mark.parametrize(
