@@ -27,11 +27,13 @@
   document.addEventListener('keydown', ({key}) => { if (key === 'Enter') checkServer(); }, true);
 
   // Gradio closes its own connections when the page is left, takes them for lost, and would load this
-  // page anew over the one that the visitor goes to: it gets no answer for as long as that may take.
+  // page anew over the one that the visitor goes to: for as long as that may take, it hears that no
+  // server answers. All else is asked as ever, since a download or a 204 leaves the page where it is.
   const ask = window.fetch;
   const askAgain = () => { window.fetch = ask; };
   window.addEventListener('beforeunload', () => {
-    window.fetch = () => new Promise(() => {});
+    window.fetch = (address, ...more) => String(address).endsWith('/app_id')
+      ? Promise.reject(new TypeError('This page is left.')) : ask(address, ...more);
     setTimeout(askAgain, 30_000);
   });
   window.addEventListener('pageshow', askAgain);  // Back, to a page that the browser kept
