@@ -1,4 +1,5 @@
-// What a page does by itself where it is narrow, the answers after Ask, or touched, the sheet on a patch.
+// What a page does by itself: a narrow one shows the answers after Ask, a touched one the sheet on a
+// patch.
 'use strict';
 (() => {
   const narrow = matchMedia('(max-width: 720px)');
