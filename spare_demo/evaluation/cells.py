@@ -90,7 +90,7 @@ def _interval(estimate: Estimate | None, form: str, scale: float = 1) -> str:
 
 
 def say_once(tables: Sequence[Table]) -> list[Table]:
-    """The tables, each sentence about intervals in the first note alone that has it."""
+    """The tables, each sentence about intervals only in the first note that has it."""
     said, shorter = "", []
     for table in tables:
         note = table.note
