@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gradio as gr
@@ -24,8 +24,8 @@ from spare_demo.ui.model_switch import ModelSwitch
 _PROGRESS = gr.Progress()
 _BEGUN = "<p class='note'>Looking for the model …</p>"
 _PAUSE = 0.2  # seconds between two reports of a download
+_LOOK_EVERY = 0.5  # seconds, whether a loading has ended
 _SHOW = "() => [{__type__: 'update', visible: true}]"
-_HIDE = "() => [{__type__: 'update', visible: false}]"
 _HEAD = ("Model", "Fits?", "Download", "A question takes", "Vision side alone", "Its download")
 
 
@@ -103,23 +103,45 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
                 words = f"Downloading: {done / 1e9:.2f} of {total / 1e9:.2f} GB"
                 progress(done / total, desc=words)
 
+        if model_switch.loading:
+            return loading_html()
         wanted = typed.strip() or name
         try:
             return panels.words_html(model_switch.change(wanted, bits, report, not vision, show))
         except (ModelError, ValueError) as error:
             return panels.message_html(str(error))
 
+    def loading_html() -> str:
+        name = model_switch.loading
+        words = "is being loaded already. The page reopens with it; Cancel keeps the present model."
+        return panels.words_html(f"{name} {words}") if name else ""
+
+    def open_menu() -> tuple[Any, str]:
+        return gr.update(open=True) if model_switch.loading else gr.skip(), loading_html()
+
+    def follow() -> Iterator[tuple[Any, Any]]:
+        """What is loaded, and what becomes of it, on a page that did not begin it."""
+        followed = ""
+        while loading := loading_html():
+            followed = loading
+            yield loading, gr.update(visible=True)
+            time.sleep(_LOOK_EVERY)
+        show = panels.words_html if model_switch.model.closed else panels.message_html
+        yield show(model_switch.outcome) if followed else gr.skip(), gr.update(visible=False)
+
     private: dict[str, Any] = {"api_visibility": "private"}
-    # A place of its own: the present model answers while another one is downloaded.
-    turn = {"concurrency_id": "loading", "concurrency_limit": 1, **private}
+    # Nobody waits for a turn: the switch loads one model at a time, and says so to the others.
+    turn = {"concurrency_limit": None, **private}
     quiet = {"queue": False, **QUIET}
+
+    def follow_after(event: Any) -> None:
+        event.then(follow, None, [status, cancel], concurrency_limit=None, **QUIET)
 
     def begin(event: Any) -> None:
         begun = event(lambda: _BEGUN, None, status, **quiet)
         begun.then(None, None, cancel, js=_SHOW, **quiet)
         begun.then(None, None, None, js="() => SPARE.awaitModel()", **quiet)
-        loaded = begun.then(change, [name, typed, bits, vision], status, **turn)
-        loaded.then(None, None, cancel, js=_HIDE, **quiet)
+        follow_after(begun.then(change, [name, typed, bits, vision], status, **turn))
 
     begin(load.click)
     cancel.click(model_switch.cancel, None, None, **quiet)
@@ -129,6 +151,9 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
     part = "" if model.has_language_model else " without its language model"
     here = json.dumps([f"{model.name}@{model.revision}{part}", model.title + part])
     demo.load(None, None, None, js=f"() => SPARE.announceModel(...{here})", **quiet)
+    opened = demo.load(open_menu, None, [menu, status], **quiet)
+    opened.then(None, status, None, js="(said) => { if (said) SPARE.awaitModel() }", **quiet)
+    follow_after(opened)
 
     def connect(event: Any) -> None:
         def choose() -> tuple[Any, str, str, bool]:

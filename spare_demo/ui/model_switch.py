@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from spare_demo.models import CATALOGUE, Model, ModelError, load_model
 from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, Entry
@@ -38,12 +40,15 @@ class ModelSwitch:
     Attributes:
         settings: what the page runs with; its model is the name under which `model` was loaded.
         upcoming: title of the model that `load_upcoming` is to load or is loading, "" for none.
+        loading: name of the model that `change` is loading, "" for none.
+        outcome: what became of the last one, as a sentence.
     """
 
     def __init__(self, model: Model, settings: Settings, later: Entry | None = None) -> None:
         """later: what `load_upcoming` loads."""
         self.model, self._later = model, later
         self.upcoming = "" if later is None else later.title
+        self.loading = self.outcome = ""
         name = model.name if settings.model == AUTO else settings.model
         # Where "auto" left a GPU alone, the next model leaves it alone too.
         device = "cpu" if model.device.type == "cpu" else settings.device
@@ -111,13 +116,21 @@ class ModelSwitch:
             if self._following is not None:
                 raise ModelError("Another model is loaded. Wait until the page reopens.")
             self._cancelled.clear()
-            return self._load_or_return(settings, report, progress)
+            title = Path(name_wanted).name if os.path.isdir(name_wanted) else name_wanted
+            self.loading, self.outcome = title, f"{title} could not be loaded."
+            self.outcome = self._load_or_return(settings, report, progress)
+            return self.outcome
         except LoadingCancelled:
-            raise ModelError(
+            self.outcome = (
                 f"Loading was cancelled. {self.model.title} is still here, and whole files that "
                 "were downloaded are kept for another time."
-            ) from None
+            )
+            raise ModelError(self.outcome) from None
+        except (ModelError, ValueError) as error:
+            self.outcome = str(error)
+            raise
         finally:
+            self.loading = ""
             self._loading.release()
 
     def load_upcoming(self, report: Report) -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -400,6 +401,42 @@ def test_the_model_is_changed_from_the_page(
     expect(other.find(".masthead .model")).to_contain_text("tiny-llava-next on CPU")
     expect(other.find("#model-changed p")).to_have_count(0)
     context.close()
+
+
+@pytest.mark.browser
+def test_whoever_comes_while_a_model_loads_sees_it_and_can_cancel(
+    open_window: Any, tiny_model: Any, unused_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from browsing import expect
+
+    def load_for_ever(*_: Any, progress: Any, **__: Any) -> None:
+        while True:
+            progress(0, 0)
+            time.sleep(0.05)
+
+    monkeypatch.setattr("spare_demo.ui.model_switch.load_model", load_for_ever)
+    settings = Settings(model="built-in", device="cpu", port=unused_port)
+    switch = ModelSwitch(tiny_model, settings)
+    with serving(tiny_model, settings, model_switch=switch) as served:
+        before, early = open_window(served.url), open_window(served.url)
+        for visitor, name in ((before, "tiny-llava"), (early, "llava-1.5-7b")):
+            visitor.find("#another-model > button").click()
+            visitor.find("#model-typed textarea, #model-typed input").fill(name)
+            visitor.find("#load-model").click()
+            expect(visitor.find("#cancel-model")).to_be_visible()
+        late = open_window(served.url)
+        for visitor in (early, late):
+            words = "tiny-llava is being loaded already. The page reopens with it"
+            expect(visitor.find("#model-status")).to_contain_text(words)
+        late.find("#load-model").click()  # asked for a second time, it is loaded once
+        late.find("#cancel-model").click()
+        for visitor in (before, early, late):
+            refused = visitor.find("#model-status [role=alert]")
+            expect(refused).to_contain_text("Loading was cancelled")
+            expect(visitor.find("#cancel-model")).to_have_count(0)
+        before.page.reload()
+        expect(before.find("#another-model > button")).to_be_visible()
+        expect(before.find("#model-status p")).to_have_count(0)
 
 
 @pytest.mark.browser
