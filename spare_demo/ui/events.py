@@ -12,8 +12,11 @@ QUIET: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 BUSY = """() => [{__type__: 'update', visible: false}, {__type__: 'update', visible: true}]"""
 """What the button that begins a run, and the one that stops it, are while it waits or runs."""
 
-IDLE = """() => [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}]"""
-"""What they are at other times."""
+IDLE = """() => {
+    SPARE.awaitModel?.(60);
+    return [{__type__: 'update', visible: true}, {__type__: 'update', visible: false}];
+}"""
+"""What they are after a run that broke off, maybe because another model's page comes."""
 
 
 def in_steps(

@@ -30,7 +30,7 @@ from spare_demo.evaluation.sheets import Sheet, draw_sheets
 from spare_demo.evaluation.summary import Summary, summarise
 from spare_demo.images.load import file_digest
 from spare_demo.models import Model
-from spare_demo.models.generate.passes import OutOfMemory
+from spare_demo.models.generate.passes import ModelUnloadedError, OutOfMemory
 from spare_demo.pruners import PRUNERS
 from spare_demo.render.chart import plotly_figure
 from spare_demo.scenes import signature
@@ -150,7 +150,7 @@ class Lab:
         for sheet in sheets:
             try:
                 (results_of_scene,) = run(self.model, [sheet], experiment)
-            except OutOfMemory as error:  # what was found stays, as after Stop
+            except (OutOfMemory, ModelUnloadedError) as error:  # what was found stays
                 yield self.finished(bench) | {"message": panels.message_html(str(error))}
                 return
             bench = replace(

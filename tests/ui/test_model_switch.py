@@ -28,6 +28,7 @@ from spare_demo.models.loading.catalogue import TINY_LLAVA
 from spare_demo.settings import Settings
 from spare_demo.ui import build
 from spare_demo.ui.handlers import Handlers, with_refusals
+from spare_demo.ui.lab import Lab
 from spare_demo.ui.model_menu import model_menu, offers_html, upcoming_html
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import launch_options
@@ -274,6 +275,17 @@ def test_a_question_in_flight_ends_with_a_sentence(
     assert [set(step) for step in again] == [{"message"}]
 
 
+def test_a_lab_run_in_flight_ends_with_a_sentence_and_what_it_found(tiny_folder: Path) -> None:
+    model = load_model(str(tiny_folder), "cpu")
+    measuring = Lab(model, Settings()).measure(["uniform"], [4], 50, "held-out", 0)
+    before, one = next(measuring), next(measuring)
+    model.close("It made room for another model.")
+    last = next(measuring)
+    assert "made room" in last["message"] and "Measuring the first" in before["progress"]
+    assert "Stopped: 1 of 50 scenes" in last["progress"] and last["bench"] is one["bench"]
+    assert last["download"]["interactive"]
+
+
 def test_loading_shows_how_far_it_is_and_what_it_needs(
     model_switch: ModelSwitch, tiny_next_folder: Path
 ) -> None:
@@ -437,6 +449,24 @@ def test_whoever_comes_while_a_model_loads_sees_it_and_can_cancel(
         before.page.reload()
         expect(before.find("#another-model > button")).to_be_visible()
         expect(before.find("#model-status p")).to_have_count(0)
+
+
+@pytest.mark.browser
+def test_a_lab_run_that_another_visitors_model_ends_opens_the_page_anew(
+    open_window: Any, program: str, tiny_next_folder: Path
+) -> None:
+    from browsing import expect
+
+    one, other = open_window(program), open_window(program)
+    one.page.get_by_role("tab", name="Lab").click()
+    one.find("#lab-scenes input").fill("200")
+    one.find("#lab-run").click()
+    expect(one.find("p.lab-progress")).to_contain_text("of 200 scenes")
+    other.find("#another-model > button").click()
+    other.find("#model-typed textarea, #model-typed input").fill(str(tiny_next_folder))
+    other.find("#load-model").click()
+    expect(one.find("#model-changed")).to_contain_text("changed to tiny-llava-next.")
+    expect(one.find("#model-changed")).to_contain_text("were dropped; ask again")
 
 
 @pytest.mark.browser

@@ -9,9 +9,11 @@
     return true;
   };
 
-  // After "Load it": look every second whether the new page is there, until it is or was refused.
-  SPARE.awaitModel = async () => {
-    while (!document.querySelector('#model-status [role=alert]') && !(await reopened())) {
+  // After "Load it", or a run that broke off: look every second whether the new page is there, until
+  // it is or was refused.
+  SPARE.awaitModel = async (tries = Infinity) => {
+    const refused = () => document.querySelector('#model-status [role=alert]');
+    while (tries-- > 0 && !refused() && !(await reopened())) {
       await new Promise((wait) => setTimeout(wait, 1000));
     }
   };
