@@ -311,5 +311,5 @@ def _refusal(label: str, part: str, error: Exception) -> ModelError:
         )
     return ModelError(
         f"{label} could not be loaded ({type(error).__name__} while reading {part}). Install the "
-        "versions in requirements.txt, or start with --model built-in."
+        "versions in requirements.txt, or choose another model."
     )

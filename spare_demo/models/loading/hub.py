@@ -128,9 +128,11 @@ def download_files(
 ) -> list[Path]:
     """Whole files of a commit, downloaded into the hub's cache; raises as `download_weights`."""
     stops: list[BaseException] = []
+    begun = False
     try:
         sizes = [size_of(repository, commit, file) for file in files]
         check_disk(repository, sum(sizes), Path(constants.HF_HUB_CACHE))
+        begun = True
         paths: list[Path] = []
         for i, file in enumerate(files):
             bar = _bar_of(progress, sum(sizes[:i]), sum(sizes), stops)
@@ -141,7 +143,7 @@ def download_files(
             raise stops[0] from None
         if isinstance(error, KeyboardInterrupt):
             raise
-        raise refusal(repository, error) from error
+        raise refusal(repository, error, begun) from error
 
 
 def size_of(repository: str, commit: str, file: str) -> int:

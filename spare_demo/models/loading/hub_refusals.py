@@ -16,12 +16,19 @@ from huggingface_hub.errors import (
 )
 
 from spare_demo.models.base import ModelError
+from spare_demo.models.loading.catalogue import BUILT_IN
 
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_LOG_IN = "log in with `hf auth login` on this machine, then try again"
+# Sentences here are read on a terminal, after a start that failed, and on a page that runs.
+_OR_ANOTHER = f"or choose a model that is on this machine, such as {BUILT_IN.name}."
 
 
-def refusal(repository: str, error: Exception) -> Exception:
-    """Why something of a repository cannot be had, in a sentence; other errors as they are."""
+def refusal(repository: str, error: Exception, begun: bool = False) -> Exception:
+    """Why something of a repository cannot be had, in a sentence; other errors as they are.
+
+    begun: whether the hub had answered, so that a lost connection is one that was cut.
+    """
     chain = list(causes(error))
     for cause in chain:
         if isinstance(cause, ModelError):
@@ -39,15 +46,20 @@ def refusal(repository: str, error: Exception) -> Exception:
             )
         if isinstance(cause, OfflineModeIsEnabled):
             return ModelError(
-                f"{repository} is not on this machine, and HF_HUB_OFFLINE is set. Unset it to "
-                "download the model, or start with --model built-in."
+                f"{repository} is not on this machine, and HF_HUB_OFFLINE is set. Start without it "
+                f"to download the model, {_OR_ANOTHER}"
             )
         if isinstance(cause, HfHubHTTPError) and (sentence := _status(repository, cause)):
             return ModelError(sentence)
+    if begun and is_unreachable(error):
+        return ModelError(
+            f"The connection was lost while {repository} was downloaded. Check it and try again; "
+            "whole files that were downloaded are kept."
+        )
     if is_unreachable(error):
         return ModelError(
             f"{repository} is not on this machine, and {constants.ENDPOINT} cannot be reached. "
-            "Check the connection, or start with --model built-in."
+            f"Check the connection and try again, {_OR_ANOTHER}"
         )
     return error
 
@@ -84,23 +96,20 @@ def _status(repository: str, error: HfHubHTTPError) -> str:
     """What the hub's refusal means and what to do."""
     status = error.response.status_code
     if isinstance(error, GatedRepoError) or status == 403:
-        return (
-            f"{repository} is gated: accept its terms on its page of the hub, log in with `hf auth "
-            "login`, then start again."
-        )
+        return f"{repository} is gated: accept its terms on its page of the hub, {_LOG_IN}."
     if isinstance(error, RevisionNotFoundError):
         return f"{repository} has no such revision on the hub. Leave the revision away."
     if isinstance(error, RepositoryNotFoundError) or status == 401:
         return (
             f"The hub shows no repository {repository} to you: its name is another, or it is "
-            "private. Check the name, or log in with `hf auth login`."
+            f"private. Check the name, or {_LOG_IN}."
         )
     if status == 404:
         return f"{repository} lacks a file on the hub that a model needs. Choose another model."
     if status == 429:
         return (
-            "The hub takes no more requests from this address for now. Wait some minutes, or log "
-            "in with `hf auth login`, then start again."
+            "The hub takes no more requests from this address for now. Wait some minutes, or "
+            f"{_LOG_IN}."
         )
     if status >= 500:
         return f"The hub has a fault of its own (error {status}). Try again later."

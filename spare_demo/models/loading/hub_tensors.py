@@ -71,6 +71,7 @@ def download_tensors(
     target = folder / f"{name}.safetensors"
     if _is_whole(target):
         return target
+    begun = False
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(target.with_suffix(".lock")):  # of several processes one downloads it
@@ -78,6 +79,7 @@ def download_tensors(
                 return target
             try:
                 pieces = [p for file in files for p in _pieces(repository, commit, file, wanted)]
+                begun = True
                 _download_pieces(repository, commit, pieces, target, progress)
             except RangesIgnored:
                 sizes = sum(size_of(repository, commit, file) for file in files)
@@ -88,11 +90,11 @@ def download_tensors(
                 paths = download_files(repository, commit, files, progress)
                 save_file(read_tensors(paths, wanted), target)
     except Exception as error:
-        raise refusal(repository, error) from error
+        raise refusal(repository, error, begun) from error
     if not _is_whole(target):
         target.unlink(missing_ok=True)
         raise ModelError(
-            f"What was downloaded of {repository} is damaged. Start again: it is downloaded anew."
+            f"What was downloaded of {repository} is damaged. Try again: it is downloaded anew."
         )
     return target
 

@@ -129,6 +129,22 @@ def test_a_cut_connection_is_resumed(served: LocalHub) -> None:
     assert served.faults.cuts == 0
 
 
+@pytest.mark.parametrize("whole_files", [False, True])
+def test_a_connection_cut_for_good_is_told_from_a_hub_out_of_reach(
+    served: LocalHub, monkeypatch: pytest.MonkeyPatch, whole_files: bool
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+
+    def cut(done: int, total: int) -> None:
+        served.faults.cuts, served.faults.cut_after = 10**6, 0
+
+    with pytest.raises(ModelError, match=r"connection was lost while .* was downloaded\. Check it"):
+        if whole_files:
+            hub.download_weights(TINY, hub.config_folder(TINY), cut)
+        else:
+            vision_of(served, progress=cut)
+
+
 def test_a_later_start_resumes_where_the_first_was_ended(served: LocalHub) -> None:
     class Cancelled(Exception):
         pass
@@ -209,10 +225,10 @@ def test_a_shard_shorter_than_its_header_says(served: LocalHub) -> None:
 @pytest.mark.parametrize(
     ("status", "sentence"),
     [
-        (401, r"shows no repository .*hf auth login"),
-        (403, r"is gated: accept its terms"),
+        (401, r"shows no repository .*hf auth login.* then try again\."),
+        (403, r"is gated: accept its terms .* then try again\."),
         (404, r"lacks a file on the hub"),
-        (429, r"takes no more requests .* Wait"),
+        (429, r"takes no more requests .* Wait .* then try again\."),
         (500, r"fault of its own \(error 500\)"),
         (503, r"fault of its own \(error 503\)"),
     ],
@@ -245,7 +261,8 @@ def test_a_hub_out_of_reach_is_said_within_ten_seconds(
     address = nowhere + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
     start = time.monotonic()
-    with pytest.raises(ModelError, match=rf"{re.escape(nowhere)} cannot be reached"):
+    sentence = rf"{re.escape(nowhere)} cannot be reached\. .* try again, or choose a model"
+    with pytest.raises(ModelError, match=sentence):
         load_model(TINY, "cpu")
     assert time.monotonic() - start < 10
 
