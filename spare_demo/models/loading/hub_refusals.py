@@ -21,7 +21,7 @@ from spare_demo.models.loading.catalogue import BUILT_IN
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _LOG_IN = "log in with `hf auth login` on this machine, then try again"
 # Sentences here are read on a terminal, after a start that failed, and on a page that runs.
-_OR_ANOTHER = f"or choose a model that is on this machine, such as {BUILT_IN.name}."
+_OR_ANOTHER = f"or choose the built-in model (on the command line: --model {BUILT_IN.name})."
 
 
 def refusal(repository: str, error: Exception, begun: bool = False) -> Exception:

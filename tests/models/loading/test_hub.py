@@ -261,7 +261,7 @@ def test_a_hub_out_of_reach_is_said_within_ten_seconds(
     address = nowhere + "/{repo_id}/resolve/{revision}/{filename}"
     monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", address)
     start = time.monotonic()
-    sentence = rf"{re.escape(nowhere)} cannot be reached\. .* try again, or choose a model"
+    sentence = rf"{re.escape(nowhere)} cannot be reached\. .* try again, or choose the built-in"
     with pytest.raises(ModelError, match=sentence):
         load_model(TINY, "cpu")
     assert time.monotonic() - start < 10
