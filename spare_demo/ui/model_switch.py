@@ -18,6 +18,7 @@ from pathlib import Path
 from spare_demo.models import CATALOGUE, Model, ModelError, load_model
 from spare_demo.models.loading.catalogue import AUTO, BUILT_IN, Entry
 from spare_demo.models.loading.hub import Progress, no_progress
+from spare_demo.models.loading.load import plain_name
 from spare_demo.models.loading.memory import Fit
 from spare_demo.models.loading.offers import Offer, offers
 from spare_demo.pruners import PRUNERS
@@ -49,7 +50,7 @@ class ModelSwitch:
         self.model, self._later = model, later
         self.upcoming = "" if later is None else later.title
         self.loading = self.outcome = ""
-        name = model.name if settings.model == AUTO else settings.model
+        name = model.name if settings.model == AUTO else plain_name(settings.model)
         # Where "auto" left a GPU alone, the next model leaves it alone too.
         device = "cpu" if model.device.type == "cpu" else settings.device
         self.settings = dataclasses.replace(settings, model=name, device=device)
@@ -99,7 +100,7 @@ class ModelSwitch:
             ModelError: it is not to be had, or `cancel` was called; this model is as it was.
             ValueError: other bits; likewise.
         """
-        name_wanted = (name or "").strip()
+        name_wanted = plain_name((name or "").strip())
         if not name_wanted or name_wanted == AUTO:
             raise ModelError("Choose a model from the list, or type a folder or a repository.")
         settings = dataclasses.replace(

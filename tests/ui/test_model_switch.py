@@ -137,6 +137,17 @@ def test_a_download_is_shown_in_bytes_and_can_be_cancelled(
     assert steps[-1] == (0, 0) and model.name == TINY
 
 
+@pytest.mark.parametrize("end", ["", "/", "/tree/main"])
+def test_the_address_of_a_repository_names_it(
+    model_switch: ModelSwitch, served: LocalHub, end: str
+) -> None:
+    model_switch.change(f"https://huggingface.co/{TINY}{end}", 16, print)
+    model, settings = model_switch.wait_for_next()
+    assert model.name == settings.model == TINY
+    with pytest.raises(ModelError, match="There is no model 'https://else"):
+        load_model(f"https://elsewhere.org/{TINY}", "cpu")
+
+
 def test_it_can_be_cancelled_until_the_old_model_goes(
     model_switch: ModelSwitch, tiny_next_folder: Path
 ) -> None:
@@ -208,12 +219,13 @@ def test_methods_of_the_start_that_the_new_model_lacks_are_left_out(
         ("no-such-model", 16, "There is no model 'no-such-model'"),
         ("built-in", 3, "16, 8 or 4"),
         ("THE SAME", 16, "is loaded already"),
+        ("THE SAME/", 16, "is loaded already"),
     ],
 )
 def test_a_refusal_leaves_everything_as_it_was(
     model_switch: ModelSwitch, name: str | None, bits: int, sentence: str
 ) -> None:
-    name = model_switch.settings.model if name == "THE SAME" else name
+    name = name and name.replace("THE SAME", model_switch.settings.model)
     with pytest.raises((ModelError, ValueError), match=sentence):
         model_switch.change(name, bits, print)
     assert not model_switch.model.closed

@@ -40,6 +40,7 @@ _NVIDIA_DRIVERS = ("/proc/driver/nvidia/version", "/usr/lib/wsl/lib/nvidia-smi")
 _DEVICES = "Choose auto, cpu, cuda or mps, or one of several GPUs, such as cuda:1."
 _INSTALL = 'pip install --force-reinstall "torch>=2.11,<2.12" "torchvision>=0.26,<0.27" --index-url'
 _WHEELS = "https://download.pytorch.org/whl"
+_REPOSITORY = r"[\w-][\w.-]*/[\w-][\w.-]*"
 
 
 def load_model(
@@ -58,7 +59,7 @@ def load_model(
 
     Args:
         name: "auto", a name of `CATALOGUE`, a folder that holds a checkpoint, or a repository of
-            the Hugging Face hub ("owner/name").
+            the Hugging Face hub ("owner/name", or its address there).
         device: "auto" (CUDA if it can be used, else CPU), "cpu", "cuda", "cuda:1", "mps". With
             "auto" or "cuda" a model too large for one GPU is spread over all of them.
         bits: 16 for the number format that suits model and device; 8 or 4 quantise the language
@@ -79,6 +80,7 @@ def load_model(
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
+    name = name and plain_name(name)
     if system not in ("auto", *SYSTEMS):
         raise ModelError(
             f"No system sentence is called {brief(system)}. Choose auto, {', '.join(SYSTEMS)}."
@@ -122,7 +124,7 @@ def load_model(
         model = _load(CATALOGUE[name], fit, ())
     elif name and os.path.isdir(name):  # False also for what is too long to be a path
         model = _load_other(Path(name), fit)
-    elif isinstance(name, str) and re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):
+    elif isinstance(name, str) and re.fullmatch(_REPOSITORY, name):
         model = _load_other(name, fit)
     else:
         names = ", ".join([AUTO, *CATALOGUE])
@@ -150,6 +152,12 @@ def load_model(
             model.close("It was not wanted any more.")
             raise
     return model
+
+
+def plain_name(name: str) -> str:
+    """A model's name as typed, without a slash at its end and the hub's address before it."""
+    found = re.fullmatch(rf"https://huggingface\.co/({_REPOSITORY})(/tree/main)?/*", name)
+    return found[1] if found else name.rstrip("/") or name
 
 
 def _close(model: Model, progress: Progress) -> None:
