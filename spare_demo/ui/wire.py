@@ -21,7 +21,8 @@
       factors         null, or {"magnitude": "squared_norms" or null for 1, "text": f4 (n,)}:
                       the method picks the largest novelty x magnitude x text
     coordinates     {"rank": r, "step": s, "wide": i4 (n, p), "narrow": i2 (n, r - p),
-                    "row_error": e}, or null: ask the server
+                    "row_error": e}, or null: ask the server; null also where views share the
+                    budget, since novelty is then to the picks of a token's own view
 
 Both blocks of coordinates, side by side and times `step`, are the tokens' directions x / ||x|| in r
 axes of their own, longest first (the zero token is zero), so that novelty, leftover shares and
@@ -57,6 +58,7 @@ from torch import Tensor
 
 from spare_demo import measures
 from spare_demo.comparison.selections import Exploration
+from spare_demo.pruners.views import view_members
 from spare_demo.tokens import VisualTokens
 
 Array = NDArray[Any]
@@ -80,8 +82,8 @@ _numbers = itertools.count()
 def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """The dict described above, at most `most_bytes` as a file.
 
-    Coordinates are as fine as fits, and left out where that is coarser than `ROW_ERROR`. Raises
-    ValueError where even the rest does not fit.
+    Coordinates are as fine as fits, and left out where that is coarser than `ROW_ERROR`, or where
+    each view has a share of the budget. Raises ValueError where even the rest does not fit.
     """
     view = exploration.view
     tokens = view.tokens
@@ -104,8 +106,9 @@ def comparison_data(exploration: Exploration, most_bytes: int = MOST_BYTES) -> d
             f"{tokens.n} tokens and {len(data['methods'])} methods do not fit {most_bytes:,} "
             "bytes. Compare fewer methods at a time."
         )
-    # The names and numbers around them take less than 250.
-    data["coordinates"] = coordinates(tokens, max(0, room - 250))
+    if len(view_members(tokens)) == 1:
+        # The names and numbers around them take less than 250.
+        data["coordinates"] = coordinates(tokens, max(0, room - 250))
     return data
 
 

@@ -9,6 +9,7 @@ import browsing
 import numpy as np
 import pytest
 import torch
+from pages import serving
 from ports import free_port
 from visits import page_request
 
@@ -130,6 +131,29 @@ def test_a_patch_under_the_pointer_is_explained_by_the_server(page, visit: Visit
         expect(column.locator(".factors td:last-child")).to_have_count(4)
         numbers = column.locator(".factors td:last-child").all_inner_texts()
         assert float(numbers[1]) == pytest.approx(reason.factors.magnitude, rel=0.02)
+
+
+def test_a_lost_patch_of_a_few_views_is_weighed_in_its_own_view(
+    tiny_next, newcomer: browsing.Visitor, unused_port: int
+) -> None:
+    settings = Settings(port=unused_port, budget=20, max_new_tokens=2)
+    first = examples.load_examples(tiny_next.name)[0]
+    with serving(tiny_next, settings) as served:
+        page = newcomer.open(served.url)
+        request = page_request(first.path, first.question, aspect=tiny_next.aspect(None))
+        explored = Guide(tiny_next, settings).look(request).exploration
+        to_budget(page, 20)
+        page.layer("difference")
+        kept = set(explored.full["A"].order[:20].tolist())
+        lost = next(i for i in range(16) if i not in kept)
+        page.point(lost)
+        factors = why(explored, "A", lost, 20).factors
+        assert factors is not None
+        row = page.find(".reason.a .factors td:last-child")
+        expect(row).to_have_count(4)
+        numbers = [float(text) for text in row.all_inner_texts()]
+        exact = [factors.novelty, factors.magnitude, factors.text, factors.value]
+        assert numbers == pytest.approx(exact, rel=0.02, abs=2e-3)
 
 
 def test_an_own_set_of_many_is_asked_with(page, visit: Visit) -> None:

@@ -225,6 +225,9 @@ def test_tokens_of_several_views_come_with_their_cells(
 ) -> None:
     view = tiny_next.encode(photo, "What colour?", "any")
     told = comparison_data(explore(view, {"A": PRUNERS["spare"]}))
+    assert told["coordinates"] is None  # novelty is to the picks of a token's own view
+    as_one = tiny_next.encode(photo, "What colour?", "any", together=True)
+    assert comparison_data(explore(as_one, {"A": PRUNERS["spare"]}))["coordinates"] is not None
     cells = told["cells"]
     assert cells.tolist() == view.grid.cells.tolist()
     assert (told["rows"], told["columns"]) == (6, 4 + 2 + 8)

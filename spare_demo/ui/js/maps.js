@@ -89,10 +89,10 @@
     const residual = data.residual(slot, k), shares = data.leftovers.get(`${slot} ${k}`);
     const values = residual ? residual.share(k) : shares;
     if (!values && SPARE.saved) {
-      return nothing('This needs more than a saved page holds of so many tokens.');
+      return nothing('This needs more than a saved page holds of many tokens or several views.');
     }
     if (!values) {
-      return {...nothing('This needs more than was sent for so many tokens. Asking the server.'), wants: slot};
+      return {...nothing('This needs more than was sent for this picture. Asking the server.'), wants: slot};
     }
     const {count} = data.picks(slot, k), more = () => {
       const half = values.reduce((sum, share) => sum + (share > 0.5), 0);

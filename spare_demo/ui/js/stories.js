@@ -152,8 +152,9 @@ SPARE.stories = (() => {
 
   const diversity = {
     lacks: (data) => (data.directions ? null
-      : 'This picture has too many tokens for the page to have their features, which this story needs. ' +
-        'Ask about a smaller picture, then open the story again.'),
+      : 'This picture has too many tokens for the page to have their features, which this story needs, ' +
+        'or several views that share the budget. Ask about a smaller picture, or spend the budget ' +
+        'over all views together (Settings), then open the story again.'),
     suits: ({slots: {A, B}}) => /^spare/.test(A.name) && /^(cdpruner|divprune|dart-div)/.test(B.name),
     steps: [
       {

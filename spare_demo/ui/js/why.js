@@ -148,7 +148,7 @@ SPARE.why = (element, trigger) => {
     if (method.inside) {
       inside = way(slot);
     } else if (!reason) {
-      inside = SPARE.saved ? '<p>A saved page does not hold the reasons for so many tokens.</p>'
+      inside = SPARE.saved ? '<p>A saved page does not hold the reasons for many tokens or several views.</p>'
         : '<p>Asking the server …</p>';
     } else {
       const rank = reason.rank === null ? `<b>not picked</b> at ${data.picks(slot, k).count}`
