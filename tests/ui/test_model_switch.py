@@ -464,7 +464,7 @@ def test_whoever_comes_while_a_model_loads_sees_it_and_can_cancel(
 
 
 @pytest.mark.browser
-def test_a_lab_run_that_another_visitors_model_ends_opens_the_page_anew(
+def test_a_lab_run_that_another_visitors_model_ends_says_so(
     open_window: Any, program: str, tiny_next_folder: Path
 ) -> None:
     from browsing import expect
@@ -477,8 +477,9 @@ def test_a_lab_run_that_another_visitors_model_ends_opens_the_page_anew(
     other.find("#another-model > button").click()
     other.find("#model-typed textarea, #model-typed input").fill(str(tiny_next_folder))
     other.find("#load-model").click()
-    expect(one.find("#model-changed")).to_contain_text("changed to tiny-llava-next.")
-    expect(one.find("#model-changed")).to_contain_text("were dropped; ask again")
+    # Its own sentence comes where it is quicker than the end of the server that has it to say.
+    said = "#lab-message:has-text('ask again then'), #model-changed:has-text('dropped; ask again')"
+    expect(one.find(said)).to_have_count(1)
 
 
 @pytest.mark.browser
