@@ -80,7 +80,7 @@ def load_model(
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
-    name = name and plain_name(name)
+    name = plain_name(name) if isinstance(name, str) else name
     if system not in ("auto", *SYSTEMS):
         raise ModelError(
             f"No system sentence is called {brief(system)}. Choose auto, {', '.join(SYSTEMS)}."
