@@ -106,6 +106,8 @@ class CurveChart:
                 "type": "log",
                 "tickangle": 0,
                 "tickvals": [2**e for e in range(12)],
+                # On a phone there is room for every other number.
+                "ticktext": ["" if e % 2 else str(2**e) for e in range(12)],
                 "title": {"text": "tokens kept (k)"},
             },
             yaxis={**axis, "rangemode": "tozero", "title": {"text": self.y_title}},

@@ -342,6 +342,20 @@ def test_names_in_the_table_of_costs_are_whole_on_a_phone(phone) -> None:
     assert cut_off == []
 
 
+def test_numbers_below_the_curve_stand_apart_on_a_phone(phone) -> None:
+    phone.page.set_viewport_size({"width": 360, "height": 640})
+    phone.curve()
+    phone.page.wait_for_function(
+        "document.querySelector('#curve .main-svg').getBoundingClientRect().right <= innerWidth"
+    )
+    shown = sorted(boxes(phone, "#curve .xtick text"), key=lambda box: box["x"])
+    phone.find("#lost > .label-wrap").click()
+    phone.page.set_viewport_size({"width": 390, "height": 844})
+    assert len(shown) >= 4
+    for left, right in itertools.pairwise(shown):
+        assert left["x"] + left["width"] + 4 <= right["x"]
+
+
 @pytest.mark.parametrize(("right", "down"), [(0, -150), (-150, 0)])
 def test_a_finger_that_moves_on_a_picture_scrolls_and_explains_no_patch(
     phone, right: int, down: int
