@@ -401,6 +401,16 @@ def test_the_model_is_changed_from_the_page(
     offers = one.find("#model-offers tbody tr")
     expect(offers).to_have_count(len(CATALOGUE) - 1)
     expect(offers.first).to_contain_text("TinyLLaVA")
+    heads = one.find("#model-offers thead th").all_inner_texts()
+    for width in (360, 768):
+        one.page.set_viewport_size({"width": width, "height": 844})
+        table = one.find("#model-offers .scroll")
+        assert table.evaluate("part => part.scrollWidth <= part.clientWidth"), width
+        names = offers.first.locator("td").evaluate_all(
+            "all => all.map(cell => getComputedStyle(cell, '::before').content)"
+        )
+        assert [name.strip('" ') for name in names] == heads[1:]
+    one.page.set_viewport_size({"width": 1440, "height": 900})
     expect(one.find("#cancel-model")).to_have_count(0)
 
     def choose(name: str) -> None:
