@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+import httpx
 import pytest
 from gradio.utils import get_upload_folder
 from pages import Page, run_apart
@@ -163,6 +164,24 @@ def test_pictures_sent_as_data_are_deleted_like_uploads(page: Page) -> None:
 
 def test_a_call_of_very_many_parts_is_refused_unread(page: Page) -> None:
     assert page.post("mcp/", {"params": [[]] * (MOST_PARTS // 2)}).status_code == 413
+
+
+def test_half_of_a_pair_of_characters_is_refused_in_a_sentence(page: Page) -> None:
+    for given in ({"question": "Red\ud83d?"}, {"method": "\ud83d"}):  # the client sends no such
+        params = {"name": "select", "arguments": {"image": "data:image/png;base64,AAAA"} | given}
+        said = httpx.post(
+            page.api("mcp/"),
+            content=json.dumps(
+                {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            ),
+            headers={
+                "Accept": "application/json, text/event-stream",
+                "Content-Type": "application/json",
+            },
+            timeout=60,
+        ).text
+        (name,) = given
+        assert f"Type the {name} again." in said and "codec" not in said
 
 
 def test_one_call_too_many_is_refused_in_a_sentence(

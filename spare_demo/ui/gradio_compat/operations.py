@@ -11,6 +11,8 @@ import gradio as gr
 import httpx
 from gradio.utils import get_function_description
 
+from spare_demo.settings import check_characters
+
 _NO_MCP = (
     "The MCP server needs a package that is not here, or here in a version that Gradio does not "
     "know. Install it: pip install 'gradio[mcp]'"
@@ -91,6 +93,9 @@ def send_json_over_mcp(demo: gr.Blocks) -> None:
         return simplified, positions
 
     def convert_and_count(given: dict[str, Any], positions: list) -> dict[str, Any]:
+        for name, value in given.items():
+            if isinstance(value, str):
+                check_characters(name, value)
         for (name,) in positions:
             sent = given.get(name)
             if isinstance(sent, str) and not sent.startswith(("data:", "http://", "https://")):
