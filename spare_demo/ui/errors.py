@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Hashable
 from types import TracebackType
 
+from starlette.requests import ClientDisconnect
+
 from spare_demo.cuda_graphs import is_out_of_memory
 from spare_demo.models import ModelError
 from spare_demo.models.generate.passes import NO_MEMORY
@@ -114,7 +116,9 @@ class RepeatFilter(logging.Filter):
         self._counter = counter
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log it now."""
+        """Whether to log it now; a client that left while it was sending is no fault."""
+        if record.exc_info and isinstance(record.exc_info[1], ClientDisconnect):
+            return False
         words = record.getMessage()
         times = self._counter.times((record.name, words))
         if times > 1:
@@ -124,7 +128,7 @@ class RepeatFilter(logging.Filter):
 
 def quieten_server() -> None:
     """Count the errors that the server's own libraries log again and again."""
-    for name in ("asyncio", "uvicorn.error"):
+    for name in ("asyncio", "uvicorn.error", "mcp.server.streamable_http"):
         logger = logging.getLogger(name)
         if not any(isinstance(each, RepeatFilter) for each in logger.filters):
             logger.addFilter(RepeatFilter(_counter))

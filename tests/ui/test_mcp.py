@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from gradio.utils import get_upload_folder
 from pages import Page, run_apart
 
+from spare_demo.ui.errors import quieten_server
 from spare_demo.ui.gate.doors import MOST_PARTS
 from spare_demo.ui.gradio_compat import operations
 
@@ -182,6 +185,23 @@ def test_half_of_a_pair_of_characters_is_refused_in_a_sentence(page: Page) -> No
         ).text
         (name,) = given
         assert f"Type the {name} again." in said and "codec" not in said
+
+
+def test_a_client_that_leaves_while_it_sends_is_no_fault(
+    page: Page, caplog: pytest.LogCaptureFixture
+) -> None:
+    quieten_server()
+    head = (
+        "POST /gradio_api/mcp/ HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n"
+        "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", page.settings.port)) as client:
+        client.sendall(f'{head}{{"jsonrpc"'.encode())
+    for _ in range(200):
+        if "Received exception from stream" in caplog.text:
+            break
+        time.sleep(0.05)
+    assert "Received exception from stream" in caplog.text and "Traceback" not in caplog.text
 
 
 def test_one_call_too_many_is_refused_in_a_sentence(
