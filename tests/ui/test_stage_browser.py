@@ -25,7 +25,7 @@ def bottom(box: dict[str, float]) -> float:
 def test_the_first_screen_tells_the_whole_comparison(reader) -> None:
     parts = {
         "#headline": 1, "#budget input[type=range]": 1, "#stage .board": 3,
-        "#answers .answer-text": 3, "#further button": 4, "#methods input": 2,
+        "#answers .answer-text": 3, "#further button": 4, "#methods input": 2, "#reason h2": 1,
     }  # fmt: skip
     for selector, count in parts.items():
         found = boxes(reader, selector)
