@@ -533,6 +533,11 @@ def test_what_was_chosen_is_asked_of_the_next_model(
     other.open(program)
     load(other, True)
     expect(other.find("#notice")).to_have_text("")
+    other.choose_method("b", "Uniform grid")
+    expect(other.caption).to_contain_text("B Uniform grid")
+    load(other, False)
+    expect(other.find("#notice")).to_contain_text("Press Ask to see your comparison")
+    expect(other.find("#method-b input")).to_have_value("Uniform grid")
 
     # A link opens as it is, although what was asked before waits to come back.
     one.page.evaluate("""before => sessionStorage.setItem('spare-lost', JSON.stringify(

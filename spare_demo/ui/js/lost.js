@@ -6,7 +6,7 @@
   const KEY = 'spare-lost', LOST = 'Connection to the server was lost';
 
   let restarted = false, opening = null;
-  SPARE.on('data', ({of}) => { opening ??= of; });
+  SPARE.on('data', () => { opening ??= SPARE.link.make(); });
 
   // Whether another server than this page's answers here now: not while none does.
   SPARE.isOtherServer = async () => {
@@ -42,7 +42,7 @@
     const toasts = [...document.querySelectorAll('.toast-body')];
     const lost = restarted || toasts.some(({textContent}) => textContent.includes(LOST));
     if (!SPARE.state?.data || !lost) return;
-    const untouched = SPARE.state.data.of === opening
+    const untouched = SPARE.link.make() === opening
       && !document.body.classList.contains('asked-anew');
     if (restarted && untouched) return;  // the other server's page has an opening of its own
     const address = new URL(location.href), settings = new URL(SPARE.link.make()).searchParams;
