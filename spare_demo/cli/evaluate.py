@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import functools
 import shlex
 import sys
@@ -151,7 +152,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
     sheets = read_questions(arguments)
-    arguments.out.mkdir(parents=True, exist_ok=True)  # refused before the minutes of loading
+    if arguments.out.is_file():  # refused before the minutes of loading
+        raise FileExistsError(errno.EEXIST, "", str(arguments.out))
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:
