@@ -224,7 +224,7 @@ def explore(view: View, requested: LabelledMethods, budget: int | None = None) -
         if method.inside and not view.layers:
             raise ValueError(
                 f"{method.title} chooses inside the language model, which was not loaded. Choose "
-                "another method, or start again without --without-language-model."
+                "another method, or load the model whole."
             )
         method.lowest(tokens.n, view.layers)  # refuses a model with too few layers
         if method.merging_note:

@@ -277,7 +277,7 @@ class Model(Resident):
         if by_words and not self.has_language_model:
             raise ValueError(
                 "guidance_text=words reads words of the language model, which was not loaded. "
-                "Choose guidance_text=clip, or start again without --without-language-model."
+                "Choose guidance_text=clip, or load the model whole."
             )
         if self.clip_tower and relevance.layer not in encoding.hidden:
             raise ValueError(f"Relevance can use layer -2 or -1, not {relevance.layer}.")

@@ -75,7 +75,7 @@ def test_vicunas_system_sentence_and_stock_generate_on_it(
     ours = model.answer(view, None, 8)
     assert list(ours.token_ids) == reference.sequences[0, ids.shape[1] :].tolist()
     assert torch.equal(ours.first_logits, reference.logits[0][0])
-    with pytest.raises(ModelError, match="No system sentence is called other"):
+    with pytest.raises(ModelError, match="No system sentence is called 'other'"):
         load_model(str(tiny_folder), "cpu", system="other")
 
 
