@@ -91,15 +91,15 @@ def _interval(estimate: Estimate | None, form: str, scale: float = 1) -> str:
 
 def say_once(tables: Sequence[Table]) -> list[Table]:
     """The tables, each sentence about intervals only in the first note that has it."""
-    said, shorter = "", []
+    earlier, shortened = "", []
     for table in tables:
         note = table.note
         for sentence in (SHARES_NOTE, f"{_INTERVALS}.", TOO_FEW.strip()):
-            if sentence.rstrip(".") in said:
+            if sentence.rstrip(".") in earlier:
                 note = note.replace(sentence, "")
-        said += table.note
-        shorter.append(replace(table, note=" ".join(note.split())))
-    return shorter
+        earlier += table.note
+        shortened.append(replace(table, note=" ".join(note.split())))
+    return shortened
 
 
 def means_note(summary: Summary) -> str:

@@ -71,8 +71,8 @@ def read_method(text: str, methods: Mapping[str, Any]) -> Any:
     if not isinstance(name, str) or name not in methods or "@" in settings:
         raise ValueError(no_method(text if "@" in settings else name, methods))
     if isinstance(methods[name], type):
-        made = f"{methods[name].__name__}()"
-        raise ValueError(f"{name!r} is set to a class. Write PRUNERS[{name!r}] = {made}.")
+        instance = f"{methods[name].__name__}()"
+        raise ValueError(f"{name!r} is set to a class. Write PRUNERS[{name!r}] = {instance}.")
     texts = [f"{name}.{part}" for part in settings.split(",") if part]
     return dataclasses.replace(methods[name], **read_options(texts, methods).get(name, {}))
 

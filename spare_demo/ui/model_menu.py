@@ -121,13 +121,13 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
 
     def follow() -> Iterator[tuple[Any, Any]]:
         """What is loaded, and what becomes of it, on a page that did not begin it."""
-        followed = ""
+        has_joined = False
         while loading := loading_html():
-            followed = loading
+            has_joined = True
             yield loading, gr.update(visible=True)
             time.sleep(_LOOK_EVERY)
         show = panels.words_html if model_switch.model.closed else panels.message_html
-        yield show(model_switch.outcome) if followed else gr.skip(), gr.update(visible=False)
+        yield show(model_switch.outcome) if has_joined else gr.skip(), gr.update(visible=False)
 
     private: dict[str, Any] = {"api_visibility": "private"}
     # Nobody waits for a turn: the switch loads one model at a time, and says so to the others.
@@ -152,7 +152,7 @@ def model_menu(demo: gr.Blocks, model_switch: ModelSwitch) -> Callable[[Any], No
     here = json.dumps([f"{model.name}@{model.revision}{part}", model.title + part])
     demo.load(None, None, None, js=f"() => SPARE.announceModel(...{here})", **quiet)
     opened = demo.load(open_menu, None, [menu, status], **quiet)
-    opened.then(None, status, None, js="(said) => { if (said) SPARE.awaitModel() }", **quiet)
+    opened.then(None, status, None, js="(status) => { if (status) SPARE.awaitModel() }", **quiet)
     follow_after(opened)
 
     def connect(event: Any) -> None:

@@ -20,7 +20,7 @@ from spare_demo.settings import Settings
 from spare_demo.threads import on_own_thread, wait_interruptibly
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.errors import quieten_server
-from spare_demo.ui.gradio_compat.operations import send_json_over_mcp
+from spare_demo.ui.gradio_compat.operations import adapt_mcp_server
 from spare_demo.ui.gradio_compat.server import free_closed_pages, stop_server
 from spare_demo.ui.model_switch import ModelSwitch
 from spare_demo.ui.page import build, launch_options
@@ -101,7 +101,7 @@ def _launch(demo: gr.Blocks, settings: Settings, changes: bool) -> None:
     try:
         demo.launch(**launch_options(settings, changes), prevent_thread_lock=True)
         if settings.mcp:
-            send_json_over_mcp(demo)
+            adapt_mcp_server(demo)
     except OSError:
         sentence = f"Port {settings.port} is not free. Choose another with --port."
         raise ValueError(sentence) from None

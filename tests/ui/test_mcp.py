@@ -25,7 +25,7 @@ from spare_demo.ui.gradio_compat import operations
 def page(serve_public: Callable[..., Page]) -> Page:
     """The app with the tiny model, offering its tools."""
     page = serve_public(mcp=True)
-    operations.send_json_over_mcp(page.demo)
+    operations.adapt_mcp_server(page.demo)
     return page
 
 
@@ -224,4 +224,4 @@ def test_without_the_package_a_sentence_says_what_to_install(
     with gr.Blocks() as demo:  # Gradio goes on without a server that it could not start
         pass
     with pytest.raises(ValueError, match=r"pip install 'gradio\[mcp\]'"):
-        operations.send_json_over_mcp(demo)
+        operations.adapt_mcp_server(demo)

@@ -156,8 +156,8 @@ def load_model(
 
 def plain_name(name: str) -> str:
     """A model's name as typed, without a slash at its end and the hub's address before it."""
-    found = re.fullmatch(rf"https://huggingface\.co/({_REPOSITORY})(/tree/main)?/*", name)
-    return found[1] if found else name.rstrip("/") or name
+    address = re.fullmatch(rf"https://huggingface\.co/({_REPOSITORY})(/tree/main)?/*", name)
+    return address[1] if address else name.rstrip("/") or name
 
 
 def _close(model: Model, progress: Progress) -> None:

@@ -71,7 +71,7 @@ def check_mcp() -> None:
         raise ValueError(_NO_MCP)
 
 
-def send_json_over_mcp(demo: gr.Blocks) -> None:
+def adapt_mcp_server(demo: gr.Blocks) -> None:
     """Let MCP tools answer in JSON, say what is wrong in a sentence, and delete sent pictures.
 
     Gradio itself sends what Python prints of a result, as huggingface/mcp-course#100 found, keeps

@@ -30,11 +30,13 @@
   // page anew over the one that the visitor goes to: for as long as that may take, it hears that no
   // server answers. All else is asked as ever, since a download or a 204 leaves the page where it is.
   const ask = window.fetch;
+  let waiting;
   const askAgain = () => { window.fetch = ask; };
   window.addEventListener('beforeunload', () => {
     window.fetch = (address, ...more) => String(address).endsWith('/app_id')
       ? Promise.reject(new TypeError('This page is left.')) : ask(address, ...more);
-    setTimeout(askAgain, 30_000);
+    clearTimeout(waiting);
+    waiting = setTimeout(askAgain, 30_000);
   });
   window.addEventListener('pageshow', askAgain);  // Back, to a page that the browser kept
 
