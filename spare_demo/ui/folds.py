@@ -19,9 +19,9 @@ COSTS = "What it costs: measured in this run"
 _ROUNDING = 1e-6
 
 
-def fold(title: str, name: str) -> gr.Accordion:
+def fold(title: str, name: str, visible: bool = True) -> gr.Accordion:
     """A part of the page that opens when its title is pressed. name: its id."""
-    return gr.Accordion(title, open=False, elem_id=name, elem_classes="fold")
+    return gr.Accordion(title, open=False, visible=visible, elem_id=name, elem_classes="fold")
 
 
 def lost_title(visit: Visit, budget: int) -> str:

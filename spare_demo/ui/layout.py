@@ -50,6 +50,7 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
     Returns:
         the components that events read or change, by name.
     """
+    answers = handlers.model.has_language_model
     parts = SimpleNamespace()
     parts.notice = gr.HTML(elem_id="notice", elem_classes="message-place")
     parts.visit = gr.State(VisitKey(shown["visit"]))
@@ -64,19 +65,19 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
             parts.own = script_part("edit", "edit")  # above the picture, while it is changed
             parts.stage = viewer(shown["stage"])
             parts.reply = script_part("reply", "reply")
-            _lay_out_answers(parts, shown)
+            _lay_out_answers(parts, shown, answers)
             parts.why = script_part("why", "reason")
     parts.lost_fold = fold(shown["lost_fold"]["label"], "lost")
     with parts.lost_fold:
         parts.lost = near()
         parts.curve = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
         parts.curve_words = gr.HTML(shown["curve_words"])
-    parts.kl_fold = fold(CHANGES, "changes")
+    parts.kl_fold = fold(CHANGES, "changes", answers)
     with parts.kl_fold:
         parts.measure = gr.Button("Measure it", size="sm", elem_id="measure")
         parts.kl = gr.Plot(show_label=False, visible=False, elem_id="kl")
         parts.kl_words = gr.HTML(panels.KL_WORDS)
-    parts.cost_fold = fold(shown["cost_fold"]["label"], "price")
+    parts.cost_fold = fold(shown["cost_fold"]["label"], "price", answers)
     with parts.cost_fold:
         parts.cost = gr.HTML(shown["cost"], elem_id="cost")
     with fold("Question against question", "against"):
@@ -117,12 +118,17 @@ def _lay_out_asked(
     parts.question = gr.Textbox(
         shown["question"], label="Question", lines=1, max_lines=3, elem_id="question"
     )
-    parts.chips = gr.HTML(shown["chips"], js_on_load=CHIPS_ON_LOAD, elem_id="chips")
+    drawn = knows_only_scenes(model.name)
+    parts.chips = gr.HTML(
+        shown["chips"],
+        js_on_load=CHIPS_ON_LOAD,
+        elem_id="chips",
+        elem_classes="of-scenes" if drawn else "",
+    )
     parts.message = gr.HTML(elem_id="message", elem_classes="message-place")
     with gr.Row(elem_id="actions"):
         parts.ask = gr.Button("Ask", variant="primary", min_width=80, elem_id="ask")
         parts.stop = gr.Button("Stop", variant="stop", min_width=80, visible=False, elem_id="stop")
-        drawn = knows_only_scenes(model.name)
         parts.scene = gr.Button("New scene", min_width=80, visible=drawn, elem_id="scene")
         parts.find = gr.Button(
             "Find a disagreement", min_width=160, visible=drawn, elem_id="find-disagreement"
@@ -132,7 +138,7 @@ def _lay_out_asked(
         # js/guess.js hides the answers of A and B until the visitor has guessed.
         gr.HTML(_GUESS, js_on_load="SPARE.guess.start(element)", elem_id="guess-first")
     parts.looked = gr.HTML(elem_id="looked")
-    parts.truth = gr.HTML(shown["truth"], elem_id="truth")
+    parts.truth = gr.HTML(shown["truth"], visible=model.has_language_model, elem_id="truth")
     parts.offered = gr.Dataset(
         components=[gr.Image(visible=False)],
         samples=[[cached_thumbnail(example.path, _THUMBNAIL)] for example in offered],
@@ -223,17 +229,28 @@ def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChang
     parts.rank = gr.HTML(shown["rank"], elem_id="rank")
 
 
-def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges) -> None:
-    """The answers below their pictures, and what can be asked further about them."""
+def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, answers: bool) -> None:
+    """The answers below their pictures, and what can be asked further about them.
+
+    answers: whether the model gives any.
+    """
     parts.own_answer = gr.HTML(elem_id="own-answer")
     parts.answers = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
     parts.notes = gr.HTML(shown["notes"], elem_id="notes")
     with gr.Row(elem_id="further"):
         parts.find_enough = gr.Button(
-            "How few are enough?", size="sm", min_width=150, elem_id="find-enough"
+            "How few are enough?",
+            size="sm",
+            min_width=150,
+            visible=answers,
+            elem_id="find-enough",
         )
         parts.find_carrier = gr.Button(
-            "Which token carries the answer?", size="sm", min_width=220, elem_id="find-carrier"
+            "Which token carries the answer?",
+            size="sm",
+            min_width=220,
+            visible=answers,
+            elem_id="find-carrier",
         )
         parts.by_hand = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")
         parts.keep = gr.Button("Save or cite", size="sm", min_width=110, elem_id="save-or-cite")

@@ -100,7 +100,7 @@ def build(
                 opened = []
                 if knows_only_scenes(model.name):
                     opened.append(gallery_panel(opening, handlers.scenes, model.aspect(None)))
-            with gr.Tab("Lab", id="lab"):
+            with gr.Tab("Lab", id="lab", visible=model.has_language_model):
                 lab = Lab(model, settings)
                 lab_parts = lay_out_lab(lab)
         opened.append(wire_lab(lab, lab_parts, opening, tabs, gpu))

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from pathlib import Path
 
+import gradio as gr
 import pytest
 from gradio_client import Client
 from pages import serving
@@ -13,6 +14,7 @@ from visits import controls, finished_answers, headline_text, merged, page_reque
 
 from spare_demo.models import load_model
 from spare_demo.settings import Settings
+from spare_demo.ui import build
 from spare_demo.ui.examples import choose_opening, load_examples, new_scene
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.panels import headline_html
@@ -54,6 +56,18 @@ def test_the_page_opens_on_the_chosen_case_with_its_headline(built_in, unused_po
     assert "CDPruner still answers FOX; SPARE answers “" in words
     assert finished_answers(parts["answers"]["value"]) == 3
     assert f'data-budget="{opening.budget}"' in parts["answers"]["value"]
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_what_needs_answers_is_offered_where_the_model_gives_them(
+    tiny_folder, small_settings, answers: bool
+) -> None:
+    demo = build(load_model(str(tiny_folder), "cpu", language_model=answers), small_settings)
+    parts = {getattr(part, "elem_id", None): part for part in demo.blocks.values()}
+    shown = {"find-enough", "find-carrier", "changes", "price", "truth"}
+    assert {parts[name].visible for name in shown} == {answers}
+    tabs = {part.id: part.visible for part in demo.blocks.values() if isinstance(part, gr.Tab)}
+    assert tabs == {"compare": True, "lab": answers}
 
 
 def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) -> None:
