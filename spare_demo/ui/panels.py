@@ -30,6 +30,11 @@ STORIES = {  # name in js/stories.js, which tells them: title
     "relevance": "Where relevance falls",
 }
 
+_NEED_ANSWERS = (
+    "“How few are enough?”, “Which token carries the answer?”, the change of probabilities, the "
+    "costs and the Lab need answers too, and are not shown."
+)
+
 _TAGLINE = (
     "Look inside visual token pruning: which of a picture's visual tokens a method keeps, and what "
     "the language model still answers from them."
@@ -102,7 +107,8 @@ def notes_html(visit: Visit, *more: str) -> str:
 
 def no_answers_html() -> str:
     """In the place of the answers of a model that cannot give any."""
-    return f'<p class="note instead">{escape(NO_LANGUAGE_MODEL)}</p>'
+    words = f"{NO_LANGUAGE_MODEL} {_NEED_ANSWERS}"
+    return f'<p class="note instead">{escape(words)}</p>'
 
 
 def unknown_picture_html(private: bool) -> str:
