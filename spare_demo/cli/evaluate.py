@@ -154,6 +154,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     sheets = read_questions(arguments)
     if arguments.out.is_file():  # refused before the minutes of loading
         raise FileExistsError(errno.EEXIST, "", str(arguments.out))
+    if arguments.report and arguments.report.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "", str(arguments.report))
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:

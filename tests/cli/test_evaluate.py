@@ -125,6 +125,16 @@ def test_a_file_in_the_folders_place_is_refused_before_a_model_is_loaded(
     assert "out has to be a folder, and a file lies there." in capsys.readouterr().err
 
 
+def test_a_folder_in_the_reports_place_is_refused_before_a_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "load_model", lambda *_, **__: pytest.fail("it loads"))
+    options = ["--out", str(tmp_path / "out"), "--report", str(tmp_path), "--questions", "1"]
+    assert main(["evaluate", *options]) == 1
+    assert f"{tmp_path.name} is a folder" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_seeds_of_a_gallery_are_refused_without_one(
     measure, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
