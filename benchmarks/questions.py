@@ -11,7 +11,7 @@ from visitors import Comparison, Visitor
 
 from spare_demo import compare
 from spare_demo.models import Model
-from spare_demo.scenes import signature
+from spare_demo.scenes import sets, signature
 
 METHODS = ("spare", "cdpruner")
 BUDGET = 64
@@ -36,9 +36,9 @@ def draw_questions(model: Model, number: int, folder: Path) -> Iterator[Question
 
     model: of the same name as the page's. folder: where the pictures are written.
     """
-    seeds = (s for s in count() if signature.sample_of("page", s).questions)
+    seeds = (s for s in count() if sets.sample_of("page", s).questions)
     for seed in islice(seeds, number):
-        text = signature.sample_of("page", seed).questions[0].text
+        text = sets.sample_of("page", seed).questions[0].text
         path = folder / f"scene-{seed}.png"
         signature.save("page", seed, path)
         result = compare(model, path, text, METHODS, BUDGET)

@@ -20,7 +20,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.sheets import Sheet, drawn_sheet
-from spare_demo.scenes import signature
+from spare_demo.scenes import sets, signature
 
 RULES = {
     "more-is-worse": "A method is right at one budget and wrong at the next larger one.",
@@ -103,7 +103,7 @@ class Gallery:
 def scene_sheets(which: str, seeds: Iterable[int]) -> Iterator[Sheet]:
     """The scenes of a set with these seeds that allow questions, and up to four questions each."""
     for seed in seeds:
-        sheet = drawn_sheet(which, signature.sample_of(which, seed))
+        sheet = drawn_sheet(which, sets.sample_of(which, seed))
         if sheet.questions:
             yield dataclasses.replace(sheet, scene=None)  # where relevance falls is of no interest
 

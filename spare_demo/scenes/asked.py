@@ -13,11 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from spare_demo.scenes import draw, signature
+from spare_demo.scenes import draw
 from spare_demo.scenes.question import Question, plain_text
+from spare_demo.scenes.sets import sample_of
 from spare_demo.scenes.world import Scene
 
 Kind = Literal["word", "number", "things"]
+
+_QUESTIONS = 50  # a scene's own questions come first, the rest are those that are likely typed
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,10 +52,9 @@ def asked_in(
     """
     if scene is None:
         return None
-    questions = signature.questions_of(*scene)
-    wanted = plain_text(text)
-    question = next((q for q in questions if plain_text(q.text) == wanted), None)
-    return None if question is None else _asked(signature.scene_of(*scene), photo, question, boxes)
+    sample, wanted = sample_of(*scene, _QUESTIONS), plain_text(text)
+    question = next((q for q in sample.questions if plain_text(q.text) == wanted), None)
+    return None if question is None else _asked(sample.scene, photo, question, boxes)
 
 
 def _asked(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from spare_demo.scenes.practice import ask_in_held_out_wordings
 from spare_demo.scenes.question import Question
 from spare_demo.scenes.questions import ask
-from spare_demo.scenes.world import Pairs, Rng, Scene, World, rng_of, sample_scene
+from spare_demo.scenes.world import Pairs, Scene, World, rng_of, sample_scene
 
 SETS: dict[str, Pairs] = {
     "held-out": "seen",
@@ -39,18 +39,23 @@ class Sample:
     questions: tuple[Question, ...]
 
 
-def scene_and_stream(which: str, seed: int) -> tuple[Scene, Rng]:
-    """The scene of a set of `WORLDS` with this seed, and the random stream to go on with."""
+def scene_of(which: str, seed: int) -> Scene:
+    """The scene of a set of `WORLDS` with this seed."""
+    return sample_of(which, seed, 0).scene
+
+
+def sample_of(which: str, seed: int, count: int = 4) -> Sample:
+    """The scene of a set of `WORLDS` with this seed, and up to ``count`` different questions.
+
+    They are always the same ones; where a set is measured on, none offers a choice.
+    """
     rng = rng_of(_STREAMS.get(which, which), seed)
-    return sample_scene(WORLDS[which], rng), rng
-
-
-def ask_of(which: str, scene: Scene, rng: Rng, count: int) -> list[Question]:
-    """Up to ``count`` different questions about a scene of a set; where it is measured on, none
-    that offers a choice."""
+    scene = sample_scene(WORLDS[which], rng)
     if which == "held-out-wordings":
-        return ask_in_held_out_wordings(scene, rng, count)
-    return ask(scene, rng, count, no_choices=which in SETS)
+        questions = ask_in_held_out_wordings(scene, rng, count)
+    else:
+        questions = ask(scene, rng, count, no_choices=which in SETS)
+    return Sample(seed, scene, tuple(questions))
 
 
 def samples(which: str, count: int) -> Iterator[Sample]:
@@ -65,9 +70,8 @@ def samples(which: str, count: int) -> Iterator[Sample]:
         raise ValueError("Ask for at least one question.")
     seed = 0
     while count:
-        scene, rng = scene_and_stream(which, seed)
-        questions = tuple(ask_of(which, scene, rng, min(_PER_SCENE, count)))
-        if questions:
-            yield Sample(seed, scene, questions)
-        count -= len(questions)
+        sample = sample_of(which, seed, min(_PER_SCENE, count))
+        if sample.questions:
+            yield sample
+        count -= len(sample.questions)
         seed += 1

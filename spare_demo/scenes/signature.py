@@ -13,29 +13,9 @@ from PIL import Image, PngImagePlugin
 
 from spare_demo.images.load import photo_digest
 from spare_demo.scenes import draw
-from spare_demo.scenes.question import Question
-from spare_demo.scenes.sets import WORLDS, Sample, ask_of, scene_and_stream
-from spare_demo.scenes.world import Scene
+from spare_demo.scenes.sets import WORLDS, scene_of
 
 _KEY = "spare-scene"
-_CHIPS = 4
-_QUESTIONS = 50  # a scene's own questions come first, the rest are those that are likely typed
-
-
-def scene_of(which: str, seed: int) -> Scene:
-    """The scene of a set with this seed."""
-    return scene_and_stream(which, seed)[0]
-
-
-def questions_of(which: str, seed: int) -> list[Question]:
-    """Questions about the scene of a set with this seed, those that it was made with first."""
-    return ask_of(which, *scene_and_stream(which, seed), _QUESTIONS)
-
-
-def sample_of(which: str, seed: int) -> Sample:
-    """The scene of a set with this seed, and up to four of its questions; always the same ones."""
-    scene, rng = scene_and_stream(which, seed)
-    return Sample(seed, scene, tuple(ask_of(which, scene, rng, _CHIPS)))
 
 
 def save(which: str, seed: int, path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from spare_demo.images.load import file_digest
 from spare_demo.models.loading.catalogue import ASSETS, BUILT_IN
-from spare_demo.scenes import signature
+from spare_demo.scenes import sets, signature
 from spare_demo.scenes.question import plain_text, with_articles
 from spare_demo.settings import Settings
 
@@ -111,7 +111,7 @@ def new_scene(folder: Path) -> Example:
     """A scene that nobody has seen, drawn into a file in ``folder``, with its questions."""
     while True:
         seed = int(np.random.default_rng().integers(2**31))
-        if signature.sample_of("page", seed).questions:
+        if sets.sample_of("page", seed).questions:
             return draw_scene("page", seed, folder)
 
 
@@ -120,7 +120,7 @@ def draw_scene(which: str, seed: int, folder: Path) -> Example:
 
     Raises ValueError for a scene about which nothing can be asked.
     """
-    questions = signature.sample_of(which, seed).questions
+    questions = sets.sample_of(which, seed).questions
     if not questions:
         raise ValueError(f"Scene {seed} of {which} has no question. Choose another seed.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -151,6 +151,6 @@ def questions_about(
     scene: the set and the seed of a drawn scene, None for any other picture.
     """
     own = [question for example in examples if example.key == key for question in example.answers]
-    drawn = () if scene is None else signature.sample_of(*scene).questions
+    drawn = () if scene is None else sets.sample_of(*scene).questions
     texts = [with_articles(question.text) for question in drawn]
     return tuple(dict.fromkeys([*own, *texts]))[:_MOST_QUESTIONS]

@@ -24,7 +24,7 @@ from spare_demo.evaluation.grading import grade
 from spare_demo.evaluation.results import Row
 from spare_demo.models import Answer, LlavaModel, load_model
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes import draw, signature
+from spare_demo.scenes import draw, sets
 
 SHIPPED = read_gallery(ASSETS / "examples" / "gallery.json")
 
@@ -110,7 +110,7 @@ def test_without_a_case_it_says_how_many_were_tried(tmp_path: Path) -> None:
 def test_sheets_ask_what_the_page_offers() -> None:
     sheets = list(scene_sheets("page", range(3)))
     for sheet in sheets:
-        sample = signature.sample_of("page", int(sheet.picture))
+        sample = sets.sample_of("page", int(sheet.picture))
         assert [q.text for q in sheet.questions] == [q.text for q in sample.questions]
         assert [q.answers for q in sheet.questions] == [(q.answer,) for q in sample.questions]
 
@@ -130,7 +130,7 @@ def test_the_shipped_cases_are_some_of_every_rule_that_found_any() -> None:
 @pytest.mark.parametrize("case", SHIPPED.cases, ids=lambda case: f"{case.rule}-{case.seed}")
 def test_a_shipped_case_still_shows_what_its_rule_says(model: LlavaModel, case: Case) -> None:
     """After a change of the weights the command of docs/CONTRIBUTING.md mines the cases again."""
-    picture = draw.draw(signature.scene_of(case.set, case.seed))
+    picture = draw.draw(sets.scene_of(case.set, case.seed))
 
     @functools.cache
     def answers(budget: int) -> dict[str, Answer]:
@@ -139,7 +139,7 @@ def test_a_shipped_case_still_shows_what_its_rule_says(model: LlavaModel, case: 
     def right(label: str, budget: int) -> bool:
         return grade(answers(budget)[label].text, case.truth) is True
 
-    assert case.question in {q.text for q in signature.sample_of(case.set, case.seed).questions}
+    assert case.question in {q.text for q in sets.sample_of(case.set, case.seed).questions}
     assert right(case.methods[0], case.budget)
     if case.rule == "more-is-worse":
         assert not right(case.methods[0], case.wrong_budget or 0)

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from spare_demo.images.load import open_picture
 from spare_demo.models.loading.catalogue import ASSETS
-from spare_demo.scenes import draw, signature
+from spare_demo.scenes import draw, sets, signature
 from spare_demo.scenes.asked import asked_in
 from spare_demo.scenes.world import PRINT_ROOM, Thing, font_pixels
 
@@ -66,10 +66,10 @@ def test_an_example_is_the_scene_it_says_and_its_question_is_one_of_the_scene(na
 @pytest.mark.parametrize("seed", range(6))
 def test_places_of_new_scenes_are_where_another_drawing_has_them(seed: int, tmp_path: Path) -> None:
     signature.save("page", seed, tmp_path / "scene.png")
-    scene = signature.scene_of("page", seed)
+    scene = sets.scene_of("page", seed)
     numbers = draw.thing_at_each_pixel(scene)
     kinds = set()
-    for question in signature.questions_of("page", seed)[:8]:
+    for question in sets.sample_of("page", seed, 50).questions[:8]:
         asked = ask(tmp_path / "scene.png", question.text)
         assert asked is not None and asked.answer == question.answer
         kinds.add(asked.kind)
@@ -91,7 +91,7 @@ def test_places_of_new_scenes_are_where_another_drawing_has_them(seed: int, tmp_
 def test_letters_are_told_from_the_thing_that_they_stand_on() -> None:
     file = EXAMPLES / "scene-1008.png"
     asked = ask(file, "What word is written?")
-    scene = signature.scene_of("shipped", 1008)
+    scene = sets.scene_of("shipped", 1008)
     (index,) = (i for i, thing in enumerate(scene.things) if thing.word == "FOX")
     on_thing = patches(draw.thing_at_each_pixel(scene) == index + 1)
     assert asked.kind == "word" and asked.tokens.sum() < on_thing.sum()
@@ -127,7 +127,7 @@ def test_a_scene_that_was_changed_is_none_of_ours(tmp_path: Path) -> None:
 
 def test_things_taken_out_leave_the_rest_as_it_was() -> None:
     """Else the patches of things drawn later would count as those asked about."""
-    scene = signature.scene_of("page", 5)
+    scene = sets.scene_of("page", 5)
     first, *others = scene.things
     away = dataclasses.replace(scene, things=(dataclasses.replace(first, x=-10_000.0), *others))
     changed = (np.asarray(draw.draw(scene)) != np.asarray(draw.draw(away))).any(axis=2)

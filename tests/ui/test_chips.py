@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from visits import controls
 
-from spare_demo.scenes import signature
+from spare_demo.scenes import sets
 from spare_demo.ui.examples import draw_scene
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.panels import chips_html
@@ -39,9 +39,9 @@ def test_an_example_offers_its_own_questions_and_an_upload_none(
 def test_a_scene_is_drawn_again_from_its_seed_with_the_same_questions(tmp_path) -> None:
     drawn = draw_scene("page", 7, tmp_path / "a"), draw_scene("page", 7, tmp_path / "b")
     assert drawn[0].answers == drawn[1].answers and drawn[0].key == drawn[1].key
-    sample = signature.sample_of("page", 7)
+    sample = sets.sample_of("page", 7)
     assert drawn[0].answers == {q.text: q.answer for q in sample.questions}
-    assert sample.scene == signature.scene_of("page", 7)
+    assert sample.scene == sets.scene_of("page", 7)
 
 
 def test_a_question_is_offered_with_the_article_that_people_write(
@@ -56,7 +56,7 @@ def test_a_question_is_offered_with_the_article_that_people_write(
 
 
 def test_a_scene_without_questions_is_refused(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signature, "ask_of", lambda *_: [])
+    monkeypatch.setattr(sets, "ask", lambda *_, **__: [])
     with pytest.raises(ValueError, match="Scene 7 of page has no question"):
         draw_scene("page", 7, tmp_path)
 

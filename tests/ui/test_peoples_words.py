@@ -9,7 +9,7 @@ from visits import controls, headline_text
 
 from spare_demo.models import load_model
 from spare_demo.scenes.off_topic import MADE_FOR
-from spare_demo.scenes.signature import scene_of
+from spare_demo.scenes.sets import scene_of
 from spare_demo.settings import Settings
 from spare_demo.ui.examples import draw_scene
 from spare_demo.ui.handlers import Handlers
