@@ -8,10 +8,6 @@ Nothing is asserted: the numbers are of this machine, and of nothing else that r
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
-import statistics
 import sys
 import time
 from importlib.metadata import version
@@ -19,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from frames import LAYERS, Overdue, browsing
-from measuring import say
+from measuring import Figure, finish, say, where
 from serving import peak_bytes, serving
+
+from spare_demo.render.base import counted
 
 # What the project wants on two CPU cores with the built-in model.
 GOALS = {
@@ -32,8 +30,10 @@ GOALS = {
     "slowest frame, 2,880 tokens": "0.050 s",
     "curve redrawn at the server": "0.1 s",
     "all methods, what they keep": "3 s",
+    "a comparison sends": "400 kB",
+    "peak memory": "2.5 GB",
 }
-SENT_GOAL = 400_000
+PACKAGES = ("open_clip_torch", "gradio", "plotly", "pillow")
 
 BUDGETS = 576  # scrubbed through, one per frame
 
@@ -69,17 +69,13 @@ def visits(url: str, runs: int, budgets: int, patience: float) -> dict[str, list
     return seconds
 
 
-def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
-    """The slider's handler at the server; what a comparison sends; vision passes; versions."""
-    import torch
-
-    from spare_demo.models import load_model
+def inside(model: Any, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    """The slider's handler at the server; what a comparison sends; vision passes."""
     from spare_demo.settings import Settings
     from spare_demo.ui.handlers import Handlers
     from spare_demo.ui.wire import to_bytes
 
     say("the server by itself")
-    model = load_model(name, "auto")
     handlers = Handlers(model, Settings())
     passes = 0
 
@@ -120,30 +116,14 @@ def inside(name: str, runs: int) -> tuple[dict[str, list[float]], dict[str, Any]
         start = time.perf_counter()
         next(handlers.studies.all_methods(64, visit))  # the answers follow
         kept.append(time.perf_counter() - start)
-    packages = ("torch", "transformers", "open_clip_torch", "gradio", "plotly", "pillow")
     at_server = {
         "curve redrawn at the server": redraws[1:],
         "all methods, what they keep": kept[1:],
     }
     return at_server, {
-        "vision_passes_per_picture": passes,
-        "sent_bytes": sent,
-        "picture_bytes": picture,
-        "model": model.name,
-        "revision": model.revision,
-        "device": str(model.device),
-        "torch_threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
-        "load_at_end": round(os.getloadavg()[0], 2),
-        "machine": platform.platform(),
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in packages}},
+        "vision passes per picture, two questions asked": passes,
+        "a comparison sends": f"{sent / 1e3:.0f} kB beside the {picture / 1e3:.0f} kB picture",
     }
-
-
-def line(name: str, values: list[float], goal: str) -> str:
-    middle, low, high = statistics.median(values), min(values), max(values)
-    figures = f"{middle:8.3f} s   {low:.3f} to {high:.3f}"
-    return f"{name:<44}{figures:<34}{len(values):>4}   {goal}"
 
 
 def main() -> None:
@@ -174,27 +154,24 @@ def main() -> None:
                 peaks.append(peak_bytes(program.pid))
     except Overdue as late:
         sys.exit(str(late))
-    redraws, about = inside(args.model, args.runs)
-    seconds |= redraws
+    from spare_demo.models import load_model
 
-    print(f"\n{'':<44}{'median       lowest to highest':<34}{'runs':>4}   goal")
-    for name, values in seconds.items():
-        print(line(name, values, GOALS.get(name, "")))
-    passes = about["vision_passes_per_picture"]
-    print(f"{'peak memory':<44}{max(peaks) / 1e9:8.2f} GB{'':<23}{len(peaks):>4}   2.5 GB")
-    print(f"{'vision passes per picture':<44}{passes:8}{'':<26}{1:>4}   1, two questions asked")
-    sent, picture = about["sent_bytes"] / 1e3, about["picture_bytes"] / 1e3
-    wanted = f"at most {SENT_GOAL / 1e3:.0f} kB is wanted"
-    print(f"a comparison sends {sent:.0f} kB beside the {picture:.0f} kB picture; {wanted}")
-    print(
-        f"{about['model']} {about['revision']} on {about['device']}, "
-        f"{about['torch_threads']} torch threads, {about['cores']} cores, "
-        f"load {about['load_at_end']} at the end, {about['machine']}"
+    model = load_model(args.model, "auto")
+    at_server, about = inside(model, args.runs)
+    figures = [
+        Figure(name, *where(model.device, model.dtype), counted(len(values), "run"), values)
+        for name, values in (seconds | at_server).items()
+    ]
+    finish(
+        "The page",
+        figures,
+        args.json,
+        **about,
+        **{"peak memory": f"{max(peaks) / 1e9:.2f} GB"},
+        model=f"{model.name} {model.revision}",
+        packages=", ".join(f"{name} {version(name)}" for name in PACKAGES),
+        wanted="; ".join(f"{name} {limit}" for name, limit in GOALS.items()),
     )
-    print(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
-    if args.json:
-        told = {"seconds": seconds, "peak_bytes": peaks, **about}
-        args.json.write_text(json.dumps(told, indent=1))
 
 
 if __name__ == "__main__":

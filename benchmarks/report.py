@@ -8,12 +8,11 @@ Nothing is measured here and no figure is typed in: what has no file is told as 
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Iterator
 from typing import Any
 
 import goals
-from measuring import HEAD, ROOT, cells, milliseconds
+from measuring import HEAD, ROOT, cells
 
 from spare_demo.table import markdown_table
 
@@ -79,30 +78,17 @@ def page() -> str:
 
 def section(told: dict[str, Any]) -> Iterator[str]:
     """One file as Markdown."""
-    if "command" in told:
-        yield f"`{told['command']}`\n"
-    if "figures" in told:
-        yield markdown_table(HEAD, [cells(figure) for figure in told["figures"]]) + "\n"
-        for figure in told["figures"]:
-            if figure["note"] and figure["seconds"]:
-                yield f"- {figure['what']}, {figure['shape']}: {figure['note']}."
-        usual = {"title", "command", "figures", "machine", "cores", "load_at_end", "versions"}
-        for name in (key for key in told if key not in usual):
-            yield f"- {name}: {told[name]}."
-        load = f", load {told['load_at_end']} at the end"
-    else:  # page.py's own form
-        yield "`python benchmarks/page.py --json benchmarks/results/page-cpu.json`\n"
-        rows = []
-        for name, seconds in told["seconds"].items():
-            spread = f"{milliseconds(min(seconds))} to {milliseconds(max(seconds))}"
-            middle = milliseconds(statistics.median(seconds))
-            rows.append((name, middle, spread, str(len(seconds))))
-        yield markdown_table(("what", "median", "lowest to highest", "runs"), rows) + "\n"
-        yield f"- {told['model']} {told['revision']} on {told['device']}."
-        yield f"- peak memory: {max(told['peak_bytes']) / 1e9:.2f} GB."
-        load = ""
+    yield f"`{told['command']}`\n"
+    yield markdown_table(HEAD, [cells(figure) for figure in told["figures"]]) + "\n"
+    for figure in told["figures"]:
+        if figure["note"] and figure["seconds"]:
+            yield f"- {figure['what']}, {figure['shape']}: {figure['note']}."
+    usual = {"title", "command", "figures", "machine", "cores", "load_at_end", "versions"}
+    for name in (key for key in told if key not in usual):
+        yield f"- {name}: {told[name]}."
     versions = ", ".join(f"{name} {number}" for name, number in told["versions"].items())
-    yield f"- {told['machine']}, {told['cores']} cores{load}; {versions}.\n"
+    load = f"load {told['load_at_end']} at the end"
+    yield f"- {told['machine']}, {told['cores']} cores, {load}; {versions}.\n"
 
 
 def main() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import frames
 import load
 import measuring
-import page
 import prefill
 import pytest
 import report
@@ -116,11 +115,6 @@ def test_a_browser_that_draws_nothing_is_given_up() -> None:
     driver.page = Page()
     with pytest.raises(frames.Overdue, match="drew no frame for 10 s while order was scrubbed"):
         driver.scrub("order", 7)
-
-
-def test_a_line_of_the_pages_table() -> None:
-    line = " ".join(page.line("a wait", [0.2, 0.4, 0.3], "1 s").split())
-    assert line == "a wait 0.300 s 0.200 to 0.400 3 1 s"
 
 
 def test_percentiles_are_by_the_nearest_rank() -> None:
