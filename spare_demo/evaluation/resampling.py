@@ -103,13 +103,7 @@ class Columns:
 
     def means(self, values: Floats) -> dict[Column, Estimate]:
         """The mean of each column's finite values; columns without are out."""
-        sums, counts = self._totals(values)
-        value, resampled = self.draws.means(sums, counts)
-        return {
-            column: _estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
-            for i, column in enumerate(self.columns)
-            if counts[:, i].any()
-        }
+        return self._means(*self._totals(values))
 
     def shares(self, right: Floats) -> dict[Column, Estimate]:
         """The share of each column's finite results that are 1; columns without are out.
@@ -118,18 +112,21 @@ class Columns:
         too little: the interval is then Wilson's, with as many trials as pictures.
         """
         sums, counts = self._totals(right)
-        value, resampled = self.draws.means(sums, counts)
-        shares = {}
-        for i, column in enumerate(self.columns):
-            count, pictures = int(counts[:, i].sum()), int(np.count_nonzero(counts[:, i]))
-            if not count:
-                continue
-            if pictures < FEW or value[i] in (0.0, 1.0):
-                low, high = wilson(float(value[i]), pictures)
-                shares[column] = Estimate(float(value[i]), low, high, count)
-            else:
-                shares[column] = _estimate(value[i], resampled[:, i], count)
+        shares = self._means(sums, counts)
+        for column, found in shares.items():
+            pictures = int(np.count_nonzero(counts[:, self.place[column]]))
+            if pictures < FEW or found.value in (0.0, 1.0):
+                low, high = wilson(found.value, pictures)
+                shares[column] = Estimate(found.value, low, high, found.count)
         return shares
+
+    def _means(self, sums: Floats, counts: Floats) -> dict[Column, Estimate]:
+        value, resampled = self.draws.means(sums, counts)
+        return {
+            column: _estimate(value[i], resampled[:, i], int(counts[:, i].sum()))
+            for i, column in enumerate(self.columns)
+            if counts[:, i].any()
+        }
 
     def differences(self, values: Floats, pairs: Iterable[Pair]) -> dict[Pair, Estimate]:
         """Of each pair the first column's mean minus the second's, draw by draw; none where either
