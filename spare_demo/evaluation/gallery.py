@@ -20,6 +20,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.cells import title_of
 from spare_demo.evaluation.results import Row
 from spare_demo.evaluation.sheets import Sheet, drawn_sheet
+from spare_demo.render.base import counted
 from spare_demo.scenes import sets, signature
 
 RULES = {
@@ -91,12 +92,12 @@ class Gallery:
         """From what the cases were chosen."""
         first, last = self.seeds
         tried = (
-            f"{_count(self.questions, 'question')} about {_count(self.scenes, 'scene')} (seeds "
+            f"{counted(self.questions, 'question')} about {counted(self.scenes, 'scene')} (seeds "
             f"{first} to {last})"
         )
         if not self.cases:
             return f"No surprising case among {tried}."
-        found = _count(sum(self.found.values()), "surprising case")
+        found = counted(sum(self.found.values()), "surprising case")
         return f"{found} among {tried}. The {len(self.cases)} shown are chosen, not typical."
 
 
@@ -236,10 +237,6 @@ def _page(gallery: Gallery) -> str:
         f"{escape(', '.join(map(title_of, gallery.methods)))} at "
         f"{', '.join(map(str, gallery.budgets))} tokens.</p><ul>{rules}</ul>{figures}</html>\n"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _predictions(case: Case) -> str:

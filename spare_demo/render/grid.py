@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from PIL import Image
 
-from spare_demo.render.base import Tokens, token_flags
+from spare_demo.render.base import Tokens, counted, token_flags
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, Colour
 from spare_demo.render.display import Box, Display, Item, Photo, Text
@@ -95,7 +95,7 @@ def grid_sentence(cells: Sequence[Cell]) -> str:
     Without any KL, as of a model without its language model, they are in the order of the error.
     """
     in_order = by_kl(cells)
-    methods = "1 method" if len(cells) == 1 else f"{len(cells)} methods"
+    methods = counted(len(cells), "method")
     measured = [cell for cell in in_order if cell.kl is not None]
     figure = "KL to the unpruned model" if measured else "the error of rebuilding all tokens"
     sentence = f"What {methods} kept, in the order of {figure}."

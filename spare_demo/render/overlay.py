@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from spare_demo.pruners.plan import LayerSet
-from spare_demo.render.base import Flags, Tokens, token_flags, tokens_word
+from spare_demo.render.base import Flags, Tokens, counted, token_flags, tokens_word
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import BLUE, PALETTE, VERMILION, Colour
 from spare_demo.render.display import Display, Item, Photo
@@ -143,7 +143,7 @@ def layer_overlay(
     tokens = tokens_word(n)
     sentence = say("layer", layer=layer + 1, depth=depth, label=label, count=count, tokens=tokens)
     if rows:
-        into = f"{rows} row" if rows == 1 else f"{rows} rows"
+        into = counted(rows, "row")
         entries.append(hatch_entry(canvas, f"merged {others} into {into}", colour, DROPPED))
         if layer_set.grown:
             sentence += say("layer grown", rows=rows, others=others)
