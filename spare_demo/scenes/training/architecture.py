@@ -74,7 +74,11 @@ def _corpus() -> list[str]:
     return lines
 
 
-def _train_bpe(specials: list[str], template: str) -> Tokenizer:
+def _tokenizer(
+    bos: str, eos: str, others: list[str], template: str, **options: Any
+) -> PreTrainedTokenizerFast:
+    """A byte-level BPE on the world's own sentences; template: where the marks go."""
+    specials = ["<pad>", bos, eos, *others]
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -87,32 +91,21 @@ def _train_bpe(specials: list[str], template: str) -> Tokenizer:
     tokenizer.train_from_iterator(_corpus(), trainer)
     named = [(token, tokenizer.token_to_id(token)) for token in specials]
     tokenizer.post_processor = processors.TemplateProcessing(single=template, special_tokens=named)
-    return tokenizer
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token=bos, eos_token=eos, pad_token="<pad>", **options
+    )
 
 
 def language_tokenizer() -> PreTrainedTokenizerFast:
-    """The decoder's tokenizer: byte-level BPE on the world's own sentences, BOS put first."""
-    specials = ["<pad>", "<s>", "</s>", "<image>"]
-    return PreTrainedTokenizerFast(
-        tokenizer_object=_train_bpe(specials, "<s> $A"),
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
-        additional_special_tokens=["<image>"],
-        padding_side="left",
-    )
+    """The decoder's tokenizer, BOS put first."""
+    marks: dict[str, Any] = {"additional_special_tokens": ["<image>"], "padding_side": "left"}
+    return _tokenizer("<s>", "</s>", ["<image>"], "<s> $A", **marks)
 
 
 def text_tokenizer() -> PreTrainedTokenizerFast:
     """CLIP's tokenizer, closed by a BOS and an EOS as CLIP's own is."""
-    specials = ["<pad>", "<start>", "<end>"]
-    return PreTrainedTokenizerFast(
-        tokenizer_object=_train_bpe(specials, "<start> $A <end>"),
-        bos_token="<start>",
-        eos_token="<end>",
-        pad_token="<pad>",
-        model_max_length=TEXT["context_length"],
-    )
+    longest = TEXT["context_length"]
+    return _tokenizer("<start>", "<end>", [], "<start> $A <end>", model_max_length=longest)
 
 
 def processor(tokenizer: PreTrainedTokenizerFast) -> LlavaProcessor:
