@@ -92,20 +92,18 @@ def on_side(scene: Scene, side: str, other: Thing) -> tuple[int, ...] | None:
 
 def _references(thing: Thing, index: int) -> list[Reference]:
     """By shape, by colour, by both, by what is printed on it."""
-    shape, colour = thing.shape, thing.colour
-    seen, references = frozenset({RECOGNITION}), []
-    if shape:
-        references.append(Reference(f"the {shape}", index, frozenset({"shape"}), seen))
-    if colour:
-        references.append(Reference(f"the {colour} object", index, frozenset({"colour"}), seen))
-    if shape and colour:
-        both = frozenset({"colour", "shape"})
-        references.append(Reference(f"the {colour} {shape}", index, both, seen))
-    if thing.print:
-        kind = "number" if thing.number else "word"
-        words = f"the object with the {kind} {thing.print}"
-        references.append(Reference(words, index, frozenset({kind}), frozenset({OCR})))
-    return references
+    shape, colour, kind = thing.shape, thing.colour, "number" if thing.number else "word"
+    ways = (
+        (shape, f"the {shape}", {"shape"}, RECOGNITION),
+        (colour, f"the {colour} object", {"colour"}, RECOGNITION),
+        (shape and colour, f"the {colour} {shape}", {"colour", "shape"}, RECOGNITION),
+        (thing.print, f"the object with the {kind} {thing.print}", {kind}, OCR),
+    )
+    return [
+        Reference(words, index, frozenset(gives), frozenset({skill}))
+        for there, words, gives, skill in ways
+        if there
+    ]
 
 
 def plain_references(scene: Scene) -> list[Reference]:
