@@ -55,13 +55,9 @@ class Canvas:
         """photo: upright RGB, the one that `grid` was made for."""
         self.grid = grid
         self._cell: NDArray[np.int64] = grid.cells.numpy()
-        if isinstance(grid, Grid):
-            panels, columns = [_Panel(photo, grid, _patch_size(grid))], [0]
-        else:
-            patch = max(1, LONGEST // max(grid.rows, grid.cols))
-            panels = [_Panel(photo, part, patch) for part in grid.parts]
-            columns = list(grid.columns)
-        self.patch = panels[0].patch
+        self.patch = _patch_size(grid)
+        panels = [_Panel(photo, part, self.patch) for part in grid.parts]
+        columns = [int(self._cell[start]) % grid.cols for start in grid.starts]
         # A panel may have margins around its tokens: the widest on each side is left free.
         corners = [
             (column * self.patch - panel.origin[0], -panel.origin[1])
@@ -105,7 +101,7 @@ class Canvas:
         index = max(i for i, start in enumerate(starts) if start <= token)
         row, col = divmod(token - starts[index], parts[index].cols)
         words = f"row {row + 1}, column {col + 1}"
-        if isinstance(self.grid, Grid):
+        if len(parts) == 1:
             return words
         return f"{words} of the {'tiles' if index else 'base view'}"
 
@@ -123,8 +119,6 @@ class Canvas:
 
     def per_cell(self, values: NDArray[Any]) -> NDArray[Any]:
         """(n, …) values of tokens -> (rows * cols, …) of cells, 0 in those between the views."""
-        if isinstance(self.grid, Grid):
-            return values
         whole = np.zeros((self.grid.rows * self.grid.cols, *values.shape[1:]), values.dtype)
         whole[self._cell] = values
         return whole
@@ -137,8 +131,6 @@ class Canvas:
         return small.resize((cols * self.patch, rows * self.patch), Image.Resampling.NEAREST)
 
     def _side_by_side(self, pictures: Sequence[Image.Image]) -> Image.Image:
-        if len(pictures) == 1:
-            return pictures[0]
         whole = Image.new("RGB", self.size, _GROUND)
         for corner, picture in zip(self._corners, pictures, strict=True):
             whole.paste(picture, corner)
@@ -213,8 +205,10 @@ def _token_size(grid: Grid) -> tuple[float, float]:
     return grid.patch / grid.scale[0], grid.patch / grid.scale[1]
 
 
-def _patch_size(grid: Grid) -> int:
+def _patch_size(grid: Grid | MultiGrid) -> int:
     """Side of a token in canvas pixels, such that the picture is neither too small nor too big."""
+    if isinstance(grid, MultiGrid):
+        return max(1, LONGEST // max(grid.rows, grid.cols))
     region, token = _drawn_region(grid), _token_size(grid)
     spans = [(region[i + 2] - region[i]) / token[i] for i in (0, 1)]  # tokens
     long_side = max(region[2] - region[0], region[3] - region[1])
