@@ -22,12 +22,14 @@ from spare_demo.scenes.question import (
     RECOGNITION,
     SIDES,
     SPATIAL,
+    NoQuestion,
     Question,
     indices,
     is_clear,
     on_side,
     pick,
     plain_references,
+    require,
 )
 from spare_demo.scenes.questions import Maker
 from spare_demo.scenes.wordings import plural, reword, style
@@ -39,12 +41,11 @@ _TRIES = 12  # to name something that is there, or something that is not
 _CELLS = 24  # rows and columns of the finest places that are asked for
 
 
-def _is_colour(scene: Scene, rng: Rng) -> Question | None:
+def _is_colour(scene: Scene, rng: Rng) -> Question:
     """Whether a thing has a colour; half yes, and a no is mostly the colour of another thing."""
     reference = pick(rng, [r for r in plain_references(scene) if "colour" not in r.gives])
-    if reference is None or not scene.things[reference.index].colour:
-        return None
     thing = scene.things[reference.index]
+    require(thing.colour)
     colour, answer = thing.colour, "yes"
     if rng.random() < 0.5:
         never = {thing.colour, *(c for c, shape in HELD_OUT_COLOUR_SHAPE if shape == thing.shape)}
@@ -54,15 +55,15 @@ def _is_colour(scene: Scene, rng: Rng) -> Question | None:
     return reference.question(f"Is {reference.words} {colour}?", answer, {RECOGNITION})
 
 
-def _is_on_side(scene: Scene, rng: Rng) -> Question | None:
+def _is_on_side(scene: Scene, rng: Rng) -> Question:
     """Whether one thing lies on a side of another."""
-    a, b = pick(rng, plain_references(scene)), pick(rng, plain_references(scene))
-    side = pick(rng, list(SIDES))
-    if a is None or a.index == b.index:
-        return None
+    references = plain_references(scene)
+    both = [pick(rng, references), pick(rng, references)] if references else []
+    side = pick(rng, list(SIDES))  # drawn in any case: what the training sees depends on each draw
+    require(both and both[0].index != both[1].index)
+    a, b = both
     one, two = scene.things[a.index], scene.things[b.index]
-    if not is_clear(side, one, two):
-        return None
+    require(is_clear(side, one, two))
     answer = "yes" if SIDES[side](one, two) else "no"
     text = f"Is {a.words} {side} {b.words}?"
     return a.question(text, answer, b.skills | {SPATIAL}, (b.index,))
@@ -87,7 +88,7 @@ def _kind(scene: Scene, rng: Rng) -> tuple[str, tuple[int, ...], str] | None:
     return f"{colour} {shape}", about, RECOGNITION
 
 
-def _exists(scene: Scene, rng: Rng) -> Question | None:
+def _exists(scene: Scene, rng: Rng) -> Question:
     """Whether something is there, by shape, colour, both or print."""
     wanted = rng.random() < 0.5
     for _ in range(_TRIES):
@@ -95,26 +96,24 @@ def _exists(scene: Scene, rng: Rng) -> Question | None:
             name, about, skill = kind
             if bool(about) == wanted:
                 return Question(f"Is there a {name}?", "yes" if about else "no", (skill,), about)
-    return None
+    raise NoQuestion
 
 
-def _how_many(scene: Scene, rng: Rng) -> Question | None:
+def _how_many(scene: Scene, rng: Rng) -> Question:
     """How many of a kind, of none as well."""
     if (kind := _kind(scene, rng)) is None:
-        return None
+        raise NoQuestion
     name, about, skill = kind
-    if len(about) < 2 and rng.random() < 0.5:
-        return None
+    require(len(about) > 1 or rng.random() >= 0.5)
     text = f"How many {plural(name)} are there?"
     return Question(text, str(len(about)), (skill, COUNTING), about)
 
 
-def _describe(scene: Scene, rng: Rng) -> Question | None:
+def _describe(scene: Scene, rng: Rng) -> Question:
     """A short list from left to right."""
     order = sorted(range(len(scene.things)), key=lambda i: scene.things[i].x)
     places = [scene.things[i].x for i in order[: _LISTED + 1]]
-    if any(b - a < CLEAR for a, b in itertools.pairwise(places)):
-        return None
+    require(all(b - a >= CLEAR for a, b in itertools.pairwise(places)))
     listed = [scene.things[i] for i in order[:_LISTED]]
     names = [f"{thing.colour} {thing.shape or 'object'}".strip() for thing in listed]
     answer = ", ".join(names) + (" and more" if len(order) > _LISTED else "")
@@ -122,15 +121,14 @@ def _describe(scene: Scene, rng: Rng) -> Question | None:
     return Question("Describe the picture.", answer, skills, tuple(order[:_LISTED]))
 
 
-def _absent(scene: Scene, rng: Rng) -> Question | None:
+def _absent(scene: Scene, rng: Rng) -> Question:
     """About something that is not there, or a print that a thing does not bear."""
     things = scene.things
     roll = rng.random()
     if roll < 0.35:  # a thing without a print: one with the other would say that
         kind = pick(rng, ("number", "word"))
         bare = [r for r in plain_references(scene) if not things[r.index].print]
-        if (reference := pick(rng, bare)) is None:
-            return None
+        reference = pick(rng, bare)
         text = f"What {kind} is on {reference.words}?"
         return Question(text, CANNOT_TELL, (ABSENCE,), (reference.index,), reference.index)
     colour, shape = pick(rng, list(COLOURS)), pick(rng, SHAPES)
@@ -149,30 +147,27 @@ def _absent(scene: Scene, rng: Rng) -> Question | None:
         kind, value = pick(rng, (("number", str(rng.integers(10))), ("word", pick(rng, WORDS))))
         words, there = f"the object with the {kind} {value}", any(t.print == value for t in things)
         asks = ["What colour is {}?", "What shape is {}?", "Where is {}?"]
-    if there:
-        return None
+    require(not there)
     return Question(pick(rng, asks).format(words), CANNOT_TELL, (ABSENCE,))
 
 
-def _grid_place(scene: Scene, rng: Rng) -> Question | None:
+def _grid_place(scene: Scene, rng: Rng) -> Question:
     """Row or column of the thing that is named, of twenty-four: practice in reading places."""
     reference = pick(rng, plain_references(scene))
-    if reference is None:
-        return None
     thing = scene.things[reference.index]
     way, at = ("column", thing.x) if rng.random() < 0.6 else ("row", thing.y)
     text, answer = f"Which {way} is {reference.words} in?", str(int(_CELLS * at / scene.side))
     return reference.question(text, answer, {SPATIAL})
 
 
-def _count_beyond(scene: Scene, rng: Rng) -> Question | None:
+def _count_beyond(scene: Scene, rng: Rng) -> Question:
     """How many lie on a side of a row or column, of twenty-four: practice in counting a part."""
     side, at = pick(rng, list(SIDES)), int(rng.integers(4, 20))
     line = "column" if side in ("left of", "right of") else "row"
     middle = (at + 0.5) * scene.side / _CELLS
     about = on_side(scene, side, Thing("", "", middle, middle, 0.0))
     if about is None:
-        return None
+        raise NoQuestion
     text = f"How many objects are {side} {line} {at}?"
     return Question(text, str(len(about)), (SPATIAL, COUNTING), about)
 
@@ -198,10 +193,8 @@ HARD: tuple[tuple[Maker, float], ...] = (
 )
 
 
-def _reworded(scene: Scene, rng: Rng, maker: Maker, held_out: bool) -> Question | None:
+def _reworded(scene: Scene, rng: Rng, maker: Maker, held_out: bool) -> Question:
     question = maker(scene, rng)
-    if question is None:
-        return None
     if question.answer == MADE_FOR:
         text = held_out_form(rng) if held_out else question.text
         return replace(question, text=style(text, rng, held_out))

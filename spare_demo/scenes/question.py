@@ -59,9 +59,20 @@ def with_articles(text: str) -> str:
     return re.sub(r"\ba (?=[aeio])", "an ", text)
 
 
+class NoQuestion(Exception):
+    """The scene does not allow the question that was begun."""
+
+
+def require(condition: object) -> None:
+    """Raises NoQuestion unless it holds."""
+    if not condition:
+        raise NoQuestion
+
+
 def pick(rng: Rng, options: Sequence[Any]) -> Any:
-    """One of the options, or None where there is none."""
-    return options[int(rng.integers(len(options)))] if options else None
+    """One of the options. Raises NoQuestion where there is none."""
+    require(options)
+    return options[int(rng.integers(len(options)))]
 
 
 def indices(scene: Scene, test: Callable[[Thing], object]) -> tuple[int, ...]:
@@ -129,9 +140,10 @@ def side_references(scene: Scene, rng: Rng) -> list[Reference]:
             if is_clear(side, things[i], things[j]):
                 skills = frozenset({RECOGNITION, SPATIAL})
                 references.append(Reference(f"the {shape} {words}", i, shape_alone, skills))
-    anchor = pick(rng, [r for r in plain_references(scene) if r.gives != {"colour", "shape"}])
-    if anchor is None:
+    anchors = [r for r in plain_references(scene) if r.gives != {"colour", "shape"}]
+    if not anchors:
         return references
+    anchor = pick(rng, anchors)
     skills = anchor.skills | {SPATIAL}
     for side in SIDES:
         there = on_side(scene, side, things[anchor.index]) or ()

@@ -6,6 +6,7 @@ nothing that it compares is nearly equal.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from spare_demo.scenes.question import (
     RECOGNITION,
     SIDES,
     SPATIAL,
+    NoQuestion,
     Question,
     Reference,
     indices,
@@ -24,16 +26,15 @@ from spare_demo.scenes.question import (
     on_side,
     pick,
     plain_references,
+    require,
     side_references,
 )
 from spare_demo.scenes.wordings import plural
 from spare_demo.scenes.world import COLOURS, HELD_OUT_COLOUR_SHAPE, SHAPES, Rng, Scene, place_of
 
 
-def _ask_about(reference: Reference | None, scene: Scene, rng: Rng) -> Question | None:
+def _ask_about(reference: Reference, scene: Scene, rng: Rng) -> Question:
     """Colour, shape, number or word of what the reference names."""
-    if reference is None:
-        return None
     thing, words = scene.things[reference.index], reference.words
     options: list[tuple[str, str, str]] = []
     if thing.colour and "colour" not in reference.gives:
@@ -46,89 +47,78 @@ def _ask_about(reference: Reference | None, scene: Scene, rng: Rng) -> Question 
         options += [(ask, thing.number, OCR)] * 2
     if thing.word and "word" not in reference.gives:
         options += [(f"What word is on {words}?", thing.word, OCR)] * 2
-    if (chosen := pick(rng, options)) is None:
-        return None
-    text, answer, skill = chosen
+    text, answer, skill = pick(rng, options)
     return reference.question(text, answer, {skill})
 
 
-def _attribute(scene: Scene, rng: Rng) -> Question | None:
+def _attribute(scene: Scene, rng: Rng) -> Question:
     return _ask_about(pick(rng, plain_references(scene)), scene, rng)
 
 
-def _attribute_by_side(scene: Scene, rng: Rng) -> Question | None:
+def _attribute_by_side(scene: Scene, rng: Rng) -> Question:
     return _ask_about(pick(rng, side_references(scene, rng)), scene, rng)
 
 
-def _exists(scene: Scene, rng: Rng) -> Question | None:
+def _exists(scene: Scene, rng: Rng) -> Question:
     """Half yes; a no differs from something that is there in one property only."""
     thing = pick(rng, scene.things)
     about = (scene.things.index(thing),)
     colour, shape = thing.colour, thing.shape
-    if not (colour and shape):
-        return None
+    require(colour and shape)
     if rng.random() < 0.5:
         return Question(f"Is there a {colour} {shape}?", "yes", (RECOGNITION,), about)
     if rng.random() < 0.5:
         colour = str(rng.choice(list(COLOURS)))
     else:
         shape = str(rng.choice(SHAPES))
-    if any((t.colour, t.shape) == (colour, shape) for t in scene.things):
-        return None
-    if (colour, shape) in HELD_OUT_COLOUR_SHAPE:
-        return None  # else training would teach that such things never are
+    require(all((t.colour, t.shape) != (colour, shape) for t in scene.things))
+    # Else training would teach that such things never are.
+    require((colour, shape) not in HELD_OUT_COLOUR_SHAPE)
     return Question(f"Is there a {colour} {shape}?", "no", (RECOGNITION,), about)
 
 
-def _side_of(scene: Scene, rng: Rng) -> Question | None:
+def _side_of(scene: Scene, rng: Rng) -> Question:
     references = plain_references(scene)
-    if len({r.index for r in references}) < 2:
-        return None
+    require(len({r.index for r in references}) > 1)
     a = pick(rng, references)
     b = pick(rng, [r for r in references if r.index != a.index])
     one, two = scene.things[a.index], scene.things[b.index]
     first, second = ("left of", "right of") if rng.random() < 0.5 else ("above", "below")
-    if not is_clear(first, one, two):
-        return None
+    require(is_clear(first, one, two))
     answer = (first if SIDES[first](one, two) else second).removesuffix(" of")
     text = f"Is {a.words} {first.removesuffix(' of')} or {second} {b.words}?"
     return a.question(text, answer, b.skills | {SPATIAL}, (b.index,))
 
 
-def _where(scene: Scene, rng: Rng) -> Question | None:
+def _where(scene: Scene, rng: Rng) -> Question:
     """In which of nine parts, or in which half, the thing that is named lies."""
     reference = pick(rng, plain_references(scene))
-    if reference is None:
-        return None
     if rng.random() < 0.5:
         place = place_of(scene.things[reference.index], scene.side, CLEAR)
         if place is None:
-            return None
+            raise NoQuestion
         return reference.question(f"Where is {reference.words}?", place, {SPATIAL})
     return _which_half(reference, scene, rng)
 
 
-def _which_half(reference: Reference, scene: Scene, rng: Rng) -> Question | None:
+def _which_half(reference: Reference, scene: Scene, rng: Rng) -> Question:
     thing = scene.things[reference.index]
     place, first, second = thing.y, "top", "bottom"
     if rng.random() < 0.5:
         place, first, second = thing.x, "left", "right"
-    if abs(place - scene.side / 2) < CLEAR:
-        return None
+    require(abs(place - scene.side / 2) >= CLEAR)
     text = f"Is {reference.words} in the {first} or the {second} half?"
     return reference.question(text, first if place < scene.side / 2 else second, {SPATIAL})
 
 
-def _half_of_outsize(scene: Scene, rng: Rng) -> Question | None:
+def _half_of_outsize(scene: Scene, rng: Rng) -> Question:
     """Where the largest or the smallest thing lies: nothing but place and size."""
     by_size = sorted(range(len(scene.things)), key=lambda i: scene.things[i].size)
-    if len(by_size) < 2:
-        return None
+    require(len(by_size) > 1)
     largest = rng.random() < 0.5
     i, j = by_size[:-3:-1] if largest else by_size[:2]
     ratio = scene.things[i].size / scene.things[j].size
-    if max(ratio, 1 / ratio) < 1.25:
-        return None
+    require(max(ratio, 1 / ratio) >= 1.25)
     words = f"the {'largest' if largest else 'smallest'} object"
     return _which_half(Reference(words, i, frozenset(), frozenset()), scene, rng)
 
@@ -136,18 +126,16 @@ def _half_of_outsize(scene: Scene, rng: Rng) -> Question | None:
 _EXTREMES = {"leftmost": ("x", 1), "rightmost": ("x", -1), "topmost": ("y", 1), "lowest": ("y", -1)}
 
 
-def _extreme(scene: Scene, rng: Rng) -> Question | None:
+def _extreme(scene: Scene, rng: Rng) -> Question:
     """Colour, shape or print of the outermost thing, or the outermost number."""
     word = pick(rng, list(_EXTREMES))
     axis, sign = _EXTREMES[word]
     numbers_only = rng.random() < 0.4
     these = [i for i, t in enumerate(scene.things) if t.number or not numbers_only]
     these.sort(key=lambda i: sign * getattr(scene.things[i], axis))
-    if len(these) < 2:
-        return None
+    require(len(these) > 1)
     a, b = (getattr(scene.things[i], axis) for i in these[:2])
-    if abs(a - b) < CLEAR:
-        return None
+    require(abs(a - b) >= CLEAR)
     if numbers_only:
         number = str(scene.things[these[0]].number)
         return Question(f"What is the {word} number?", number, (OCR, SPATIAL), (these[0],))
@@ -155,31 +143,28 @@ def _extreme(scene: Scene, rng: Rng) -> Question | None:
     return _ask_about(reference, scene, rng)
 
 
-def _read(scene: Scene, rng: Rng) -> Question | None:
+def _read(scene: Scene, rng: Rng) -> Question:
     """The only number or word there is."""
     kind = pick(rng, ("number", "word"))
     about = indices(scene, lambda t: getattr(t, kind))
-    if len(about) != 1:
-        return None
+    require(len(about) == 1)
     text = "What number is shown?" if kind == "number" else "What word is written?"
     return Question(text, getattr(scene.things[about[0]], kind), (OCR,), about)
 
 
-def _print_exists(scene: Scene, rng: Rng) -> Question | None:
+def _print_exists(scene: Scene, rng: Rng) -> Question:
     numbers = [t.number for t in scene.things if t.number]
-    if not numbers:
-        return None
+    require(numbers)
     if rng.random() < 0.5:
         number, answer = pick(rng, numbers), "yes"
     else:
         number, answer = str(rng.integers(10)), "no"
-        if number in numbers:
-            return None
+        require(number not in numbers)
     about = indices(scene, lambda t: t.number == number)
     return Question(f"Is there a number {number}?", answer, (OCR,), about)
 
 
-def count_alike(scene: Scene, rng: Rng) -> Question | None:
+def count_alike(scene: Scene, rng: Rng) -> Question:
     """How many things there are, numbers, or things of one shape or colour."""
     kind = pick(rng, ("all", "shape", "shape", "colour", "colour", "numbers"))
     if kind == "all":
@@ -191,30 +176,26 @@ def count_alike(scene: Scene, rng: Rng) -> Question | None:
     # Mostly what is there, and what is there more than once more often than not.
     value = getattr(pick(rng, scene.things), kind)
     about = indices(scene, lambda t: getattr(t, kind) == value)
-    if not value or (len(about) == 1 and rng.random() < 0.5):
-        return None
+    require(value and (len(about) > 1 or rng.random() >= 0.5))
     names = plural(value if kind == "shape" else f"{value} object")
     return Question(f"How many {names} are there?", str(len(about)), (RECOGNITION, COUNTING), about)
 
 
-def count_on_side(scene: Scene, rng: Rng) -> Question | None:
+def count_on_side(scene: Scene, rng: Rng) -> Question:
     """How many things lie on a side of the one that is named."""
     reference = pick(rng, plain_references(scene))
-    if reference is None:
-        return None
     side = pick(rng, list(SIDES))
     there = on_side(scene, side, scene.things[reference.index])
     if there is None:
-        return None
+        raise NoQuestion
     text = f"How many objects are {side} {reference.words}?"
     return reference.question(text, str(len(there)), {SPATIAL, COUNTING}, there)
 
 
-def add_up(scene: Scene, rng: Rng) -> Question | None:
+def add_up(scene: Scene, rng: Rng) -> Question:
     """Numbers added or compared: all there are, or the two that are named."""
     numbers = {i: int(t.number) for i, t in enumerate(scene.things) if t.number}
-    if len(numbers) < 2:
-        return None
+    require(len(numbers) > 1)
     if rng.random() < 0.4:
         word, answer = pick(rng, (("largest", max), ("smallest", min)))
         text, total = f"What is the {word} number?", answer(numbers.values())
@@ -225,14 +206,12 @@ def add_up(scene: Scene, rng: Rng) -> Question | None:
     named = [r for r in plain_references(scene) if r.index in numbers and "number" not in r.gives]
     a = pick(rng, named)
     b = pick(rng, [r for r in named if r.index != a.index])
-    if b is None:
-        return None
     total = numbers[a.index] + numbers[b.index]
     text = f"What is the number on {a.words} plus the number on {b.words}?"
     return a.question(text, str(total), {RECOGNITION, OCR, COUNTING}, (b.index,))
 
 
-Maker = Callable[[Scene, Rng], "Question | None"]
+Maker = Callable[[Scene, Rng], Question]
 MAKERS: tuple[tuple[Maker, float], ...] = (
     (_attribute, 0.26),
     (_attribute_by_side, 0.16),
@@ -247,7 +226,8 @@ MAKERS: tuple[tuple[Maker, float], ...] = (
     (count_on_side, 0.05),
     (add_up, 0.05),
 )
-"""The kinds of questions that are measured, each with its share of them."""
+"""The kinds of questions that are measured, each with its share of them; one that a scene does not
+allow raises NoQuestion."""
 
 
 def ask(
@@ -269,10 +249,10 @@ def ask(
     questions: dict[str, Question] = {}
     for _ in range((12 if no_choices else 6) * count):
         maker, _ = makers[rng.choice(len(makers), p=shares)]
-        question = maker(scene, rng)
-        if question is None or (no_choices and " or " in question.text):
-            continue
-        questions.setdefault(question.text, question)
+        with contextlib.suppress(NoQuestion):
+            question = maker(scene, rng)
+            if not (no_choices and " or " in question.text):
+                questions.setdefault(question.text, question)
         if len(questions) == count:
             break
     return list(questions.values())
