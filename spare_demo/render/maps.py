@@ -34,6 +34,7 @@ def heatmap(
     meaning: str,
     value_range: tuple[float, float] | None = None,
     whole: bool = False,
+    more: str = "",
 ) -> Display:
     """Raw values per token, never smoothed or rescaled, with a bar that says what they are.
 
@@ -44,6 +45,7 @@ def heatmap(
         value_range: lowest and highest value of the bar, which holds all values; pass one range
             to all maps that are compared. None: this map's own.
         whole: whether the values are counts, whose ends are written without decimals.
+        more: what the sentence of the map ends with.
 
     Raises:
         ValueError: another number of values, or one that is not finite.
@@ -73,7 +75,7 @@ def heatmap(
     if low < 0 < high:
         ticks.append((0.0, "0"))
     strip = _strip(canvas, f"{label}. {meaning}", (low, high), mean, ticks)
-    return on_canvas(canvas, items, strip, sentence)
+    return on_canvas(canvas, items, strip, sentence + more)
 
 
 def relevance_map(canvas: Canvas, values: Values, by: str = "clip") -> Display:
@@ -94,23 +96,21 @@ def leftover_map(
     highest: the end of the scale; pass one to the maps that are compared.
     """
     shares = _as_numbers(values)
-    display = heatmap(
+    return heatmap(
         canvas,
         shares,
         say("leftover", label=label, tokens=tokens_word(kept)),
         say("leftover meaning"),
         (0.0, highest),
+        more=say("half left over", patches=_patches_are(int((shares > 0.5).sum()))),
     )
-    words = _patches_are(int((shares > 0.5).sum()))
-    return replace(display, sentence=display.sentence + say("half left over", patches=words))
 
 
 def weight_map(canvas: Canvas, values: Values, label: str) -> Display:
     """The text weight as a method used it. values: (n,) weights, >= 0."""
     weights = _as_numbers(values)
-    display = heatmap(canvas, weights, say("weight", label=label), say("weight meaning"))
-    place = canvas.where(int(weights.argmax()))
-    return replace(display, sentence=display.sentence + say("highest", where=place))
+    more = say("highest", where=canvas.where(int(weights.argmax())))
+    return heatmap(canvas, weights, say("weight", label=label), say("weight meaning"), more=more)
 
 
 def relevance_change_map(canvas: Canvas, change: Values) -> Display:
@@ -120,20 +120,16 @@ def relevance_change_map(canvas: Canvas, change: Values) -> Display:
     """
     values = _as_numbers(change)
     size = float(np.abs(values).max())
-    display = heatmap(
+    mean = number(float(np.abs(values).mean()), scale=size)
+    return heatmap(
         canvas,
         values,
         "Raw cosine with the second question minus that with the first",
         "Above 0 the patch is more like the second.",
         (-size, size),
+        more=f" {int((values > 0).sum())} of {tokens_word(len(values))} moved towards the second "
+        f"question; the mean move is {mean}.",
     )
-    more = int((values > 0).sum())
-    mean = number(float(np.abs(values).mean()), scale=size)
-    sentence = (
-        f"{display.sentence} {more} of {tokens_word(len(values))} moved towards the second "
-        f"question; the mean move is {mean}."
-    )
-    return replace(display, sentence=sentence)
 
 
 def consensus_map(canvas: Canvas, kept: Sequence[Tokens]) -> Display:
