@@ -224,9 +224,7 @@ class Result:
             curves = dataclasses.replace(curves, errors=errors, points=points)
         if kl is not None:
             kl = dataclasses.replace(kl, series=rename(kl.series), points=rename(kl.points))
-        names = (
-            "methods selections weights select_seconds plans refused answers leftover errors "
-            "first_kl partial_text"
-        )
-        by_label: dict[str, Any] = {name: rename(getattr(self, name)) for name in names.split()}
+        by_label: dict[str, Any] = {
+            name: rename(values) for name, values in vars(self).items() if isinstance(values, dict)
+        }
         return dataclasses.replace(self, reconstruction=curves, kl=kl, **by_label)
