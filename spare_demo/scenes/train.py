@@ -24,7 +24,7 @@ from torch import nn
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes.training import architecture, files, language, tower
 from spare_demo.scenes.training.checkpoint import Checkpoint, reason
-from spare_demo.scenes.training.loop import Part, Training
+from spare_demo.scenes.training.loop import Training
 from spare_demo.scenes.training.phases import (
     DECODER,
     DECODER_RATES,
@@ -75,13 +75,10 @@ def train_built_in(
     torch.manual_seed(seed + 1)
     llava = architecture.new_llava(clip, tokenizer)
     decoder = language.LanguageTraining(llava, clip.visual, tokenizer)
+    make_batch = functools.partial(language.batch, tokenizer=tokenizer)
     training = Training(
-        Part(
-            "decoder", decoder, decoder.matrices(), DECODER_RATES, phases[1], stream=1,
-            make_batch=functools.partial(language.batch, tokenizer=tokenizer),
-            origin=f", the CLIP {_digest(clip)}",
-        ),
-        Checkpoint(run / "decoder.pt"), device, seed,
+        "decoder", decoder, DECODER_RATES, phases[1], 1, make_batch,
+        Checkpoint(run / "decoder.pt"), device, seed, origin=f", the CLIP {_digest(clip)}",
     )  # fmt: skip
     training.run(workers)
     with _told_what_to_do(out):
@@ -98,13 +95,11 @@ def _train_clip(
     torch.manual_seed(seed)
     clip = architecture.new_clip(tokenizer)
     module = tower.TowerTraining(clip)
+    make_batch = functools.partial(tower.batch, tokenizer=tokenizer)
     training = Training(
-        Part(
-            "tower", module, module.matrices(), TOWER_RATES, phases, stream=0,
-            make_batch=functools.partial(tower.batch, tokenizer=tokenizer),
-            report=functools.partial(relevance_report, clip, tokenizer),
-        ),
+        "tower", module, TOWER_RATES, phases, 0, make_batch,
         Checkpoint(run / "tower.pt"), device, seed,
+        report=functools.partial(relevance_report, clip, tokenizer),
     )  # fmt: skip
     training.run(workers)
     with _told_what_to_do(out):

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from spare_demo.scenes.training.checkpoint import Checkpoint, reason
@@ -29,36 +29,12 @@ _MOST_CANVASES = 1000  # of one step
 Batch = dict[str, Tensor]
 
 
-@dataclass(frozen=True)
-class Part:
-    """One of the two trainings: the CLIP, or projector and decoder.
-
-    Attributes:
-        module: called with a batch and its phase; returns the loss and figures to be logged.
-        matrices: those of its parameters that Muon trains.
-        stream: which of the scenes are its own; no two parts share one.
-        origin: what the module starts from, where that is not the seed alone.
-        make_batch: called with a phase and the number of the first scene.
-        report: called at the end of every phase; returns a line for the log.
-    """
-
-    name: str
-    module: nn.Module
-    matrices: Iterable[nn.Parameter]
-    rates: Rates
-    phases: Sequence[Phase]
-    stream: int
-    make_batch: Callable[[Phase, int], Batch]
-    report: Callable[[], str] | None = None
-    origin: str = ""
-
-
 class _Batches(Dataset):
     """The batches of all steps from one on; drawn ahead by worker processes."""
 
-    def __init__(self, part: Part, seed: int, start: int) -> None:
-        self.make_batch, self.phases, self.start = part.make_batch, part.phases, start
-        self.first = (2 * seed + part.stream) * 10**9
+    def __init__(self, training: Training) -> None:
+        self.make_batch, self.phases = training.make_batch, training.phases
+        self.start, self.first = training.step, (2 * training.seed + training.stream) * 10**9
 
     def __len__(self) -> int:
         return steps_of(self.phases) - self.start
@@ -68,28 +44,50 @@ class _Batches(Dataset):
         return self.make_batch(phase_at(self.phases, step), self.first + step * _MOST_CANVASES)
 
 
+@dataclass
 class Training:
-    """A part under way: its optimisers, the steps done and the log so far."""
+    """One of the two trainings, of the CLIP or of projector and decoder, under way.
 
-    def __init__(self, part: Part, checkpoint: Checkpoint, device: torch.device, seed: int) -> None:
-        self.part, self.checkpoint, self.device, self.seed = part, checkpoint, device, seed
-        self.module = part.module.to(device).train()
-        matrices = list(part.matrices)
+    Attributes:
+        module: called with a batch and its phase; returns the loss and figures to be logged. Its
+            `matrices` are the parameters that Muon trains.
+        stream: which of the scenes are its own; no two trainings share one.
+        make_batch: called with a phase and the number of the first scene.
+        report: called at the end of every phase; returns a line for the log.
+        origin: what the module starts from, where that is not the seed alone.
+        step, log: the steps done and the log so far.
+    """
+
+    name: str
+    module: Any
+    rates: Rates
+    phases: Sequence[Phase]
+    stream: int
+    make_batch: Callable[[Phase, int], Batch]
+    checkpoint: Checkpoint
+    device: torch.device
+    seed: int
+    report: Callable[[], str] | None = None
+    origin: str = ""
+    step: int = 0
+    log: list[str] = field(default_factory=list)
+    is_saved: bool = True
+
+    def __post_init__(self) -> None:
+        self.module.to(self.device).train()
+        matrices = list(self.module.matrices())
         ours = {id(p) for p in matrices}
         rest = [p for p in self.module.parameters() if p.requires_grad and id(p) not in ours]
-        rates = part.rates
-        muon = Muon(matrices, lr=rates.muon)
-        adam = torch.optim.AdamW(rest, lr=rates.adam, betas=(0.9, 0.98), weight_decay=0.0)
-        self.optimisers = [(muon, rates.muon), (adam, rates.adam)]
-        self.step, self.steps = 0, steps_of(part.phases)
-        self.log: list[str] = []
-        self.is_saved = True
-        if state := checkpoint.load():
+        muon = Muon(matrices, lr=self.rates.muon)
+        adam = torch.optim.AdamW(rest, lr=self.rates.adam, betas=(0.9, 0.98), weight_decay=0.0)
+        self.optimisers = [(muon, self.rates.muon), (adam, self.rates.adam)]
+        self.steps = steps_of(self.phases)
+        if state := self.checkpoint.load():
             self._resume(state)
 
     def _recipe(self) -> str:
-        phases = ", ".join(map(str, self.part.phases))
-        return f"seed {self.seed}, {phases}{self.part.origin}"
+        phases = ", ".join(map(str, self.phases))
+        return f"seed {self.seed}, {phases}{self.origin}"
 
     def _resume(self, state: dict[str, Any]) -> None:
         if state["recipe"] != self._recipe():
@@ -102,7 +100,7 @@ class Training:
             optimiser.load_state_dict(saved)
         self.step, self.log = state["step"], state["log"]
         if self.step < self.steps:
-            self._write(f"{self.part.name} {self.step}/{self.steps}  resumed")
+            self._write(f"{self.name} {self.step}/{self.steps}  resumed")
 
     def save(self) -> None:
         """Saves everything; says what to do where that fails, and goes on."""
@@ -114,8 +112,8 @@ class Training:
         folder = self.checkpoint.path.parent
         try:
             self.checkpoint.save(state)
-            folder.joinpath(f"{self.part.name}.log").write_text("\n".join(self.log) + "\n")
-            write_curve(folder / f"{self.part.name}.svg", self.log)
+            folder.joinpath(f"{self.name}.log").write_text("\n".join(self.log) + "\n")
+            write_curve(folder / f"{self.name}.svg", self.log)
             self.is_saved = True
         except OSError as error:
             self.is_saved = False
@@ -127,7 +125,7 @@ class Training:
 
     def _update(self, data: Batch, phase: Phase) -> dict[str, Tensor]:
         """One step. Returns its figures, still on the device."""
-        factor = self.part.rates.at(self.step, self.steps)
+        factor = self.rates.at(self.step, self.steps)
         for optimiser, rate in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate * factor
@@ -153,35 +151,35 @@ class Training:
         if self.step == self.steps:
             return
         batches = DataLoader(
-            _Batches(self.part, self.seed, self.step),
+            _Batches(self),
             batch_size=None,
             num_workers=workers,
             prefetch_factor=8 if workers else None,
             pin_memory=self.device.type == "cuda",
         )
-        ends = list(itertools.accumulate(phase.steps for phase in self.part.phases))
+        ends = list(itertools.accumulate(phase.steps for phase in self.phases))
         shown: list[dict[str, Tensor]] = []
         began = saved_at = time.monotonic()
         first = self.step
         for data in batches:
-            phase = phase_at(self.part.phases, self.step)
+            phase = phase_at(self.phases, self.step)
             shown.append(self._update(data, phase))
             if self.step % _SHOW_EVERY and self.step not in ends:
                 continue
             pace = (time.monotonic() - began) / (self.step - first)
             self._write(
-                f"{self.part.name} {self.step}/{self.steps}  {phase.name}  "
+                f"{self.name} {self.step}/{self.steps}  {phase.name}  "
                 f"{_means(shown)}  {pace:.2f} s/step"
             )
             shown = []
-            if self.step in ends and self.part.report:
-                self._write(f"{self.part.name} {self.step}/{self.steps}  {self.part.report()}")
+            if self.step in ends and self.report:
+                self._write(f"{self.name} {self.step}/{self.steps}  {self.report()}")
             if self.step in ends or time.monotonic() - saved_at > _SAVE_EVERY:
                 self.save()
                 saved_at = time.monotonic()
         if not self.is_saved:
             raise SystemExit(
-                f"The end of {self.part.name} could not be saved to {self.checkpoint.path.parent}. "
+                f"The end of {self.name} could not be saved to {self.checkpoint.path.parent}. "
                 "Free some space and run the same command again: it resumes at the last checkpoint."
             )
 

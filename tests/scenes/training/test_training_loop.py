@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from spare_demo.scenes.training import loop
 from spare_demo.scenes.training.checkpoint import Checkpoint
 from spare_demo.scenes.training.curve import figures_of
-from spare_demo.scenes.training.loop import Part, Training
+from spare_demo.scenes.training.loop import Training
 from spare_demo.scenes.training.phases import (
     DECODER,
     TOWER,
@@ -42,6 +42,9 @@ class Small(nn.Module):
             self.layers = nn.Sequential(nn.Linear(5, 6), nn.GELU(), nn.Linear(6, 3))
         self.stop_at, self.taken = stop_at, []
 
+    def matrices(self) -> list[nn.Parameter]:
+        return [p for p in self.parameters() if p.ndim == 2]
+
     def forward(self, data: dict[str, Tensor], phase: Phase) -> tuple[Tensor, dict[str, Tensor]]:
         step = int(data["step"])
         if step == self.stop_at:
@@ -59,11 +62,8 @@ def make_batch(phase: Phase, first: int) -> dict[str, Tensor]:
 
 
 def training(path: Path, module: Small, seed: int = 0) -> Training:
-    matrices = [p for p in module.parameters() if p.ndim == 2]
-    part = Part(
-        "test", module, matrices, RATES, PHASES, 0, make_batch, report=lambda: "report of a phase"
-    )
-    return Training(part, Checkpoint(path), CPU, seed)
+    parts = ("test", module, RATES, PHASES, 0, make_batch, Checkpoint(path), CPU, seed)
+    return Training(*parts, report=lambda: "report of a phase")
 
 
 def run(path: Path, module: Small, workers: int = 0) -> list[str]:
