@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.utils.rnn import pad_sequence
 
 from spare_demo.comparison.request import check_any_budget, choose, read_budget
 from spare_demo.comparison.selections import text_free_form
@@ -29,6 +30,8 @@ from spare_demo.relevance import GuidanceText, RelevanceOptions
 from spare_demo.tokens import Positions, Selection
 
 _log = logging.getLogger(__name__)
+
+_stack = partial(pad_sequence, batch_first=True, padding_side="left")
 
 
 class PrunedInputs(dict[str, Any]):
@@ -125,14 +128,15 @@ def prune(
         _log.warning("%s ran in the place of %s: %s.", ran, pruner.name, lack)
     embeds = [each for each, *_ in pruned]
     tensors: dict[str, Any] = {
-        "inputs_embeds": _stack(embeds, along=-2),
+        "inputs_embeds": _stack(embeds),
         "attention_mask": _stack(
             [torch.ones(len(each), dtype=torch.long, device=each.device) for each in embeds]
         ),
     }
     places = [own for _, own, *_ in pruned if own is not None]
     if places:  # of one family, so of all prompts or of none
-        axes = _stack(places, dim=1).to(embeds[0].device)  # (axes, b, L)
+        axes = _stack([own.T for own in places]).permute(2, 0, 1).contiguous()  # (axes, b, L)
+        axes = axes.to(embeds[0].device)
         tensors["position_ids"] = axes if len(axes) > 1 else axes[0]
     tensors |= prompt_penalty(model, prompts)
     selections, methods = [kept for _, _, kept, _ in pruned], [ran for *_, ran in pruned]
@@ -160,13 +164,6 @@ def _prune_one(
         embeddings = prompt_embeddings(encoder.hf, ids, rows.values)
     places = encoder.positions(ids, picture.grid, rows, option)
     return embeddings, places, selection, method.name
-
-
-def _stack(rows: Sequence[Tensor], dim: int = 0, along: int = -1) -> Tensor:
-    """Tensors of different lengths along one dimension, as one; filled up at the start with 0."""
-    longest = max(row.shape[along] for row in rows)
-    behind = [0, 0] * (-1 - along)  # `pad` counts dimensions from the last
-    return torch.stack([pad(row, (*behind, longest - row.shape[along], 0)) for row in rows], dim)
 
 
 def _method(method: str | Method | Selection, seed: int) -> Method:
