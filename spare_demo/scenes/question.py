@@ -36,8 +36,8 @@ class Reference:
 
     words: str
     index: int
-    gives: frozenset[str]  # properties that the words give away
-    skills: frozenset[str]
+    gives: Set[str]  # properties that the words give away
+    skills: Set[str]
 
     def question(
         self, text: str, answer: str, skills: Set[str], others: tuple[int, ...] = ()
@@ -110,11 +110,7 @@ def _references(thing: Thing, index: int) -> list[Reference]:
         (shape and colour, f"the {colour} {shape}", {"colour", "shape"}, RECOGNITION),
         (thing.print, f"the object with the {kind} {thing.print}", {kind}, OCR),
     )
-    return [
-        Reference(words, index, frozenset(gives), frozenset({skill}))
-        for there, words, gives, skill in ways
-        if there
-    ]
+    return [Reference(words, index, gives, {skill}) for there, words, gives, skill in ways if there]
 
 
 def plain_references(scene: Scene) -> list[Reference]:
@@ -127,7 +123,6 @@ def plain_references(scene: Scene) -> list[Reference]:
 def side_references(scene: Scene, rng: Rng) -> list[Reference]:
     """The one of two alike on a side, and the one that lies on a side of another thing."""
     things, references = scene.things, []
-    shape_alone = frozenset({"shape"})
     for shape in SHAPES:
         alike = [i for i, thing in enumerate(things) if thing.shape == shape]
         if len(alike) != 2:
@@ -138,22 +133,22 @@ def side_references(scene: Scene, rng: Rng) -> list[Reference]:
         ):  # fmt: skip
             i, j = alike if SIDES[side](things[alike[0]], things[alike[1]]) else alike[::-1]
             if is_clear(side, things[i], things[j]):
-                skills = frozenset({RECOGNITION, SPATIAL})
-                references.append(Reference(f"the {shape} {words}", i, shape_alone, skills))
+                skills = {RECOGNITION, SPATIAL}
+                references.append(Reference(f"the {shape} {words}", i, {"shape"}, skills))
     anchors = [r for r in plain_references(scene) if r.gives != {"colour", "shape"}]
     if not anchors:
         return references
     anchor = pick(rng, anchors)
-    skills = anchor.skills | {SPATIAL}
     for side in SIDES:
         there = on_side(scene, side, things[anchor.index]) or ()
         if len(there) == 1:
             words = f"the object {side} {anchor.words}"
-            references.append(Reference(words, there[0], frozenset(), skills))
+            references.append(Reference(words, there[0], set(), anchor.skills | {SPATIAL}))
             continue
         shapes = [things[i].shape for i in there]
         for i, shape in zip(there, shapes, strict=True):
             if shape and shapes.count(shape) == 1:
                 words = f"the {shape} {side} {anchor.words}"
-                references.append(Reference(words, i, shape_alone, skills | {RECOGNITION}))
+                skills = anchor.skills | {SPATIAL, RECOGNITION}
+                references.append(Reference(words, i, {"shape"}, skills))
     return references

@@ -120,7 +120,7 @@ def _half_of_outsize(scene: Scene, rng: Rng) -> Question:
     ratio = scene.things[i].size / scene.things[j].size
     require(max(ratio, 1 / ratio) >= 1.25)
     words = f"the {'largest' if largest else 'smallest'} object"
-    return _which_half(Reference(words, i, frozenset(), frozenset()), scene, rng)
+    return _which_half(Reference(words, i, set(), set()), scene, rng)
 
 
 _EXTREMES = {"leftmost": ("x", 1), "rightmost": ("x", -1), "topmost": ("y", 1), "lowest": ("y", -1)}
@@ -139,7 +139,7 @@ def _extreme(scene: Scene, rng: Rng) -> Question:
     if numbers_only:
         number = str(scene.things[these[0]].number)
         return Question(f"What is the {word} number?", number, (OCR, SPATIAL), (these[0],))
-    reference = Reference(f"the {word} object", these[0], frozenset(), frozenset({SPATIAL}))
+    reference = Reference(f"the {word} object", these[0], set(), {SPATIAL})
     return _ask_about(reference, scene, rng)
 
 
