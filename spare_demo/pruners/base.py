@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from reprlib import repr as brief
 from typing import Any
 
@@ -300,6 +300,18 @@ def setting(
     """
     metadata = {"label": label, "help": help, "choices": tuple(choices), "limits": limits}
     return dataclasses.field(default=default, kw_only=kw_only, metadata=metadata)
+
+
+def by_setting(field: str, table: Mapping[Any, tuple[Any, ...]]) -> Any:
+    """Class attributes that depend on a setting, one for each column of a table.
+
+    field: the setting, or a property of the method. table: what it says -> a value per attribute.
+    """
+
+    def attribute(column: int) -> property:
+        return property(lambda method: table[getattr(method, field)][column])
+
+    return tuple(attribute(column) for column in range(len(next(iter(table.values())))))
 
 
 def check_budget(budget: int, n: int) -> int:

@@ -21,7 +21,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import by_setting, setting
 from spare_demo.pruners.greedy import Greedy
 from spare_demo.relevance import aggregate, minmax_weight, raw_cosine
 from spare_demo.tokens import VisualTokens
@@ -58,6 +58,7 @@ class CDPruner(Greedy):
         ("released", "paper", "none"),
     )
 
+    name, title, summary = by_setting("form", _FORMS)
     paper = "CDPruner"
     link = "https://arxiv.org/abs/2506.10967"
     cost = "O(n² d + n² k)"
@@ -71,18 +72,6 @@ class CDPruner(Greedy):
             f"{exact}precision, and no token twice, as the code has them past the rank of the "
             "features. Where recorded picks differ, 52 to 58 % are the same."
         )
-
-    @property
-    def name(self) -> str:
-        return _FORMS[self.form][0]
-
-    @property
-    def title(self) -> str:
-        return _FORMS[self.form][1]
-
-    @property
-    def summary(self) -> str:
-        return _FORMS[self.form][2]
 
     @property
     def needs_text(self) -> bool:  # type: ignore[override]

@@ -27,13 +27,33 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import by_setting, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -1
+_DEVIATIONS = (
+    "The released code has no budget; with size=adaptive the number of tokens is the picture's "
+    "own, as released, but at least one. Each of several views is merged by itself, for which the "
+    "code has no rule."
+)
+_FORMS = {  # form: name, title, summary, deviations
+    "plain": (
+        "prumerge",
+        "PruMerge",
+        "Tokens the class token looks at, each merged with those like it.",
+        _DEVIATIONS,
+    ),
+    "plus": (
+        "prumerge-plus",
+        "PruMerge+",
+        "Tokens the class token looks at and tokens on a grid, each merged with those like it.",
+        f"{_DEVIATIONS} With a budget, a rule of ours: half by attention, half on a grid of the "
+        "rest.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -51,6 +71,7 @@ class PruMerge(MergingPruner):
     )
     size: Size = setting("budget", *SIZE)
 
+    name, title, summary, deviations = by_setting("form", _FORMS)
     paper = "LLaVA-PruMerge"
     link = "https://arxiv.org/abs/2403.15388"
     acts = "before the projector"
@@ -58,32 +79,6 @@ class PruMerge(MergingPruner):
     needs = frozenset({"states", "project", "cls_attention", "vision_keys"})
     blocks = (_BLOCK,)
     cost = "O(k n w)"
-
-    @property
-    def deviations(self) -> str:  # type: ignore[override]
-        text = (
-            "The released code has no budget; with size=adaptive the number of tokens is the "
-            "picture's own, as released, but at least one. Each of several views is merged by "
-            "itself, for which the code has no rule."
-        )
-        if self.form == "plain":
-            return text
-        return (
-            f"{text} With a budget, a rule of ours: half by attention, half on a grid of the rest."
-        )
-
-    @property
-    def name(self) -> str:
-        return "prumerge" if self.form == "plain" else "prumerge-plus"
-
-    @property
-    def title(self) -> str:
-        return "PruMerge" if self.form == "plain" else "PruMerge+"
-
-    @property
-    def summary(self) -> str:
-        also = "" if self.form == "plain" else " and tokens on a grid"
-        return f"Tokens the class token looks at{also}, each merged with those like it."
 
     @property
     def sizes_itself(self) -> bool:  # type: ignore[override]

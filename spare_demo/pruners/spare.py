@@ -19,14 +19,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import by_setting, setting
 from spare_demo.pruners.greedy import Greedy
 from spare_demo.pruners.views import views_of
 from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosine, softplus_weight
 from spare_demo.tokens import VisualTokens
 
 _SUMMARY = "Greedy reconstruction of all tokens"
-_FORMS = {  # guidance: name, title, summary, where in the paper
+_FORMS = {  # guidance: name, title, summary, where in the paper it stands
     "anti": (
         "spare",
         "SPARE",
@@ -90,25 +90,9 @@ class Spare(Greedy):
         ("joint", "view"),
     )
 
+    name, title, summary, paper = by_setting("guidance", _FORMS)
     link = "https://arxiv.org/abs/2606.18681"
     cost = "O(n² d + n² k)"
-
-    @property
-    def name(self) -> str:
-        return _FORMS[self.guidance][0]
-
-    @property
-    def title(self) -> str:
-        return _FORMS[self.guidance][1]
-
-    @property
-    def summary(self) -> str:
-        return _FORMS[self.guidance][2]
-
-    @property
-    def paper(self) -> str:  # type: ignore[override]
-        """Where in the paper this form stands."""
-        return _FORMS[self.guidance][3]
 
     @property
     def deviations(self) -> str:  # type: ignore[override]

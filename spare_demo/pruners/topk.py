@@ -11,11 +11,24 @@ from typing import Literal
 
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import by_setting, setting
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import VisualTokens
+
+_FORMS = {  # guidance: name, title, summary
+    "anti": (
+        "anti-relevance",
+        "Lowest relevance",
+        "The k tokens least like the question, however alike they are.",
+    ),
+    "normal": (
+        "normal-relevance",
+        "Highest relevance",
+        "The k tokens most like the question, however alike they are.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -29,25 +42,13 @@ class TopRelevance(ViewPruner):
         ("anti", "normal"),
     )
 
+    name, title, summary = by_setting("guidance", _FORMS)
     paper = "SPARE, Figure 3"
     link = "https://arxiv.org/abs/2606.18681"
     needs_text = True
     nested = True
     reads_features = False
     cost = "O(n c)"
-
-    @property
-    def name(self) -> str:
-        return f"{self.guidance}-relevance"
-
-    @property
-    def title(self) -> str:
-        return "Lowest relevance" if self.guidance == "anti" else "Highest relevance"
-
-    @property
-    def summary(self) -> str:
-        which = "least" if self.guidance == "anti" else "most"
-        return f"The k tokens {which} like the question, however alike they are."
 
     def weight(self, tokens: VisualTokens) -> Tensor:
         """(n,) the score that is ranked: the mean raw cosine, negated for anti."""

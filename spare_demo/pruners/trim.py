@@ -24,11 +24,24 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import by_setting, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import view_members, view_shares
 from spare_demo.tokens import Selection, VisualTokens
+
+_FORMS = {  # form: name, title, summary
+    "released": (
+        "trim",
+        "TRIM",
+        "The tokens least like the question, and the mean of all others as one more.",
+    ),
+    "paper": (
+        "trim-paper",
+        "TRIM, sign of the paper",
+        "The tokens most like the question, and the mean of all others as one more.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +63,7 @@ class Trim(MergingPruner):
         ("prompt", "question"),
     )
 
+    name, title, summary = by_setting("form", _FORMS)
     paper = "TRIM"
     link = "https://arxiv.org/abs/2409.10994"
     acts = "before the projector"
@@ -62,19 +76,6 @@ class Trim(MergingPruner):
         "the picture's own, as released, but for the mean alone where no token stands out: one is "
         "kept then. Several views share the budget; the code takes one."
     )
-
-    @property
-    def name(self) -> str:
-        return "trim" if self.form == "released" else "trim-paper"
-
-    @property
-    def title(self) -> str:
-        return "TRIM" if self.form == "released" else "TRIM, sign of the paper"
-
-    @property
-    def summary(self) -> str:
-        which = "least" if self.form == "released" else "most"
-        return f"The tokens {which} like the question, and the mean of all others as one more."
 
     def weight(self, tokens: VisualTokens) -> Tensor:
         """(n,) the score that is ranked: the product with the question, negated as released."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
+from spare_demo.pruners.base import Pruner, by_setting, setting
 from spare_demo.pruners.farthest import cosine_distances
 from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import pick_in_turn
@@ -28,6 +28,27 @@ from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -2
 _PER_ROUND = 8
+_FORMS = {  # attention_only: name, title, paper, summary, needs, cost, deviations
+    True: (
+        "fastervlm",
+        "FasterVLM",
+        "FasterVLM",
+        "The tokens that the class token looks at most, however alike they are.",
+        frozenset({"cls_attention"}),
+        "O(n)",
+        "Attention in float32 instead of half precision.",
+    ),
+    False: (
+        "vispruner",
+        "VisPruner",
+        "VisPruner, ICCV 2025",
+        "Tokens the class token looks at, and of the others those unlike each other.",
+        frozenset({"cls_attention", "states"}),
+        "O(n² w + n³)",
+        "float64 instead of half precision. The code fails where an odd number is left to thin, as "
+        "for half of an odd budget; here the even places are then one more.",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +62,7 @@ class VisPruner(Pruner):
         limits=(0.0, 1.0),
     )
 
+    name, title, paper, summary, needs, cost, deviations = by_setting("attention_only", _FORMS)
     link = "https://arxiv.org/abs/2412.01818"
     blocks = (_BLOCK,)
     acts = "before the projector"
@@ -51,44 +73,7 @@ class VisPruner(Pruner):
         """Whether nothing but attention decides: FasterVLM."""
         return self.important == 1
 
-    @property
-    def name(self) -> str:
-        return "fastervlm" if self.attention_only else "vispruner"
-
-    @property
-    def title(self) -> str:
-        return "FasterVLM" if self.attention_only else "VisPruner"
-
-    @property
-    def paper(self) -> str:  # type: ignore[override]
-        return "FasterVLM" if self.attention_only else "VisPruner, ICCV 2025"
-
-    @property
-    def summary(self) -> str:
-        if self.attention_only:
-            return "The tokens that the class token looks at most, however alike they are."
-        return "Tokens the class token looks at, and of the others those unlike each other."
-
-    @property
-    def nested(self) -> bool:  # type: ignore[override]
-        return self.attention_only
-
-    @property
-    def needs(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset({"cls_attention"} if self.attention_only else {"cls_attention", "states"})
-
-    @property
-    def cost(self) -> str:  # type: ignore[override]
-        return "O(n)" if self.attention_only else "O(n² w + n³)"
-
-    @property
-    def deviations(self) -> str:  # type: ignore[override]
-        if self.attention_only:
-            return "Attention in float32 instead of half precision."
-        return (
-            "float64 instead of half precision. The code fails where an odd number is left to "
-            "thin, as for half of an odd budget; here the even places are then one more."
-        )
+    nested = attention_only
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
         assert tokens.cls_attention is not None  # needs

@@ -34,7 +34,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import by_setting, setting
 from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.inside.depths import PAPER_DEPTH
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, Stop
@@ -51,6 +51,37 @@ _KEPT: dict[str, dict[int, tuple[int, int, int]]] = {  # version: budget: kept a
 # Where the mixing begins and ends: nothing after layer 2 (two layers full of 32), and everything.
 _NONE, _ALL = 36, _PAPER_TOKENS
 
+_READS = ("attention of some words, in the layer before", "features")
+_DEVIATIONS = (
+    "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other budgets. {} "
+    "Layers are scaled to the depth of the model."
+)
+_VERSIONS = {  # version: name, title, summary, reads, cost, deviations, merges, repacks
+    "1.5": (
+        "sparsevlm",
+        "SparseVLM",
+        "In three steps, the tokens that relevant words attend to; some others merged.",
+        (*_READS, "states of dropped tokens"),
+        "attention of m words, distances of r tokens at each of 3 steps: O((m n + r²) d)",
+        _DEVIATIONS.format(
+            "Logarithms of densities, which underflow in the code; no random noise to break ties. "
+            "Where all underflow, 13 % of the pairs that the code merges are merged here."
+        ),
+        True,
+        True,
+    ),
+    "2.0": (
+        "sparsevlm-plus",
+        "SparseVLM+",
+        "In three steps, the tokens that relevant words attend to in the heads that look.",
+        _READS,
+        "attention of m words at each of 3 steps: O(m n d)",
+        _DEVIATIONS.format("Half of the heads, where there are fewer than 28, in place of 14."),
+        False,
+        False,
+    ),
+}
+
 
 @dataclass(frozen=True)
 class SparseVLM(LayerPruner):
@@ -64,56 +95,13 @@ class SparseVLM(LayerPruner):
         ("1.5", "2.0"),
     )
 
+    name, title, summary, reads, cost, deviations, merges, repacks = by_setting(
+        "version", _VERSIONS
+    )
     paper = "SparseVLM, ICML 2025"
     link = "https://arxiv.org/abs/2410.04417"
     stop_layers = (3, 7, 16)
     counting_note = "a layer counts as pruned once its output is"
-
-    @property
-    def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        dropped = ("states of dropped tokens",) if self.merges else ()
-        return ("attention of some words, in the layer before", "features", *dropped)
-
-    @property
-    def cost(self) -> str:  # type: ignore[override]
-        if self.merges:
-            return "attention of m words, distances of r tokens at each of 3 steps: O((m n + r²) d)"
-        return "attention of m words at each of 3 steps: O(m n d)"
-
-    @property
-    def deviations(self) -> str:  # type: ignore[override]
-        deviation = (
-            "Logarithms of densities, which underflow in the code; no random noise to break ties. "
-            "Where all underflow, 13 % of the pairs that the code merges are merged here."
-        )
-        if self.version == "2.0":
-            deviation = "Half of the heads, where there are fewer than 28, in place of 14."
-        return (
-            "Fixed numbers of tokens as in the code, not the paper's ranks; mixed for other "
-            f"budgets. {deviation} Layers are scaled to the depth of the model."
-        )
-
-    @property
-    def name(self) -> str:
-        return "sparsevlm" if self.version == "1.5" else "sparsevlm-plus"
-
-    @property
-    def title(self) -> str:
-        return "SparseVLM" if self.version == "1.5" else "SparseVLM+"
-
-    @property
-    def summary(self) -> str:
-        if self.version == "1.5":
-            return "In three steps, the tokens that relevant words attend to; some others merged."
-        return "In three steps, the tokens that relevant words attend to in the heads that look."
-
-    @property
-    def merges(self) -> bool:  # type: ignore[override]
-        return self.version == "1.5"
-
-    @property
-    def repacks(self) -> bool:  # type: ignore[override]
-        return self.version == "1.5"
 
     def lowest(self, n: int, depth: int) -> int:
         least = self._schedule(_NONE, n, depth)
