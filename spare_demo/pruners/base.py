@@ -1,4 +1,4 @@
-"""The contract of a pruning method, and the checks and settings that all methods share.
+"""The contract of a pruning method; checks, settings and ranking that all methods share.
 
 A method is a frozen dataclass in a file of its own. Its fields are its settings, described by
 `setting` so that the page and the command line can list them; `dataclasses.replace` changes them.
@@ -326,3 +326,8 @@ def check_budget(budget: int, n: int) -> int:
             f"Choose a whole number from 1 to {n}."
         )
     return whole
+
+
+def largest(values: Tensor, count: int) -> Tensor:
+    """(count,) places of the largest of (n,) values, largest first; ties to the lower place."""
+    return values.sort(descending=True, stable=True).indices[:count]

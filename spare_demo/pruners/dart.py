@@ -18,9 +18,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import largest, setting
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, setting
-from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.base import Pruner, largest, setting
 from spare_demo.pruners.views import rectangle, view_shares, views_of
 from spare_demo.tokens import Selection, VisualTokens
 

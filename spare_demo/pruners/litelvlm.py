@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.base import largest
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 

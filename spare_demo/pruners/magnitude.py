@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.base import largest
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.tokens import VisualTokens
 

@@ -27,9 +27,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from spare_demo.pruners.base import by_setting, setting
+from spare_demo.pruners.base import by_setting, largest, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
-from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 

@@ -11,8 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from spare_demo.pruners.base import by_setting, setting
-from spare_demo.pruners.ranking import largest
+from spare_demo.pruners.base import by_setting, largest, setting
 from spare_demo.pruners.views import ViewPruner
 from spare_demo.relevance import aggregate, raw_cosine
 from spare_demo.tokens import VisualTokens

@@ -24,9 +24,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import by_setting, setting
+from spare_demo.pruners.base import by_setting, largest, setting
 from spare_demo.pruners.merging import SIZE, MergingPruner, Size, merged_selection, outliers
-from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import view_members, view_shares
 from spare_demo.tokens import Selection, VisualTokens
 

@@ -26,9 +26,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import largest, setting
 from spare_demo.pruners.merging import MergingPruner, merged_selection
-from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spare_demo.pruners.base import Pruner, by_setting, setting
+from spare_demo.pruners.base import Pruner, by_setting, largest, setting
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import pick_in_turn
 from spare_demo.tokens import Selection, VisualTokens
 

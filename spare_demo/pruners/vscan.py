@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from spare_demo.pruners.base import largest
 from spare_demo.pruners.merging import MergingPruner
-from spare_demo.pruners.ranking import largest
 from spare_demo.pruners.views import view_shares
 from spare_demo.tokens import Selection, VisualTokens
 

@@ -13,10 +13,9 @@ import math
 from abc import abstractmethod
 from collections.abc import Collection
 
-from spare_demo.pruners.base import Method, check_budget
+from spare_demo.pruners.base import Method, check_budget, largest
 from spare_demo.pruners.inside.depths import depths, layers_word
 from spare_demo.pruners.plan import Choice, LayerPlan, LayerReading, PlanInput, Stop
-from spare_demo.pruners.ranking import largest
 from spare_demo.tokens import Selection, VisualTokens
 
 

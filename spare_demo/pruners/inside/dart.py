@@ -22,11 +22,10 @@ from typing import Literal
 
 import torch
 
-from spare_demo.pruners.base import setting
+from spare_demo.pruners.base import largest, setting
 from spare_demo.pruners.dart import spread_out
 from spare_demo.pruners.inside.one_stop import OneStop
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
-from spare_demo.pruners.ranking import largest
 
 
 @dataclass(frozen=True)

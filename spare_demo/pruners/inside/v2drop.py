@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import torch
 
+from spare_demo.pruners.base import largest
 from spare_demo.pruners.inside.base import LayerPruner
 from spare_demo.pruners.inside.depths import solve_amount
 from spare_demo.pruners.plan import Choice, LayerReading, Stop
-from spare_demo.pruners.ranking import largest
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from spare_demo import PRUNERS, VisualTokens
 from spare_demo.pruners import LayerPruner
+from spare_demo.pruners.base import largest
 from spare_demo.pruners.dart import spread_out
 from spare_demo.pruners.inside.dart import Dart
 from spare_demo.pruners.inside.fastv import FastV
@@ -21,7 +22,6 @@ from spare_demo.pruners.inside.pyramiddrop import PyramidDrop
 from spare_demo.pruners.inside.sparsevlm import SparseVLM, cluster, ones_rotated, raters
 from spare_demo.pruners.inside.v2drop import V2Drop
 from spare_demo.pruners.plan import LayerPlan, LayerSet, Stop
-from spare_demo.pruners.ranking import largest
 
 METHODS = [method for method in PRUNERS.values() if isinstance(method, LayerPruner)]
 every_method = pytest.mark.parametrize("method", METHODS, ids=[m.name for m in METHODS])
