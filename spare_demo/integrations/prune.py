@@ -155,7 +155,7 @@ def _prune_one(
 ) -> tuple[Tensor, Tensor | None, Selection, str]:
     """(L, d) embeddings of one (1, T) prompt, its positions (axes, L), what was kept, by what."""
     text_pass = encoder.read(question, relevance)
-    encoding = encoder.see(picture, None if text_pass is None else text_pass.run)
+    encoding = encoder.see(picture, text_pass)
     tokens, _ = encoder.relate(encoding, question, relevance, text_pass=text_pass)
     method = text_free_form(method, tokens)
     selection = method.select(tokens, budget)

@@ -24,12 +24,15 @@ from spare_demo.models.generate import layerwise
 from spare_demo.models.generate.passes import ConcurrentPass, Passes, plain_tensor
 from spare_demo.models.generate.prompt import build_prompt, knows_image_token
 from spare_demo.models.keywords import keywords, word_ids
-from spare_demo.models.loading.text_tower import TextTower
+from spare_demo.models.loading.text_tower import TextEmbedding, TextTower
 from spare_demo.models.resident import Resident
-from spare_demo.models.text_pass import TextEmbedding, TextPass
 from spare_demo.pruners.base import MISSING_REASONS, Method
 from spare_demo.relevance import GuidanceText, RelevanceOptions, patch_embeddings
 from spare_demo.tokens import VisualTokens
+
+TextPass = Callable[[], TextEmbedding]
+"""What CLIP's text side makes of one question, in a pass that runs once: with the vision pass or
+after it, in inference mode the first time."""
 
 
 class Model(Resident):
@@ -157,7 +160,8 @@ class Model(Resident):
         Args:
             image: anything `open_picture` takes.
             aspect: one of `aspects`; None is the first of them.
-            concurrent: what `encode` runs during the vision pass on a GPU.
+            concurrent: what `encode` runs during the vision pass on a GPU: the text pass, since the
+                two towers need nothing of each other.
 
         Raises:
             PictureError: the picture cannot be used.
@@ -229,11 +233,11 @@ class Model(Resident):
             )
         text_pass = text_pass or self.read(question, relevance)
         tokens, seconds = self.relate(picture, question, relevance, together, text_pass)
-        embedding = TextEmbedding(None) if text_pass is None else text_pass.embedding
+        embedding = TextEmbedding() if text_pass is None else text_pass()
         if tokens.by_words:
             ids = word_ids(self.tokenizer, keywords(question))
             names = tuple(self.tokenizer.decode([token]).strip() for token in ids)
-            embedding = TextEmbedding(None, words=names)
+            embedding = TextEmbedding(words=names)
         return View(
             picture,
             question,
@@ -252,7 +256,7 @@ class Model(Resident):
     ) -> TextPass | None:
         """The text pass of a question, not run yet; None without a text tower, or by words."""
         tower = None if relevance.guidance_text == "words" else self.text_tower
-        return None if tower is None else TextPass(tower, question, relevance.text)
+        return None if tower is None else memoize(lambda: tower.read(question, relevance.text))
 
     def relate(
         self,
@@ -306,7 +310,7 @@ class Model(Resident):
         states = encoding.hidden[layer].to(self.device)
 
         def project() -> tuple[Tensor, Tensor | None]:
-            return patch_embeddings(states, tower.ln_post, tower.proj), text_pass.embedding.text
+            return patch_embeddings(states, tower.ln_post, tower.proj), text_pass().text
 
         def sentence() -> Tensor:
             return plain_tensor(self._passes.run(lambda: tower.encode_sentence(question))[0])
@@ -341,7 +345,7 @@ class Model(Resident):
     ) -> View:
         """`look`, then `ask`; on a GPU the question is read during the vision pass."""
         text_pass = self.read(question, relevance)
-        picture = self.look(image, aspect, None if text_pass is None else text_pass.run)
+        picture = self.look(image, aspect, text_pass)
         return self.ask(picture, question, relevance, together, text_pass)
 
     @abstractmethod

@@ -9,7 +9,6 @@ import torch
 from PIL import Image
 
 from spare_demo.models import LlavaModel
-from spare_demo.models.text_pass import TextPass
 from spare_demo.relevance import RelevanceOptions, TextPieces
 
 QUESTION = "What colour is the circle?"
@@ -38,9 +37,10 @@ def test_a_pass_that_ran_during_the_vision_pass_is_not_run_again(
     options = RelevanceOptions(text=pieces)
     picture = tiny_model.look(photo)
     usual = tiny_model.ask(picture, question, options)
-    text_pass = TextPass(tiny_model.text_tower, question, pieces)
+    text_pass = tiny_model.read(question, options)
+    assert text_pass is not None
     with Texts(tiny_model) as texts, torch.inference_mode():
-        assert len(text_pass.run()) == len(texts) == bool(question)
+        assert (text_pass().text is not None) == len(texts) == bool(question)
     with Texts(tiny_model) as texts:
         view = tiny_model.ask(picture, question, options, text_pass=text_pass)
         assert texts == []
@@ -66,9 +66,9 @@ def test_on_a_gpu_both_towers_run_in_one_pass(tiny_folder: Any, photo: Image.Ima
     assert model.text_tower is not None
     usual = model.ask(model.look(photo), QUESTION)
     for _ in range(20):  # a missing wait would show sooner or later
-        text_pass = TextPass(model.text_tower, QUESTION, "stretches")
+        text_pass = model.read(QUESTION)
         with Texts(model) as texts:
-            picture = model.look(photo, concurrent=text_pass.run)
+            picture = model.look(photo, concurrent=text_pass)
             assert len(texts) == 1
             view = model.ask(picture, QUESTION, text_pass=text_pass)
             assert len(texts) == 1

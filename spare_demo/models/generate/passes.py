@@ -5,9 +5,9 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -17,8 +17,8 @@ from spare_demo.tokens import where_float64_is
 
 T = TypeVar("T")
 
-ConcurrentPass = Callable[[], Sequence[Tensor]]
-"""A second pass for `Passes.run`; returns the tensors that it left on the device."""
+ConcurrentPass = Callable[[], Iterable[Any]]
+"""A second pass for `Passes.run`; it returns all tensors that it left on the device, and others."""
 
 NO_MEMORY = (
     "There was not enough memory for this picture and question. Ask with a smaller picture, a "
@@ -160,10 +160,11 @@ class Passes:
         second.wait_stream(main)
         result = step()  # the longer one first, so that the GPU has work while the other is told
         with torch.cuda.stream(second):
-            tensors = concurrent()
+            results = concurrent()
         main.wait_stream(second)
-        for tensor in tensors:  # made on one stream, read on the other
-            tensor.record_stream(main)
+        for result_of_second in results:
+            if isinstance(result_of_second, Tensor):  # made on one stream, read on the other
+                result_of_second.record_stream(main)
         return result
 
     @property

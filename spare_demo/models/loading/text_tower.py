@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import open_clip
 import torch
@@ -30,11 +30,22 @@ from torch import Tensor, nn
 
 from spare_demo.models.base import ModelError
 from spare_demo.models.loading import hub, hub_tensors
+from spare_demo.relevance import TextPieces
 
 CONFIG_FILE = "open_clip_config.json"
 WEIGHTS_FILE = "open_clip_model.safetensors"
 
 _PART = "\ufffd"  # what a tokenizer makes of a part of a character
+
+
+class TextEmbedding(NamedTuple):
+    """text: (m, c) float32 on the tower's device, None where there is nothing to compare with.
+    stretches, words: as `View` has them.
+    """
+
+    text: Tensor | None = None
+    stretches: int = 0
+    words: tuple[str, ...] = ()
 
 
 class TextTower(nn.Module):
@@ -151,6 +162,17 @@ class TextTower(nn.Module):
                 f"The text side of {label} is not pooled at the text's end as CLIP's is."
             )
         return tower
+
+    def read(self, question: str, pieces: TextPieces) -> TextEmbedding:
+        """A question as relevance compares it; empty for a blank one, for which no pass runs."""
+        if not question.strip():
+            return TextEmbedding()
+        if pieces == "stretches":
+            text = self.encode_stretches(question)
+            return TextEmbedding(text, len(text))
+        text, words = self.encode_tokens(question)
+        stretches = -(-(len(words) + 2) // self.context)  # with BOS and EOS
+        return TextEmbedding(text if words else None, stretches, tuple(words))
 
     def encode_stretches(self, text: str) -> Tensor:
         """One pooled vector per stretch of 77 tokens, not normalised.
