@@ -14,11 +14,7 @@ from torch import Tensor, nn
 
 from spare_demo.models.base import Answer, ModelError, View
 from spare_demo.models.generate.answering import Answering
-from spare_demo.models.generate.captured_prefill import (
-    CapturedPrefill,
-    difference,
-    reason_against,
-)
+from spare_demo.models.generate.captured_prefill import CapturedPrefill, difference, reason_against
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
 from spare_demo.models.generate.repetition import unsupported_settings
