@@ -85,11 +85,15 @@ class LayerwiseRun:
                 choice = plan.method.choose(reading, stop)
                 kept = choice.kept.to(hidden.device).sort().values
                 rows.shorten(kept, choice)
-                change = _Shortening(hidden.shape[1], visual, text, kept, choice)
-                hidden, visual, text = change.states(hidden), change.visual, change.text
+                merged = hidden[0, :0]
+                if choice.merge is not None:
+                    mixture = choice.merge.to(hidden.device) @ hidden[0, visual].float()
+                    merged = mixture.to(hidden.dtype)
+                order, visual, text = _rows_that_go_on(hidden.shape[1], visual, text, kept, choice)
+                hidden = hidden[:, order]
+                hidden[0, text - len(merged) : text] = merged
                 # Packed, the rows take the first places of those before.
-                size = hidden.shape[1]
-                positions = positions[..., :size] if self._packs else change.places(positions)
+                positions = positions[..., : len(order)] if self._packs else positions[..., order]
                 rotary, mask = self._prepare(hidden, positions)
                 sets.append(rows.snapshot(index))
             before = hidden
@@ -160,39 +164,27 @@ def reason_against(decoder: Any) -> str | None:
     return None
 
 
-class _Shortening:
-    """Which of T rows go on at a stop, and where the rows of the picture and the text then are."""
+def _rows_that_go_on(
+    length: int, visual: Tensor, text: int, kept: Tensor, choice: Choice
+) -> tuple[Tensor, Tensor, int]:
+    """Which of T rows go on at a stop, where those of the picture then are, and the text's first.
 
-    def __init__(self, length: int, visual: Tensor, text: int, kept: Tensor, choice: Choice):
-        """kept: (k,) of the v `visual` rows, ascending. Merged rows go right before the text."""
-        stays = torch.ones(length, dtype=torch.bool, device=visual.device)
-        stays[visual] = False
-        stays[visual[kept]] = True
-        self._index = stays.nonzero().flatten()  # rows that go on as they are
-        self._at = int(stays[:text].sum())  # how many of them come before the text
-        self._old, self._merge = visual, choice.merge
-        merged_rows = 0 if choice.merge is None else len(choice.merge)
-        place = stays.cumsum(0) - 1  # (T,) where each row that stays goes
-        new = torch.arange(self._at, self._at + merged_rows, device=visual.device)
-        self.visual = torch.cat([place[visual[kept]], new])
-        self.text = self._at + merged_rows
+    A merged row stands right before the text, and is named by the row of its largest part.
 
-    def states(self, hidden: Tensor) -> Tensor:
-        """(1, T, d) -> (1, T', d)"""
-        if self._merge is None:
-            return hidden[:, self._index]
-        merge = self._merge.to(hidden.device)
-        new = (merge @ hidden[0, self._old].float()).to(hidden.dtype)[None]
-        index, at = self._index, self._at
-        return torch.cat([hidden[:, index[:at]], new, hidden[:, index[at:]]], dim=1)
-
-    def places(self, positions: Tensor) -> Tensor:
-        """(axes, 1, T) -> (axes, 1, T'); a merged row stands where its largest part stood."""
-        index, at = self._index, self._at
-        if self._merge is not None:
-            largest = self._old[self._merge.to(self._old.device).argmax(dim=1)]
-            index = torch.cat([index[:at], largest, index[at:]])
-        return positions[..., index]
+    kept: (k,) of the v `visual` rows, ascending.
+    """
+    stays = torch.ones(length, dtype=torch.bool, device=visual.device)
+    stays[visual] = False
+    stays[visual[kept]] = True
+    order, at = stays.nonzero().flatten(), int(stays[:text].sum())
+    merged = visual[:0]
+    if choice.merge is not None:
+        merged = visual[choice.merge.to(visual.device).argmax(dim=1)]
+    place = stays.cumsum(0) - 1  # (T,) where each row that stays goes
+    begins = at + len(merged)
+    new = torch.arange(at, begins, device=visual.device)
+    order = torch.cat([order[:at], merged, order[at:]])
+    return order, torch.cat([place[visual[kept]], new]), begins
 
 
 class LayerReading:
