@@ -130,11 +130,8 @@ class Method(ABC):
         """All that the choice depends on, in words."""
         features = ["features"] if self.reads_features else []
         text = [TEXT_LABELS[self.text_field]] if self.needs_text else []
-        return (
-            *features,
-            *text,
-            *(words for field, words in FIELD_LABELS.items() if field in self.needs),
-        )
+        fields = [words for field, words in FIELD_LABELS.items() if field in self.needs]
+        return (*features, *text, *fields)
 
     @property
     def group(self) -> str:

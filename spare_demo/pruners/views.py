@@ -23,11 +23,7 @@ class ViewPruner(Pruner):
     view."""
 
     def _select(self, tokens: VisualTokens, k: int) -> Selection:
-        pick = partial(self._pick, tokens)
-        if self.nested:
-            return pick_in_turn(tokens, k, pick)
-        order, gain = _pick_each(tokens, k, pick)
-        return Selection(torch.cat(order), torch.cat(gain) if gain else None)
+        return pick_by_view(tokens, k, partial(self._pick, tokens), interleaved=self.nested)
 
     @abstractmethod
     def _pick(self, tokens: VisualTokens, view: Tensor, share: int) -> tuple[Tensor, Tensor | None]:
@@ -79,14 +75,11 @@ def in_turn(views: list[Tensor], k: int) -> Tensor:
     return torch.cat(views)[turn.sort(stable=True).indices[:k]]
 
 
-def pick_in_turn(tokens: VisualTokens, k: int, pick: Pick) -> Selection:
-    """Give each view its share of k, interleaved; the result is nested if `pick` is."""
-    order, gain = _pick_each(tokens, k, pick)
-    return Selection(in_turn(order, k), in_turn(gain, k) if gain else None)
+def pick_by_view(tokens: VisualTokens, k: int, pick: Pick, interleaved: bool = True) -> Selection:
+    """What each view gives for its share of k.
 
-
-def _pick_each(tokens: VisualTokens, k: int, pick: Pick) -> tuple[list[Tensor], list[Tensor]]:
-    """The patches that each view with a share gives, and the criterion's values, if there are."""
+    interleaved: the result is nested if `pick` is; else view after view.
+    """
     order, gain = [], []
     for view, share in view_shares(tokens, k):
         if share:
@@ -94,4 +87,8 @@ def _pick_each(tokens: VisualTokens, k: int, pick: Pick) -> tuple[list[Tensor], 
             order.append(view[place])
             if value is not None:
                 gain.append(value)
-    return order, gain
+
+    def join(parts: list[Tensor]) -> Tensor:
+        return in_turn(parts, k) if interleaved else torch.cat(parts)
+
+    return Selection(join(order), join(gain) if gain else None)

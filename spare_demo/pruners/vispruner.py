@@ -22,7 +22,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, by_setting, largest, setting
 from spare_demo.pruners.farthest import cosine_distances
-from spare_demo.pruners.views import pick_in_turn
+from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
 _BLOCK = -2
@@ -90,7 +90,7 @@ class VisPruner(Pruner):
                 place = torch.cat([place, diverse[_thin(cosines, share - important)]])
             return place, a[place]
 
-        return pick_in_turn(tokens, k, pick)
+        return pick_by_view(tokens, k, pick)
 
 
 def _thin(cosines: Tensor, count: int) -> Tensor:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from spare_demo.pruners.base import Pruner, setting
 from spare_demo.pruners.farthest import ROUNDING, cosine_distances, farthest_first
-from spare_demo.pruners.views import pick_in_turn
+from spare_demo.pruners.views import pick_by_view
 from spare_demo.tokens import Selection, VisualTokens
 
 
@@ -61,7 +61,7 @@ class ZooPrune(Pruner):
             w = scaled(sensitivity[view])
             return farthest_first(cosine_distances(tokens.features[view]), w, w, share)
 
-        return pick_in_turn(tokens, k, pick)
+        return pick_by_view(tokens, k, pick)
 
     def sensitivity(self, tokens: VisualTokens) -> Tensor:
         """(n,) float64 s, how much the projector's output moves per unit of its input."""

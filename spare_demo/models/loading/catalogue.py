@@ -35,10 +35,10 @@ class Entry:
     title: str
     description: str
     source: Path | str
-    clip: tuple[str, str] | None
-    gpu_dtype: torch.dtype
-    cpu_dtype: torch.dtype | None
     needs: str
+    clip: tuple[str, str] | None = OPENAI_CLIP
+    gpu_dtype: torch.dtype = torch.float16
+    cpu_dtype: torch.dtype | None = None
     note: str = ""
     system: str = "none"
 
@@ -64,9 +64,6 @@ TINY_LLAVA = Entry(
         "questions about photos on any recent computer."
     ),
     source="bczhou/tiny-llava-v1-hf",
-    clip=OPENAI_CLIP,
-    gpu_dtype=torch.float16,
-    cpu_dtype=None,
     needs="6 GB of free memory; no GPU; downloads 7 GB the first time",
     note="Relevance uses OpenAI's CLIP text side; it is exact only if TinyLLaVA left that tower as "
     "it was.",
@@ -76,9 +73,6 @@ LLAVA_7B = Entry(
     title="LLaVA-1.5-7B",
     description="LLaVA-1.5-7B, the model of both papers. It answers questions about photos.",
     source="llava-hf/llava-1.5-7b-hf",
-    clip=OPENAI_CLIP,
-    gpu_dtype=torch.float16,
-    cpu_dtype=None,
     needs="18 GB free on a CUDA GPU, else minutes for an answer; downloads 15 GB the first time",
     system="vicuna_v1",
 )
@@ -97,10 +91,8 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
         title=title,
         description=f"{title}. It answers questions about photos.",
         source=source,
-        gpu_dtype=more.pop("dtype", torch.float16),
-        cpu_dtype=None,
         needs=f"{gpu} GB free on a CUDA GPU; downloads {download} GB the first time",
-        **{"clip": OPENAI_CLIP, **more},
+        **more,
     )
 
 
@@ -108,7 +100,7 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
 _NEXT = "llava-hf/llava-v1.6-vicuna"
 _VICUNA: dict[str, Any] = {"system": "vicuna_v1"}
 _TUNED_VICUNA: dict[str, Any] = {**_VICUNA, "note": _TUNED}
-_QWEN: dict[str, Any] = {"clip": None, "dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
+_QWEN: dict[str, Any] = {"clip": None, "gpu_dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
 LARGER = (
     _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 32, 28, **_VICUNA),
     _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 20, 15, **_TUNED_VICUNA),
