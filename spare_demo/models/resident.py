@@ -10,13 +10,19 @@ from collections.abc import Iterator
 
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
 from spare_demo.models.base import Answer, ModelError, View
 from spare_demo.models.generate.answering import Answering
 from spare_demo.models.generate.captured_prefill import CapturedPrefill, difference, reason_against
 from spare_demo.models.generate.passes import OutOfMemory
-from spare_demo.models.generate.prefill_floor import Rates, measure_rates, prefill_floor
+from spare_demo.models.generate.prefill_floor import (
+    Rates,
+    measure_rates,
+    prefill_floor,
+    tensors_beside_parameters,
+    weight_bytes,
+)
 from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
 from spare_demo.models.loading.narrow_weights import NarrowLinear, narrow_layers
@@ -66,16 +72,8 @@ class Resident(Answering):
 
     def bytes_on(self, device: torch.device | None) -> int:
         """The same on one device; None for all."""
-
-        def counts(where: torch.device) -> bool:
-            places = {(at.type, at.index or 0) for at in (where, device or where)}
-            return len(places) == 1
-
-        tensors = [*self._weights(), *(tensor for _, _, tensor in self._quantised())]
-        # bitsandbytes reaches one matrix by several names.
-        sizes = {(t.device, t.data_ptr()): t.nbytes for t in tensors if counts(t.device)}
-        packed = narrow_layers(self.hf) if counts(self.device) else []
-        return sum(sizes.values()) + sum(layer.packed_bytes for layer in packed)
+        tower = [] if self.text_tower is None else [self.text_tower]
+        return weight_bytes([self.hf, *tower], device)
 
     def stop(self, why: str) -> None:
         """Let no pass begin any more, at once: the process is about to end.
@@ -230,18 +228,3 @@ class Resident(Answering):
                     continue
                 if not all(bound.isfinite() for bound in weight.detach().aminmax()):
                     yield name
-
-
-def tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[object, str, Tensor]]:
-    """What bitsandbytes keeps of a module's weights outside its parameters and buffers: quantised
-    matrices, scales and tables, each with the object and the attribute that hold it."""
-    pending: list[object] = [module, *module.parameters(recurse=False)]
-    while pending:
-        holder = pending.pop()
-        for name, value in list(vars(holder).items()):
-            if isinstance(value, Tensor):
-                yield holder, name, value
-            elif type(value).__module__.startswith("bitsandbytes.") and not isinstance(
-                value, nn.Module
-            ):
-                pending.append(value)

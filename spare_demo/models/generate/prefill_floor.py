@@ -7,14 +7,16 @@ causal pass at the rate of a square matrix product. Both rates are measured on t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from spare_demo.models.generate.passes import synchronise
-from spare_demo.models.loading.narrow_weights import narrow_layers
+from spare_demo.models.loading.narrow_weights import NarrowLinear
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,42 @@ def prefill_operations(hf: Any, lengths: Sequence[int]) -> int:
 
 
 def prefill_bytes(hf: Any) -> int:
-    """Of what a prefill must read: the layers' weights and the head's, as they lie in memory.
+    """Of what a prefill must read: the layers' weights and the head's, as they lie in memory."""
+    return weight_bytes([_decoder(hf).layers, hf.lm_head])
 
-    Quantised ones are packed, and their scales, which are no parameters, are read with them.
+
+def weight_bytes(parts: Sequence[nn.Module], device: torch.device | None = None) -> int:
+    """Memory that the weights of some modules take on a device, None for all.
+
+    Quantised ones are packed, and their scales, which are no parameters, count with them.
     """
-    parts = (_decoder(hf).layers, hf.lm_head)
-    read = [p for part in parts for p in part.parameters()]
-    read += [scale for part in parts for module in part.modules() for scale in _scales(module)]
-    packed = sum(layer.packed_bytes for part in parts for layer in narrow_layers(part))
-    return packed + sum(tensor.nbytes for tensor in read)
+
+    def counts(where: torch.device) -> bool:
+        places = {(at.type, at.index or 0) for at in (where, device or where)}
+        return len(places) == 1
+
+    tensors = [t for part in parts for t in chain(part.parameters(), part.buffers())]
+    modules = [module for part in parts for module in part.modules()]
+    tensors += [t for module in modules for *_, t in tensors_beside_parameters(module)]
+    # bitsandbytes reaches one matrix by several names.
+    sizes = {(t.device, t.data_ptr()): t.nbytes for t in tensors if counts(t.device)}
+    packed = [m.packed_bytes for m in modules if isinstance(m, NarrowLinear)]  # on the CPU
+    return sum(sizes.values()) + (sum(packed) if counts(torch.device("cpu")) else 0)
+
+
+def tensors_beside_parameters(module: nn.Module) -> Iterator[tuple[object, str, Tensor]]:
+    """What bitsandbytes keeps of a module's weights outside its parameters and buffers: quantised
+    matrices, scales and tables, each with the object and the attribute that hold it."""
+    pending: list[object] = [module, *module.parameters(recurse=False)]
+    while pending:
+        holder = pending.pop()
+        for name, value in list(vars(holder).items()):
+            if isinstance(value, Tensor):
+                yield holder, name, value
+            elif type(value).__module__.startswith("bitsandbytes.") and not isinstance(
+                value, nn.Module
+            ):
+                pending.append(value)
 
 
 def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:
@@ -90,20 +119,6 @@ def prefill_floor(hf: Any, rates: Rates, lengths: Sequence[int]) -> float:
     if any(p.dtype == torch.int8 for p in _decoder(hf).layers.parameters()):
         return reading
     return max(reading, prefill_operations(hf, lengths) / rates.product)
-
-
-def _scales(module: Any) -> list[torch.Tensor]:
-    """What bitsandbytes keeps beside a quantised weight: `absmax` of each block of 4-bit ones, its
-    own where it is quantised in turn, or `SCB` of each row of 8-bit ones, which moves from the
-    weight to the module's state with the first pass."""
-    weight, scales = getattr(module, "weight", None), []
-    block = getattr(weight, "quant_state", None)
-    if block is not None:
-        scales = [block.absmax, getattr(getattr(block, "state2", None), "absmax", None)]
-    else:
-        holders = (weight, getattr(module, "state", None))
-        scales = [getattr(holder, "SCB", None) for holder in holders]
-    return [scale for scale in scales if isinstance(scale, torch.Tensor)]
 
 
 def _weights(layer: Any) -> int:

@@ -40,6 +40,9 @@ def test_the_larger_of_reading_and_computing_decides(tiny_model: LlavaModel) -> 
     assert least == prefill_operations(tiny_model.hf, lengths)
 
 
+Held = type("Held", (SimpleNamespace,), {"__module__": "bitsandbytes.functional"})
+
+
 def quantised(data: torch.Tensor, **beside: Any) -> nn.Linear:
     """A linear layer from 128 to 64 whose weight is held as bitsandbytes holds it."""
     linear = nn.Linear(128, 64, bias=False)
@@ -51,11 +54,11 @@ def quantised(data: torch.Tensor, **beside: Any) -> nn.Linear:
 
 def test_quantised_weights_are_read_packed_with_their_scales() -> None:
     packed, scales = torch.zeros(64 * 128 // 2, 1, dtype=torch.uint8), torch.zeros(64 * 128 // 64)
-    four = quantised(packed, quant_state=SimpleNamespace(absmax=scales, state2=None))
-    nested = SimpleNamespace(absmax=scales.byte(), state2=SimpleNamespace(absmax=scales[:1]))
+    four = quantised(packed, quant_state=Held(absmax=scales, state2=None))
+    nested = Held(absmax=scales.byte(), state2=Held(absmax=torch.zeros(1)))
     eight = quantised(torch.zeros(64, 128, dtype=torch.int8), SCB=torch.zeros(64))
     used = quantised(torch.zeros(64, 128, dtype=torch.int8), SCB=None)  # after its first pass
-    vars(used)["state"] = SimpleNamespace(SCB=torch.zeros(64))
+    vars(used)["state"] = Held(SCB=torch.zeros(64))
     head = nn.Linear(128, 10, bias=False).half()
     for layer, expected in (
         (four, 4096 + 4 * 128),

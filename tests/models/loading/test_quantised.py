@@ -15,8 +15,8 @@ from spare_demo import compare
 from spare_demo.models import Model, bits_of, load_model
 from spare_demo.models.families import FAMILIES
 from spare_demo.models.generate.passes import ModelUnloadedError
+from spare_demo.models.generate.prefill_floor import tensors_beside_parameters
 from spare_demo.models.loading.memory import count_weights
-from spare_demo.models.resident import tensors_beside_parameters
 from tests.stock import noise, stock
 
 # The tiny checkpoints are too narrow for 4 bits, whose weights go in blocks of 64.
