@@ -24,7 +24,7 @@ from spare_demo.models.families import FAMILIES
 from spare_demo.models.loading import checkpoint
 from spare_demo.models.loading.catalogue import CATALOGUE, OPENAI_CLIP
 from spare_demo.models.loading.memory import TEXT_SIDE, Fit, count_weights, needed_bytes
-from spare_demo.models.loading.number_format import uniform
+from spare_demo.models.loading.number_format import suited_format, uniform
 from spare_demo.models.loading.published import STORED, published_config
 from spare_demo.models.loading.text_side import vision_is_openai_clip
 
@@ -169,13 +169,13 @@ def test_the_table_names_as_much_memory_as_is_asked_for(name: str) -> None:
     config, entry = published_config(name), CATALOGUE[name]
     family = FAMILIES[config.model_type]
     fit = Fit(torch.device("cuda"))
-    needed = needed_bytes(
-        config, family, count_weights(config, family), fit, uniform(entry.gpu_dtype)
-    )
+    weights = count_weights(config, family)
+    number_format = suited_format(config.dtype, weights.count, fit.device)
+    needed = needed_bytes(config, family, weights, fit, number_format)
     said = re.search(r"(\d+) GB (?:of )?free.*; downloads (\d+) GB", entry.needs)
     assert said is not None
     room, download = int(said[1]) * 1e9, int(said[2]) * 1e9
-    moved = count_weights(config, family).count * STORED[name].itemsize
+    moved = weights.count * STORED[name].itemsize
     moved += TEXT_SIDE if entry.clip else 0
     assert moved <= download < moved + 1e9
     assert needed <= room <= needed + 2.5e9, f"{needed / 1e9:.1f} GB"

@@ -7,8 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import torch
-
 _PACKAGE = Path(str(files("spare_demo")))
 # Installed, the assets lie inside the package; in a checkout beside it.
 ASSETS = next(p for p in (_PACKAGE / "assets", _PACKAGE.with_name("assets")) if p.is_dir())
@@ -25,7 +23,6 @@ class Entry:
         source: a folder, or a repository of the Hugging Face hub.
         clip: open_clip name and weights of the text side; None for a folder's own ``clip/``, or of
             a repository whose tower has no text side.
-        gpu_dtype, cpu_dtype: number format of the weights; None for what suits the processor.
         needs: in words, for the table.
         note: what a visitor should know of its results, or "".
         system: the system sentence that its prompts begin with; see `generate/prompt.py`.
@@ -37,8 +34,6 @@ class Entry:
     source: Path | str
     needs: str
     clip: tuple[str, str] | None = OPENAI_CLIP
-    gpu_dtype: torch.dtype = torch.float16
-    cpu_dtype: torch.dtype | None = None
     note: str = ""
     system: str = "none"
 
@@ -52,8 +47,6 @@ BUILT_IN = Entry(
     ),
     source=ASSETS / "built-in",
     clip=None,
-    gpu_dtype=torch.float32,
-    cpu_dtype=torch.float32,
     needs="any computer; its weights come with the program",
 )
 TINY_LLAVA = Entry(
@@ -100,7 +93,7 @@ def _large(name: str, title: str, source: str, gpu: int, download: int, **more: 
 _NEXT = "llava-hf/llava-v1.6-vicuna"
 _VICUNA: dict[str, Any] = {"system": "vicuna_v1"}
 _TUNED_VICUNA: dict[str, Any] = {**_VICUNA, "note": _TUNED}
-_QWEN: dict[str, Any] = {"clip": None, "gpu_dtype": torch.bfloat16, "note": NO_CLIP_TOWER}
+_QWEN: dict[str, Any] = {"clip": None, "note": NO_CLIP_TOWER}
 LARGER = (
     _large("llava-1.5-13b", "LLaVA-1.5-13B", "llava-hf/llava-1.5-13b-hf", 32, 28, **_VICUNA),
     _large("llava-next-7b", "LLaVA-NeXT-7B", f"{_NEXT}-7b-hf", 20, 15, **_TUNED_VICUNA),

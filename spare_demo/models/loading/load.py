@@ -175,8 +175,7 @@ def _load(entry: Entry, fit: Fit, notes: tuple[str, ...]) -> Model:
             "in assets/built-in: get it whole, or train them with "
             "`python -m spare_demo.scenes.train`."
         )
-    dtype = entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype
-    opened = open_checkpoint(entry.source, entry.title, dataclasses.replace(fit, dtype=dtype))
+    opened = open_checkpoint(entry.source, entry.title, fit)
     # The text side first: should it be missing, 14 GB need not be read to find out.
     tower: TextTower | None = None
     if entry.clip:

@@ -53,7 +53,6 @@ class Fit:
     Attributes:
         device: where to.
         spread: whether a model too large for that GPU may be spread over all of them.
-        dtype: number format of the weights; None takes what suits checkpoint and device.
         make_room: called before weights are read that fit only then.
         given_back, given_back_elsewhere: bytes that making room frees, on that device and on
             other GPUs.
@@ -62,7 +61,6 @@ class Fit:
 
     device: torch.device
     spread: bool = False
-    dtype: torch.dtype | None = None
     bits: int = 16
     report: Callable[[str], None] = lambda sentence: None
     make_room: Callable[[], None] = lambda: None
@@ -219,9 +217,7 @@ def plan_room(config: Any, family: type[Model], fit: Fit) -> Room:
     counted = config if fit.language_model else without_language_model(config)
     weights = count_weights(counted, family)
     own = getattr(config, "dtype", None)
-    number_format = (
-        uniform(fit.dtype) if fit.dtype else suited_format(own, weights.count, fit.device, fit.bits)
-    )
+    number_format = suited_format(own, weights.count, fit.device, fit.bits)
     free, spread = free_bytes(fit.device), False
     where = {"cuda": "on the GPU", "mps": "on the Apple GPU"}.get(fit.device.type, "of memory")
     needed = needed_bytes(config, family, weights, fit, number_format)

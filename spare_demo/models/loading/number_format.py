@@ -15,7 +15,7 @@ import torch
 from spare_demo.models.loading.narrow_weights import can_pack
 
 LARGE = 100_000_000
-"""Parameters; below that, single precision is no burden on a CPU."""
+"""Parameters; below that, single precision is no burden."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +45,14 @@ def suited_format(
 
     bits: below 16 the language model's matrices are quantised, and this is the format of the rest.
     """
+    if count < LARGE:
+        return uniform(torch.float32)
     if device.type == "cpu":
-        if count < LARGE:
-            return uniform(torch.float32)
         if bfloat16_slowness() <= 1:
             return uniform(torch.bfloat16)
         narrow = bits == 16 and can_pack()
         return NumberFormat(torch.float16 if narrow else torch.float32, torch.float32)
-    if own is None or own == torch.float32:
-        return uniform(torch.float32 if count < LARGE else torch.float16)
-    return uniform(own)
+    return uniform(torch.float16 if own in (None, torch.float32) else own)
 
 
 def unpacks_in_every_pass(device: torch.device, bits: int) -> bool:

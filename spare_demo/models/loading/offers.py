@@ -62,7 +62,6 @@ def offers(fit: Fit, rates: Callable[[torch.dtype], Rates]) -> list[Offer]:
 def _offer(entry: Entry, fit: Fit, rates: Callable[[torch.dtype], Rates]) -> Offer:
     config = published_config(entry.name)
     family = FAMILIES[config.model_type]
-    fit = replace(fit, dtype=entry.cpu_dtype if fit.device.type == "cpu" else entry.gpu_dtype)
     room = plan_room(config, family, fit)
     vision_room = plan_room(config, family, replace(fit, language_model=False, bits=16))
     weights = count_weights(config, family)

@@ -68,7 +68,7 @@ def test_7bs_text_side_is_that_of_its_vision_tower() -> None:
     assert (vision.image_size, vision.patch_size) == (theirs["image_size"], theirs["patch_size"])
     assert config["quick_gelu"] and vision.hidden_act == "quick_gelu"
     assert vision_is_openai_clip(vision)
-    assert LLAVA_7B.clip == OPENAI_CLIP and LLAVA_7B.gpu_dtype == torch.float16
+    assert LLAVA_7B.clip == OPENAI_CLIP
 
 
 def test_the_models_of_the_papers_are_asked_as_the_papers_asked() -> None:

@@ -43,7 +43,8 @@ def test_bytes_of_weights() -> None:
 def test_the_number_format_suits_size_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
     half, brain, single, large = torch.float16, torch.bfloat16, torch.float32, 7 * 10**9
     for own in (half, None):
-        assert suited_format(own, 1000, CPU) == uniform(single)
+        for device in (CPU, CUDA):
+            assert suited_format(own, 1000, device) == uniform(single)
     monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: 0.3)
     for count in (330 * 10**6, large):  # a vision tower alone, and a whole model
         assert suited_format(half, count, CPU) == uniform(brain)
@@ -168,7 +169,7 @@ def test_an_apple_gpus_memory_is_what_is_counted(big: Any, monkeypatch: pytest.M
     monkeypatch.setattr(torch.mps, "current_allocated_memory", lambda: 2 * gb)
     for most, enough in ((18 * gb, True), (15 * gb, False)):
         monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda most=most: most)
-        given = *big, Fit(mps, dtype=torch.float16, report=said.append)
+        given = *big, Fit(mps, report=said.append)
         if enough:
             assert module.find_room(*given).number_format == uniform(torch.float16)
             continue
@@ -230,9 +231,10 @@ def test_weights_of_16_bits_fit_whatever_a_processor_computes_in(
 def test_memory_of_the_present_model_is_taken_only_where_it_is_needed(
     big: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(number_format, "bfloat16_slowness", lambda: 0.3)
     for free, crowded in ((20, False), (12, True)):
         monkeypatch.setattr(module, "free_bytes", lambda device, free=free: free * 10**9)
-        fit = Fit(CPU, dtype=torch.float16, given_back=5 * 10**9)
+        fit = Fit(CPU, given_back=5 * 10**9)
         assert module.find_room(*big, fit).crowded is crowded
 
 
@@ -244,7 +246,7 @@ def on_gpus(
     monkeypatch.setattr(
         torch.cuda, "mem_get_info", lambda device: (free[getattr(device, "index", device) or 0], 0)
     )
-    given = Fit(CUDA, **{"dtype": torch.float16, "spread": True, **fit})
+    given = Fit(CUDA, **{"spread": True, **fit})
     room = module.find_room(*big, given)
     return room.number_format.weights, room.spread
 
