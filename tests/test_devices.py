@@ -82,7 +82,7 @@ def test_caches_are_joined_wherever_their_layers_lie() -> None:
             first = cache.layers[0]
             first.keys, first.values = first.keys.to(ELSEWHERE), first.values.to(ELSEWHERE)
             caches.append(cache)
-        joined = JoinedCache(hf, caches, 4)
+        joined = JoinedCache(hf, caches, 4, [3, 1, 2])
         joined.take([0, 2])
         for layer in joined.cache.layers:
             assert layer.keys[0, 0, :, 0].cpu().tolist() == [30, 31, 32, 20, 21]

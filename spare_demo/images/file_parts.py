@@ -44,7 +44,7 @@ _SIZES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # the markers that say how l
 _JPEG_MARKER = re.compile(rb"\xff([^\x00\x01\xd0-\xd8\xff])")
 _EXIF = b"Exif\0\0"
 _NOTES = (b"tEXt", b"zTXt", b"iTXt", b"iCCP", b"eXIf")
-_TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"MM*\0")  # as Pillow takes them
+TIFF_HEADS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"MM*\0")  # as Pillow takes them
 _TAG_BYTES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8}
 _TAG_BYTES |= {13: 4, 16: 8, 17: 8, 18: 8}
 _STRIP_OFFSETS, _TILE_OFFSETS = 273, 324
@@ -61,7 +61,7 @@ def has_too_many_parts(stream: IO[bytes]) -> bool:
         ((b"\xff\xd8\xff",), _jpeg),
         ((b"\x89PNG",), _png),
         ((b"GIF8",), _gif),
-        (_TIFF_HEADS, tags_exceed),
+        (TIFF_HEADS, tags_exceed),
         ((b"P1", b"P2", b"P3"), lambda data: len(data) > MOST_PLAIN_BYTES),
     ):
         if head.startswith(starts):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from spare_demo.images.bounded_process import run_bounded
-from spare_demo.images.file_parts import has_too_many_parts, tags_exceed
+from spare_demo.images.file_parts import TIFF_HEADS, has_too_many_parts, tags_exceed
 
 Source = str | os.PathLike[str] | bytes | bytearray | IO[bytes] | Image.Image
 
@@ -36,8 +36,8 @@ _SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG", b"GIF8", b"RIFF", b"II*\0", b"MM\0*"
 # be larger than what they announce; of BMP and PNM, parts of which Pillow reads in Python; of
 # JPEG 2000 and AVIF.
 _COSTLY = (
-    *(b"II*\0", b"MM\0*", b"II+\0", b"MM\0+", b"II\0*", b"MM*\0", b"\0\0\1\0", b"BM", b"P"),
-    *(b"\0\0\0\x0cjP", b"\xff\x4f\xff\x51"),
+    *TIFF_HEADS,
+    *(b"\0\0\1\0", b"BM", b"P", b"\0\0\0\x0cjP", b"\xff\x4f\xff\x51"),
 )
 _AVIF = b"ftyp"  # after the length of its own box
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from spare_demo.images.geometry import Aspect, Grid
 from spare_demo.images.preprocess import fit
@@ -42,7 +41,9 @@ class LlavaModel(ClipModel):
     def fit(self, photo: Image.Image, aspect: Aspect) -> PictureInputs:
         """As `Model.fit`: "pad" to a square, as the original LLaVA-1.5, or "crop" one."""
         square, grid = fit(photo, self.size, self.patch, aspect, self._fill)
-        return PictureInputs(pixel_values=self._normalise(square), grid=grid)
+        # As CLIPImageProcessor treats one of that size.
+        pixels = torch.from_numpy(np.array(square)).permute(2, 0, 1).float() / 255
+        return PictureInputs(pixel_values=((pixels - self._mean) / self._std)[None], grid=grid)
 
     def split(self, inputs: Mapping[str, Any]) -> list[PictureInputs]:
         size, side = self.size, self.size // self.patch
@@ -50,8 +51,3 @@ class LlavaModel(ClipModel):
         return [
             PictureInputs(pixel_values=pixels[None], grid=grid) for pixels in inputs["pixel_values"]
         ]
-
-    def _normalise(self, square: Image.Image) -> Tensor:
-        """S x S RGB -> (1, 3, S, S) float32, as CLIPImageProcessor treats one of that size."""
-        pixels = torch.from_numpy(np.array(square)).permute(2, 0, 1).float() / 255
-        return ((pixels - self._mean) / self._std)[None]

@@ -70,13 +70,11 @@ class JoinedCache:
         bytes: what each answer takes of the cache, the room for what is to come included.
     """
 
-    def __init__(
-        self, hf: Any, caches: Sequence[Any], more: int, places: Sequence[int] | None = None
-    ) -> None:
+    def __init__(self, hf: Any, caches: Sequence[Any], more: int, places: Sequence[int]) -> None:
         """Caches of one row each, without padding; a single one goes on growing as it did.
 
         more: how many positions are going to be added to each.
-        places: where the next token of each stands; None: after its last one, without gaps.
+        places: where the next token of each stands.
         """
         self._hf = hf
         lengths = [cache.get_seq_length() for cache in caches]
@@ -93,7 +91,7 @@ class JoinedCache:
                 size // length * (length + more)
                 for size, length in zip(bytes_taken, lengths, strict=True)
             ]
-        self.places = torch.tensor(lengths if places is None else places).to(hf.device)
+        self.places = torch.tensor(places).to(hf.device)
         others = ~torch.eye(len(caches), dtype=torch.bool).to(hf.device)
         mask = torch.zeros_like(others, dtype=hf.dtype)
         # (b, b) the mask of the next positions, one of each answer.
