@@ -26,23 +26,34 @@ from spare_demo.pruners.greedy import Greedy
 from spare_demo.relevance import aggregate, minmax_weight, raw_cosine
 from spare_demo.tokens import VisualTokens
 
-_FORMS = {  # form: name, title, summary
+_EXACT = "Exact where the released code rounds: unit rows in float64 instead of half precision,"
+_FORMS = {  # form: name, title, summary, needs_text, text_free, deviations
     "released": (
         "cdpruner",
         "CDPruner",
         "Greedy diversity of directions, weighted towards tokens least like the question, "
         "as released.",
+        True,
+        "cdpruner-diversity",
+        f"{_EXACT} and no token twice, as the code has them past the rank of the features. Where "
+        "recorded picks differ, 52 to 58 % are the same.",
     ),
     "paper": (
         "cdpruner-paper",
         "CDPruner, sign of the paper",
         "Greedy diversity of directions, weighted towards tokens most like the question, "
         "as the paper's text describes it.",
+        True,
+        "cdpruner-diversity",
+        f"{_EXACT} no token twice.",
     ),
     "none": (
         "cdpruner-diversity",
         "CDPruner, diversity only",
         "Greedy diversity of directions; the question plays no part. Starts at the first token.",
+        False,
+        None,
+        f"{_EXACT} no token twice.",
     ),
 }
 
@@ -58,28 +69,10 @@ class CDPruner(Greedy):
         ("released", "paper", "none"),
     )
 
-    name, title, summary = by_setting("form", _FORMS)
+    name, title, summary, needs_text, text_free, deviations = by_setting("form", _FORMS)
     paper = "CDPruner"
     link = "https://arxiv.org/abs/2506.10967"
     cost = "O(n² d + n² k)"
-
-    @property
-    def deviations(self) -> str:  # type: ignore[override]
-        exact = "Exact where the released code rounds: unit rows in float64 instead of half "
-        if self.form != "released":
-            return f"{exact}precision, no token twice."
-        return (
-            f"{exact}precision, and no token twice, as the code has them past the rank of the "
-            "features. Where recorded picks differ, 52 to 58 % are the same."
-        )
-
-    @property
-    def needs_text(self) -> bool:  # type: ignore[override]
-        return self.form != "none"
-
-    @property
-    def text_free(self) -> str | None:  # type: ignore[override]
-        return "cdpruner-diversity" if self.needs_text else None
 
     def weight(self, tokens: VisualTokens) -> Tensor | None:
         """(n,) w, which enters the criterion squared; over all views jointly."""

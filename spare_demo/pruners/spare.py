@@ -25,28 +25,6 @@ from spare_demo.pruners.views import views_of
 from spare_demo.relevance import Aggregation, aggregate, minmax_weight, raw_cosine, softplus_weight
 from spare_demo.tokens import VisualTokens
 
-_SUMMARY = "Greedy reconstruction of all tokens"
-_FORMS = {  # guidance: name, title, summary, where in the paper it stands
-    "anti": (
-        "spare",
-        "SPARE",
-        f"{_SUMMARY}, weighted towards those least like the question.",
-        "SPARE, Algorithm 1",
-    ),
-    "none": (
-        "spare-reconstruction",
-        "SPARE, reconstruction only",
-        f"{_SUMMARY}, without text.",
-        "SPARE, Figure 5, Tables 5 and 6",
-    ),
-    "normal": (
-        "spare-normal-relevance",
-        "SPARE, normal relevance",
-        f"{_SUMMARY}, weighted towards those most like the question.",
-        "SPARE, Figure 5",
-    ),
-}
-
 _OPEN = (
     "No code is published. What the paper leaves open is taken as follows; the other choice has an "
     "option of the command line and a control on the page. Several views (crops) get equal shares "
@@ -55,12 +33,42 @@ _OPEN = (
     "the lower index."
 )
 _OPEN_OF_TEXT = (
-    "A question is one text embedding per stretch of 77 tokens; --relevance-text tokens takes one "
-    "per token of it. Patches are read at the tower's last layer but one; --relevance-layer -1 "
-    "reads the last. The z-score is over all views together; statistics=view takes each by itself. "
-    "The standard deviation is the population's. With max aggregation the maximum is taken before "
-    "the sign is turned."
+    f"{_OPEN} A question is one text embedding per stretch of 77 tokens; --relevance-text tokens "
+    "takes one per token of it. Patches are read at the tower's last layer but one; "
+    "--relevance-layer -1 reads the last. The z-score is over all views together; statistics=view "
+    "takes each by itself. The standard deviation is the population's. With max aggregation the "
+    "maximum is taken before the sign is turned."
 )
+_SUMMARY = "Greedy reconstruction of all tokens"
+_FORMS = {  # guidance: name, title, summary, paper, needs_text, text_free, deviations
+    "anti": (
+        "spare",
+        "SPARE",
+        f"{_SUMMARY}, weighted towards those least like the question.",
+        "SPARE, Algorithm 1",
+        True,
+        "spare-reconstruction",
+        _OPEN_OF_TEXT,
+    ),
+    "none": (
+        "spare-reconstruction",
+        "SPARE, reconstruction only",
+        f"{_SUMMARY}, without text.",
+        "SPARE, Figure 5, Tables 5 and 6",
+        False,
+        None,
+        _OPEN,
+    ),
+    "normal": (
+        "spare-normal-relevance",
+        "SPARE, normal relevance",
+        f"{_SUMMARY}, weighted towards those most like the question.",
+        "SPARE, Figure 5",
+        True,
+        "spare-reconstruction",
+        _OPEN_OF_TEXT,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -90,22 +98,9 @@ class Spare(Greedy):
         ("joint", "view"),
     )
 
-    name, title, summary, paper = by_setting("guidance", _FORMS)
+    name, title, summary, paper, needs_text, text_free, deviations = by_setting("guidance", _FORMS)
     link = "https://arxiv.org/abs/2606.18681"
     cost = "O(n² d + n² k)"
-
-    @property
-    def deviations(self) -> str:  # type: ignore[override]
-        """Of each choice that the paper leaves open, what is taken here and what can be."""
-        return f"{_OPEN} {_OPEN_OF_TEXT}" if self.needs_text else _OPEN
-
-    @property
-    def needs_text(self) -> bool:  # type: ignore[override]
-        return self.guidance != "none"
-
-    @property
-    def text_free(self) -> str | None:  # type: ignore[override]
-        return "spare-reconstruction" if self.needs_text else None
 
     def weight(self, tokens: VisualTokens) -> Tensor | None:
         """(n,) rho, which multiplies the squared residual once."""
