@@ -85,15 +85,12 @@ def choose(machine: Machine, bits: int = 16) -> tuple[Entry, str]:
         there = "this is a Space" if machine.space else "its weights are on this machine"
         return TINY_LLAVA, f"{TINY_LLAVA.title}: {why}; {there}."
     offer = (
-        f"--model {TINY_LLAVA.name}{' --device cpu' if too_small(machine) else ''} answers about "
-        "photos here"
-        if fits
-        else (
-            f"{TINY_LLAVA.title} needs {size_words(need)} of memory, and {size_words(room)} are "
-            "free"
-        )
+        f"{TINY_LLAVA.title} needs {size_words(need)} of memory, and {size_words(room)} are free"
     )
-    return BUILT_IN, f"{BUILT_IN.title}: {why}. {offer[0].upper()}{offer[1:]}."
+    if fits:
+        on_cpu = " --device cpu" if too_small(machine) else ""
+        offer = f"--model {TINY_LLAVA.name}{on_cpu} answers about photos here"
+    return BUILT_IN, f"{BUILT_IN.title}: {why}. {offer}."
 
 
 def too_small(machine: Machine) -> bool:
