@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import nn
 
 from spare_demo.models.base import Answer, ModelError, View
 from spare_demo.models.generate.answering import Answering
@@ -72,8 +72,7 @@ class Resident(Answering):
 
     def bytes_on(self, device: torch.device | None) -> int:
         """The same on one device; None for all."""
-        tower = [] if self.text_tower is None else [self.text_tower]
-        return weight_bytes([self.hf, *tower], device)
+        return weight_bytes(self._parts, device)
 
     def stop(self, why: str) -> None:
         """Let no pass begin any more, at once: the process is about to end.
@@ -89,10 +88,12 @@ class Resident(Answering):
             why: the message of every later call, and of the answer being written.
         """
         self._passes.close(why)
-        for tensor in self._weights():
-            tensor.data = tensor.new_empty(0)
-        for holder, name, _ in list(self._quantised()):
-            setattr(holder, name, None)  # not emptied: some tables are shared by all models
+        for part in self._parts:
+            for tensor in itertools.chain(part.parameters(), part.buffers()):
+                tensor.data = tensor.new_empty(0)
+        for module in self.hf.modules():
+            for holder, name, _ in list(tensors_beside_parameters(module)):
+                setattr(holder, name, None)  # not emptied: some tables are shared by all models
         for layer in narrow_layers(self.hf):
             layer.packed, layer.packed_bytes = None, 0
         self._captured = None
@@ -106,14 +107,9 @@ class Resident(Answering):
         """In a process that has the device: passes run here."""
         self._passes.attach()
 
-    def _weights(self) -> Iterator[Tensor]:
-        for part in (self.hf, self.text_tower):
-            if part is not None:
-                yield from itertools.chain(part.parameters(), part.buffers())
-
-    def _quantised(self) -> Iterator[tuple[object, str, Tensor]]:
-        for module in self.hf.modules():
-            yield from tensors_beside_parameters(module)
+    @property
+    def _parts(self) -> list[nn.Module]:
+        return [self.hf] if self.text_tower is None else [self.hf, self.text_tower]
 
     def warm_up(self) -> None:
         """One whole round on a grey square, so that later timings are of a warmed model."""
@@ -222,8 +218,8 @@ class Resident(Answering):
         for name, module in self.hf.named_modules():
             if isinstance(module, NarrowLinear) and not module.is_finite:
                 yield f"{name}.weight"
-        for part in (self.hf, self.text_tower):
-            for name, weight in () if part is None else part.named_parameters():
+        for part in self._parts:
+            for name, weight in part.named_parameters():
                 if weight.is_meta or not weight.is_floating_point():  # elsewhere, or quantised
                     continue
                 if not all(bound.isfinite() for bound in weight.detach().aminmax()):
