@@ -32,7 +32,7 @@ from transformers import (
 )
 
 from spare_demo.models.families import FAMILIES
-from spare_demo.models.loading.published import STORED, published_config
+from spare_demo.models.loading.catalogue import STORED, published_config
 
 CLIP = ("ViT-L-14-336-quickgelu", "timm/vit_large_patch14_clip_336.openai")
 """open_clip's name and the repository of LLaVA's tower."""

@@ -31,10 +31,9 @@ from serving import free_port, served, status
 from visitors import Page, Run, connections, read_comparison, visiting
 
 from spare_demo.models.families import FAMILIES
-from spare_demo.models.loading.catalogue import BUILT_IN, CATALOGUE
+from spare_demo.models.loading.catalogue import BUILT_IN, CATALOGUE, published_config
 from spare_demo.models.loading.memory import Fit, count_weights, needed_bytes
 from spare_demo.models.loading.number_format import suited_format
-from spare_demo.models.loading.published import published_config
 from spare_demo.table import markdown_table
 
 PATIENCE = 240.0

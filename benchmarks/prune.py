@@ -28,7 +28,7 @@ from spare_demo.comparison.selections import explore
 from spare_demo.images.load import open_picture
 from spare_demo.models import LlavaModel, TextTower
 from spare_demo.models.generate.rows import kept_rows, prompt_embeddings
-from spare_demo.models.loading.published import published_config
+from spare_demo.models.loading.catalogue import published_config
 
 METHODS = ("spare", "divprune")
 BUDGET = 64

@@ -13,7 +13,7 @@ import gpu_rehearsal
 import pytest
 import rehearse
 
-from spare_demo.models.loading.published import published_config
+from spare_demo.models.loading.catalogue import published_config
 
 
 def small(name: str) -> Any:

@@ -20,7 +20,13 @@ import torch
 
 from spare_demo.models.families.llava import LlavaModel
 from spare_demo.models.loading import hub
-from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, TINY_LLAVA, Entry
+from spare_demo.models.loading.catalogue import (
+    BUILT_IN,
+    LLAVA_7B,
+    TINY_LLAVA,
+    Entry,
+    published_config,
+)
 from spare_demo.models.loading.memory import (
     Fit,
     count_weights,
@@ -29,7 +35,6 @@ from spare_demo.models.loading.memory import (
     size_words,
 )
 from spare_demo.models.loading.number_format import suited_format
-from spare_demo.models.loading.published import published_config
 
 
 @dataclass(frozen=True)

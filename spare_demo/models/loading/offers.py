@@ -12,7 +12,7 @@ from spare_demo.models.families import FAMILIES
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import hub
-from spare_demo.models.loading.catalogue import CATALOGUE, Entry
+from spare_demo.models.loading.catalogue import CATALOGUE, STORED, Entry, published_config
 from spare_demo.models.loading.memory import (
     TEXT_SIDE,
     Fit,
@@ -22,7 +22,6 @@ from spare_demo.models.loading.memory import (
     without_language_model,
 )
 from spare_demo.models.loading.number_format import unpacks_in_every_pass
-from spare_demo.models.loading.published import STORED, published_config
 
 _WORDS = 60  # of a prompt, in tokens
 _ANSWER = 16  # tokens

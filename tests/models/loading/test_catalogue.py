@@ -9,9 +9,8 @@ import torch
 
 from spare_demo.models import CATALOGUE, LlavaModel, catalogue
 from spare_demo.models.loading import choice
-from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP
+from spare_demo.models.loading.catalogue import BUILT_IN, LLAVA_7B, OPENAI_CLIP, published_config
 from spare_demo.models.loading.memory import count_weights
-from spare_demo.models.loading.published import published_config
 from spare_demo.models.loading.text_side import vision_is_openai_clip
 
 
