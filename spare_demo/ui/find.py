@@ -7,12 +7,9 @@ from typing import Any
 
 from spare_demo.analysis.answer_shift import first_difference
 from spare_demo.analysis.disagreement import find_split
-from spare_demo.comparison.request import QuestionOptions, read_budget, read_seed
 from spare_demo.images.load import open_picture
-from spare_demo.relevance import RelevanceOptions
 from spare_demo.ui import examples
 from spare_demo.ui.gradio_compat.files import cached_picture
-from spare_demo.ui.guide import methods_by_slot
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.steps import PageChanges
@@ -30,32 +27,23 @@ CHANGED = ("image", "question", "example")
 def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChanges]:
     """Draw scenes until the answers of A and B differ; then show that one as if it was asked.
 
-    controls: what each of `READ` says, as `Handlers.ask` takes it.
+    controls: what each of `READ` says, as `Handlers.request` takes it.
 
     Yields how many scenes were tried, after each of them.
 
     Raises:
         ValueError: with a sentence for the visitor, where A and B can never differ.
     """
-    model, settings = handlers.model, handlers.settings
-    k, seed = read_budget(controls["budget"], model.most_tokens), read_seed(controls["seed"])
-    methods = methods_by_slot(controls["method_a"], controls["method_b"], seed)
+    model = handlers.model
+    request = handlers.request(image=None, question="", **controls)
+    k, methods = request.budget_of(model.most_tokens), request.labelled
     if methods["A"] == methods["B"]:
         raise ValueError("A and B are the same method. Choose another one in A or B.")
-    options = QuestionOptions(
-        max_new_tokens=settings.max_new_tokens,
-        aspect=controls["aspect"],
-        relevance=RelevanceOptions(
-            controls["relevance_layer"], controls["relevance_text"], controls["guidance_text"]
-        ),
-        together=controls["together"],
-        positions=controls["positions"],
-    )
     yield {"tried": tried_html("Drawing the first scene …")}
     for tried in range(1, MOST_SCENES + 1):
         example = examples.new_scene(handlers.scenes)
-        picture = model.look(open_picture(example.path), controls["aspect"])
-        question = find_split(model, picture, [*example.answers], methods, k, options)
+        picture = model.look(open_picture(example.path), request.aspect)
+        question = find_split(model, picture, [*example.answers], methods, k, request)
         if question is not None:
             shown: PageChanges = {}
             image = cached_picture(example.path)

@@ -84,24 +84,23 @@ class Handlers:
     @cached_property
     def _first_requests(self) -> dict[Hashable, Request]:
         """What is asked about each example at the start's settings, by its key."""
-        settings = self.settings
+        budget = min(self.opening.budget, self.model.most_tokens)
+        method_a, method_b = self.first_methods
         requests: dict[Hashable, Request] = {}
         asked = [(example, question) for example in self.offered for question in example.answers]
         for example, question in asked:
-            request = Request(
+            request = self.request(
                 image=example.path,
                 question=question,
-                methods=methods_by_slot(*self.first_methods, settings.seed),
-                budget=min(self.opening.budget, self.model.most_tokens),
-                max_new_tokens=settings.max_new_tokens,
-                seed=settings.seed,
-                aspect=self.model.aspect(None),
-                positions=self.model.position_option(None),
+                method_a=method_a,
+                method_b=method_b,
+                seed=self.settings.seed,
+                budget=budget,
             )
             requests[_key(example.key, request)] = request
         return requests
 
-    def ask(
+    def request(
         self,
         *,
         image: str | None,
@@ -109,42 +108,53 @@ class Handlers:
         method_a: str,
         method_b: str,
         seed: object,
-        aspect: Aspect,
         budget: object,
+        aspect: Aspect | None = None,
         relevance_layer: int = -2,
         relevance_text: TextPieces = "stretches",
         together: bool = False,
         guidance_text: GuidanceText = "clip",
         positions: Positions | None = None,
-        example: examples.Example | None = None,
-        visit: Visit | None = None,
-    ) -> Iterator[PageChanges]:
-        """Look, show the pictures, answer word by word. Without a question nothing is run.
+    ) -> Request:
+        """What the controls say, with methods by slot; for None the model has its usual.
 
-        Up to `positions`, of which None is the model's usual, they are what the controls say;
-        example: the new scene on the page; visit: what was looked at before.
+        Raises ValueError, with a sentence to show, for what cannot be meant.
         """
-        if not question.strip():
-            yield {"message": panels.message_html(NO_QUESTION)}
-            return
         k, start = read_budget(budget, self.model.most_tokens), read_seed(seed)
-        request = Request(
+        return Request(
             image=image,  # type: ignore[arg-type]  # None is refused with a sentence
             question=question,
             methods=methods_by_slot(method_a, method_b, start),
             budget=k,
             max_new_tokens=self.settings.max_new_tokens,
             seed=start,
-            aspect=aspect,
+            aspect=self.model.aspect(aspect),
             relevance=RelevanceOptions(relevance_layer, relevance_text, guidance_text),
             together=together,
             positions=self.model.position_option(positions),
         )
+
+    def ask(
+        self,
+        *,
+        example: examples.Example | None = None,
+        visit: Visit | None = None,
+        **controls: Any,
+    ) -> Iterator[PageChanges]:
+        """Look, show the pictures, answer word by word. Without a question nothing is run.
+
+        controls: as `request` takes them. example: the new scene on the page. visit: what was
+        looked at before.
+        """
+        if not controls["question"].strip():
+            yield {"message": panels.message_html(NO_QUESTION)}
+            return
+        request = self.request(**controls)
         finished_visit = self._find_finished(request)
         now = finished_visit or self._look(request, example, visit)
         ran = () if finished_visit else now.ran
-        now = dataclasses.replace(now, source=picture_name(image or ""), ran=ran)
-        k = min(k, now.exploration.n)
+        now = dataclasses.replace(now, source=picture_name(controls["image"] or ""), ran=ran)
+        k = min(request.budget_of(self.model.most_tokens), now.exploration.n)
         # From here on all of the page is about this picture and question.
         yield self.steps.pictures(now, k) | {"own_answer": ""}
         if finished_visit:

@@ -140,7 +140,6 @@ def _opening(handlers: Handlers, pictures_only: bool) -> PageChanges:
         method_a=first,
         method_b=last,
         seed=handlers.settings.seed,
-        aspect=handlers.model.aspect(None),
         budget=budget,
     ):
         shown |= values
