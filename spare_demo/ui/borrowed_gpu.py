@@ -21,10 +21,7 @@ from typing import Any
 
 import gradio as gr
 
-from spare_demo.comparison.request import Request
-from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import Exploration
-from spare_demo.images.geometry import Aspect
 from spare_demo.images.load import open_picture
 from spare_demo.models import Model, ModelError
 from spare_demo.models.generate.passes import DeviceElsewhere
@@ -58,11 +55,6 @@ ANSWERS = {
 }
 """How many answers an event makes one after the other, about; 1 of any other."""
 
-_FACTS = {field.name for field in dataclasses.fields(Visit)} - {
-    *("key", "canvas", "exploration", "request", "result", "path")
-}
-"""Of a visit, what crosses as it is."""
-
 _ASK = "Handlers.ask"
 
 
@@ -71,39 +63,27 @@ class VisitData:
     """A visit as data: which file, what was asked, and what came of it.
 
     Attributes:
-        key: as the visit has it.
-        request: its image is the path of the file.
-        result: without its photo and its view.
-        facts: the visit's fields named in `_FACTS`.
+        fields: of the visit, without canvas and exploration; the image of its request is the path
+            of the file, and its result has no photo and no view.
     """
 
-    key: tuple[str, Aspect]
-    request: Request
-    result: Result
-    facts: dict[str, Any]
+    fields: dict[str, Any]
 
     @classmethod
     def of(cls, visit: Visit) -> VisitData:
         """A visit without its pictures and features."""
-        facts = {name: getattr(visit, name) for name in _FACTS}
         request = dataclasses.replace(visit.request, image=visit.path)
         result = dataclasses.replace(visit.result, photo=None, view=None)  # type: ignore[arg-type]
-        return cls(visit.key, request, result, facts)
+        fields = vars(visit) | {"request": request, "result": result}
+        return cls({n: v for n, v in fields.items() if n not in ("canvas", "exploration")})
 
     def restore(self, canvas: Canvas, exploration: Exploration) -> Visit:
         """The visit, with what the model made of its picture."""
         view = exploration.view
-        request = dataclasses.replace(self.request, image=view.photo)
-        result = dataclasses.replace(self.result, photo=view.photo, view=view)
-        return Visit(
-            self.key,
-            canvas,
-            exploration,
-            request,
-            result,
-            path=str(self.request.image),
-            **self.facts,
-        )
+        request = dataclasses.replace(self.fields["request"], image=view.photo)
+        result = dataclasses.replace(self.fields["result"], photo=view.photo, view=view)
+        made = {"canvas": canvas, "exploration": exploration, "request": request, "result": result}
+        return Visit(**(self.fields | made))
 
 
 @dataclass(frozen=True)
@@ -227,11 +207,11 @@ class BorrowedGpu(Here):
         if step.exploration is None:
             assert before is not None  # else it would have been sent
             return data.restore(before.canvas, before.exploration)
-        same = before is not None and before.key == data.key
-        most = self._settings.max_pixels
-        photo = (
-            before.photo if same and before else open_picture(data.request.image, max_pixels=most)
-        )
+        if before is not None and before.key == data.fields["key"]:
+            photo = before.photo
+        else:
+            path = data.fields["path"]
+            photo = open_picture(path, max_pixels=self._settings.max_pixels)
         exploration: Exploration = unpack(step.exploration, photo)
         return data.restore(Canvas(photo, exploration.view.grid), exploration)
 
@@ -260,7 +240,7 @@ class BorrowedGpu(Here):
         """An input of an event; a visit with its picture encoded anew."""
         if not isinstance(value, VisitData):
             return value
-        visit = self._guide.look(value.request)
+        visit = self._guide.look(value.fields["request"])
         sent[:] = [visit.exploration]  # the page has it
         return value.restore(visit.canvas, visit.exploration)
 
