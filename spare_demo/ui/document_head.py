@@ -102,35 +102,30 @@ class DocumentHead:
             await self.app(scope, receive, send)
 
     async def _rewrite(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Wait for the whole of the document and pass it on with another head."""
         preview = _previews.get(scope["app"].get_blocks())
-        await self.app(scope, receive, _Rewriter(scope, send, preview))
+        start: Message = {}
+        body = b""
 
+        async def rewrite(message: Message) -> None:
+            nonlocal start, body
+            if message["type"] == "http.response.start":
+                start = message
+                return
+            if message["type"] != "http.response.body":
+                await send(message)
+                return
+            body += message.get("body", b"")
+            if message.get("more_body"):
+                return
+            headers = MutableHeaders(raw=start["headers"])
+            if headers.get("content-type", "").startswith("text/html"):
+                body = with_head(body.decode(), page_address(scope), preview).encode()
+                headers["content-length"] = str(len(body))
+            await send({**start, "headers": headers.raw})
+            await send({"type": "http.response.body", "body": body})
 
-class _Rewriter:
-    """`send` for one document: it waits for the whole of it and passes it on with another head."""
-
-    def __init__(self, scope: Scope, send: Send, preview: Preview | None) -> None:
-        self._scope, self._send, self._preview = scope, send, preview
-        self._start: Message = {}
-        self._body = b""
-
-    async def __call__(self, message: Message) -> None:
-        if message["type"] == "http.response.start":
-            self._start = message
-            return
-        if message["type"] != "http.response.body":
-            await self._send(message)
-            return
-        self._body += message.get("body", b"")
-        if message.get("more_body"):
-            return
-        headers = MutableHeaders(raw=self._start["headers"])
-        if headers.get("content-type", "").startswith("text/html"):
-            address = page_address(self._scope)
-            self._body = with_head(self._body.decode(), address, self._preview).encode()
-            headers["content-length"] = str(len(self._body))
-        await self._send({**self._start, "headers": headers.raw})
-        await self._send({"type": "http.response.body", "body": self._body})
+        await self.app(scope, receive, rewrite)
 
 
 def with_head(html: str, address: str, preview: Preview | None) -> str:
