@@ -5,23 +5,24 @@ from __future__ import annotations
 from starlette.middleware import Middleware
 
 from spare_demo.settings import Settings
-from spare_demo.ui.gate.doors import ClosedDoors, RequestSize, TrustedHosts
-from spare_demo.ui.gate.fair_share import FairShare
-from spare_demo.ui.gate.health import Health
-from spare_demo.ui.gate.refusals import Refusals
-from spare_demo.ui.gate.sweeper import Departures, Sweeper
+from spare_demo.ui.gate.doors import close_doors, limit_size, trust_hosts
+from spare_demo.ui.gate.fair_share import share_fairly
+from spare_demo.ui.gate.health import answer_health
+from spare_demo.ui.gate.refusals import word_refusals
+from spare_demo.ui.gate.sweeper import Departures, keep_swept
 
 
 def layers(settings: Settings) -> list[Middleware]:
     """The layers of a page with these settings, the outermost first."""
-    listed = [Middleware(Sweeper), Middleware(Departures), Middleware(Health), Middleware(Refusals)]
+    listed = [Middleware(each) for each in (keep_swept, Departures, answer_health, word_refusals)]
     if settings.private:
-        listed.append(Middleware(TrustedHosts, hosts=(settings.host, *settings.trusted_hosts)))
-    listed += [Middleware(ClosedDoors), Middleware(RequestSize, most=settings.max_request_bytes)]
+        listed.append(Middleware(trust_hosts, hosts=(settings.host, *settings.trusted_hosts)))
+    listed.append(Middleware(close_doors))
+    listed.append(Middleware(limit_size, most_bytes=settings.max_request_bytes))
     if not settings.private:
         # Through gradio.live without a header, all visitors come from one address: the tunnel's.
         alike = settings.share and not settings.address_header
         most = settings.queue_size if alike else settings.max_waiting
         places, header = settings.queue_size, settings.address_header
-        listed.append(Middleware(FairShare, most=most, most_of_all=places, header=header))
+        listed.append(Middleware(share_fairly, most=most, most_of_all=places, header=header))
     return listed

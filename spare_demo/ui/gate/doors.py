@@ -17,6 +17,11 @@ def path_of(scope: Scope) -> str:
     return str(scope["path"]).removeprefix(scope.get("root_path", "")) or "/"
 
 
+def api_path(scope: Scope) -> str:
+    """The same without the prefix that Gradio's own routes have, or can do without."""
+    return path_of(scope).removeprefix("/gradio_api")
+
+
 async def refuse(scope: Scope, receive: Receive, send: Send, status: int, sentence: str) -> None:
     """Answer with a status and one sentence, where programs and the page look for it."""
     await JSONResponse({"detail": sentence}, status)(scope, receive, send)
@@ -34,16 +39,12 @@ MOST_UPLOAD_QUERY = 200
 _LONG_NAME = "The name of the upload is too long."
 
 
-class ClosedDoors:
+def close_doors(app: ASGIApp) -> ASGIApp:
     """ASGI middleware: refuses what writes or fetches on behalf of whoever asks."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on whatever is none of these."""
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            path = path_of(scope).removeprefix("/gradio_api")
+            path = api_path(scope)
             name = unquote(path).lower()
             if path.startswith(_CLOSED):
                 return await refuse(scope, receive, send, 404, _NOTHING)
@@ -51,7 +52,9 @@ class ClosedDoors:
                 return await refuse(scope, receive, send, 403, _FETCHED)
             if path.startswith("/upload") and len(scope["query_string"]) > MOST_UPLOAD_QUERY:
                 return await refuse(scope, receive, send, 400, _LONG_NAME)
-        await self.app(scope, receive, send)
+        await app(scope, receive, send)
+
+    return layer
 
 
 _NOT_HERE = (
@@ -60,27 +63,26 @@ _NOT_HERE = (
 )
 
 
-class TrustedHosts:
+def trust_hosts(app: ASGIApp, hosts: Collection[str]) -> ASGIApp:
     """ASGI middleware: refuses requests for, and from pages of, any other host.
 
     A page elsewhere can give its own name this machine's address, and then read what a browser here
     may open. Its name still stands in the request.
+
+    hosts: names or addresses beside those of the loopback interface.
     """
+    trusted = {*OWN_ADDRESSES, *(host.lower() for host in hosts)}
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        """hosts: names or addresses beside those of the loopback interface."""
-        self.app, self._hosts = app, {*OWN_ADDRESSES, *(host.lower() for host in hosts)}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what comes by a known name."""
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             headers = Headers(scope=scope)
             origin = headers.get("origin")
             names = [f"//{headers.get('host', '')}", *([origin] if origin else [])]
-            if not self._hosts.issuperset(map(host_name, names)):
-                await refuse(scope, receive, send, 403, _NOT_HERE)
-                return
-        await self.app(scope, receive, send)
+            if not trusted.issuperset(map(host_name, names)):
+                return await refuse(scope, receive, send, 403, _NOT_HERE)
+        await app(scope, receive, send)
+
+    return layer
 
 
 def host_name(address: str) -> str | None:
@@ -104,31 +106,25 @@ _TOO_MUCH = (
 )
 
 
-class RequestSize:
-    """ASGI middleware: refuses a larger request, at once where its length is announced."""
+def limit_size(app: ASGIApp, most_bytes: int) -> ASGIApp:
+    """ASGI middleware: refuses a larger request, at once where its length is announced, and cuts
+    off what turns out to be larger. most_bytes: of a request's body."""
+    too_large = (
+        f"The request is larger than {most_bytes / 1_000_000:g} MB. Send one picture at a time."
+    )
 
-    def __init__(self, app: ASGIApp, most: int) -> None:
-        """most: bytes of a request's body."""
-        self.app, self._most = app, most
-        self._sentence = (
-            f"The request is larger than {most / 1_000_000:g} MB. Send one picture at a time."
-        )
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is small enough, and cut off what turns out not to be."""
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        most, most_parts, sentence = self._most, MOST_PARTS, _TOO_MUCH
-        path = path_of(scope).removeprefix("/gradio_api")
+            return await app(scope, receive, send)
+        most, most_parts, sentence = most_bytes, MOST_PARTS, _TOO_MUCH
+        path = api_path(scope)
         if path.rstrip("/") == "/upload":
-            most_parts, sentence = most, self._sentence
+            most_parts, sentence = most, too_large
         elif not path.startswith("/mcp"):  # whose requests bring pictures, too
             most = min(most, MOST_JSON_BYTES)
         announced = Headers(scope=scope).get("content-length", "")
         if announced.isdecimal() and int(announced) > most:
-            await refuse(scope, receive, send, 413, sentence)
-            return
+            return await refuse(scope, receive, send, 413, sentence)
         received, parts, cut_off, answered = 0, 0, False, False
 
         async def counted() -> Message:
@@ -150,9 +146,11 @@ class RequestSize:
             await send(message)
 
         try:
-            await self.app(scope, counted, answer)
+            await app(scope, counted, answer)
         except Exception:
             if not cut_off or answered:
                 raise
         if cut_off and not answered:
             await refuse(scope, receive, send, 413, sentence)
+
+    return layer

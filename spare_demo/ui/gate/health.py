@@ -20,24 +20,22 @@ def name_model(demo: gr.Blocks, name: str) -> None:
     _models[demo] = name
 
 
-class Health:
+def answer_health(app: ASGIApp) -> ASGIApp:
     """ASGI middleware: `/health`, answered without a turn, a thread or the model."""
+    start = time.monotonic()
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app, self._start = app, time.monotonic()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on any other path."""
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or path_of(scope) != "/health":
-            await self.app(scope, receive, send)
-            return
+            return await app(scope, receive, send)
         demo = scope["app"].get_blocks()
         waiting, running = requests_in_queue(demo)
-        health = {
+        facts = {
             "status": "ok",
             "model": _models.get(demo),
             "waiting": len(waiting),
             "running": len(running),
-            "uptime_seconds": round(time.monotonic() - self._start, 1),
+            "uptime_seconds": round(time.monotonic() - start, 1),
         }
-        await JSONResponse(health)(scope, receive, send)
+        await JSONResponse(facts)(scope, receive, send)
+
+    return layer

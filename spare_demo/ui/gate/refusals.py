@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
-from spare_demo.ui.gate.doors import path_of, refuse
+from spare_demo.ui.gate.doors import api_path, refuse
 from spare_demo.ui.gradio_compat.operations import operation_inputs
 from spare_demo.ui.gradio_compat.queue import knows_run
 
@@ -26,27 +26,21 @@ _NO_RUN = (
 )
 
 
-class Refusals:
+def word_refusals(app: ASGIApp) -> ASGIApp:
     """ASGI middleware: turns what a route raises into an answer, and ends a stream in order.
 
     Gradio answers a call of wrong inputs with status 500, as if the fault were its own, and breaks
     the connection of whoever reads a run that is not there; of each it prints a traceback.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on, but a stream of a run that is not there."""
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        demo, path = scope["app"].get_blocks(), path_of(scope).removeprefix("/gradio_api")
+            return await app(scope, receive, send)
+        demo, path = scope["app"].get_blocks(), api_path(scope)
         named = _CALL.fullmatch(path)
         run = named["run"] if named and scope["method"] == "GET" else None
         if run is not None and not knows_run(demo, run):
-            await refuse(scope, receive, send, 404, _NO_RUN)
-            return
+            return await refuse(scope, receive, send, 404, _NO_RUN)
         started = False
 
         async def answer(message: Message) -> None:
@@ -55,7 +49,7 @@ class Refusals:
             await send(message)
 
         try:
-            await self.app(scope, receive, answer)
+            await app(scope, receive, answer)
         except Exception as error:
             if started:
                 if isinstance(error.__cause__, HTTPException):
@@ -68,10 +62,11 @@ class Refusals:
             if named:
                 sentence = _call_sentence(operation_inputs(demo), named["operation"])
             if sentence is None or isinstance(error, OSError | MemoryError):
-                await refuse(scope, receive, send, 500, fault_sentence(error))
-                return
+                return await refuse(scope, receive, send, 500, fault_sentence(error))
             log_refusal(error)
             await refuse(scope, receive, send, 400, sentence)
+
+    return layer
 
 
 def _call_sentence(inputs: Mapping[str, list[str]], name: str) -> str:

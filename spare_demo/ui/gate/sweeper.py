@@ -14,7 +14,7 @@ import gradio as gr
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.models.loading.heap import return_free_memory
-from spare_demo.ui.gate.doors import path_of
+from spare_demo.ui.gate.doors import api_path
 from spare_demo.ui.gradio_compat.files import remove_broken_uploads, remove_oldest_files
 from spare_demo.ui.gradio_compat.queue import UnreadRuns, end_runs, sessions_of_runs
 from spare_demo.ui.gradio_compat.sessions import forget_state, spare_open_pages
@@ -37,21 +37,18 @@ def sweep_also(demo: gr.Blocks, job: Callable[[], object]) -> None:
     _jobs.setdefault(demo, []).append(job)
 
 
-class Sweeper:
+def keep_swept(app: ASGIApp) -> ASGIApp:
     """ASGI middleware: sweeps from the start of the page to its end, and sees no request."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass everything on."""
+    async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "lifespan":
-            await self.app(scope, receive, send)
-            return
+            return await app(scope, receive, send)
         demo = scope["app"].get_blocks()
         unread = UnreadRuns(demo)
         async with repeated(lambda: sweep(demo, unread), EVERY_SECONDS, "A sweep failed"):
-            await self.app(scope, receive, send)
+            await app(scope, receive, send)
+
+    return layer
 
 
 @asynccontextmanager
@@ -142,7 +139,7 @@ def _lasting_session(scope: Scope) -> str:
     """The session that a request keeps a connection open for, "" for any other request."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return ""
-    path = path_of(scope).removeprefix("/gradio_api")
+    path = api_path(scope)
     if path == "/queue/data":
         return parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", [""])[0]
     return path.removeprefix("/heartbeat/") if path.startswith("/heartbeat/") else ""
