@@ -9,7 +9,7 @@ every part is judged by itself: what holds is used, and what does not is named i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -21,7 +21,7 @@ from spare_demo.comparison.request import Request, name_of
 from spare_demo.models import Model
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method, title_of
-from spare_demo.relevance import GuidanceText, RelevanceOptions, TextPieces
+from spare_demo.relevance import GuidanceText, TextPieces
 from spare_demo.settings import Settings
 from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import Example
@@ -29,22 +29,6 @@ from spare_demo.ui.examples import Example
 MOST_CHARACTERS = 8_000
 """Longer addresses are cut off on their way by some servers."""
 
-_KEYS = {
-    "a": "method_a",
-    "b": "method_b",
-    "k": "budget",
-    "q": "question",
-    "scene": "example",
-    "seed": "seed",
-    "fit": "aspect",
-    "layer": "relevance_layer",
-    "text": "relevance_text",
-    "by": "guidance_text",
-    "views": "together",
-    "positions": "positions",
-    "depth": "depth",
-    "model": "model",
-}
 _TOGETHER = {"shares": False, "together": True}
 
 
@@ -88,60 +72,76 @@ def decode(
         settings: bound the question.
         examples: file names of the shipped examples for this model.
     """
-    arguments = {_KEYS[key]: value for key, value in query.items() if key in _KEYS and value}
     values: dict[str, Any] = {}
     stale: list[str] = []
     tokens, views = model.most_tokens, _TOGETHER if model.several_views else {}
     no_method = "there is no method {} here, or not with these settings; the page's own is set."
-    readers: dict[str, tuple[Callable[[str], Any], str]] = {
-        "method_a": (_method, f"A: {no_method}"),
-        "method_b": (_method, f"B: {no_method}"),
-        "budget": (
+    fields: dict[str, tuple[str, Callable[[str], Any], str]] = {
+        "a": ("method_a", _method, f"A: {no_method}"),
+        "b": ("method_b", _method, f"B: {no_method}"),
+        "k": (
+            "budget",
             _whole(1, tokens),
             f"A budget of {{}} does not fit this model's {tokens} tokens.",
         ),
-        "seed": (_whole(0, 2**32 - 1), "The seed {} is not a whole number this page takes."),
-        "example": (
+        "seed": (
+            "seed",
+            _whole(0, 2**32 - 1),
+            "The seed {} is not a whole number this page takes.",
+        ),
+        "scene": (
+            "example",
             _one_of(examples),
             "The example {} is not among those for this model; choose another.",
         ),
-        "aspect": (_one_of(model.aspects), "This model cannot fit a picture by {}."),
-        "relevance_layer": (_layer, "Relevance cannot be read from layer {}."),
-        "relevance_text": (
+        "fit": ("aspect", _one_of(model.aspects), "This model cannot fit a picture by {}."),
+        "layer": (
+            "relevance_layer",
+            _one_of((-1, -2)),
+            "Relevance cannot be read from layer {}.",
+        ),
+        "text": (
+            "relevance_text",
             _one_of(get_args(TextPieces)),
             "Relevance cannot read the text by {}.",
         ),
-        "guidance_text": (_one_of(get_args(GuidanceText)), "There is no text guidance by {}."),
-        "together": (
-            lambda text: views[_one_of(views)(text)],
+        "by": (
+            "guidance_text",
+            _one_of(get_args(GuidanceText)),
+            "There is no text guidance by {}.",
+        ),
+        "views": (
+            "together",
+            views.__getitem__,
             "A budget cannot be shared by {} among this model's views.",
         ),
         "positions": (
+            "positions",
             _one_of(model.position_options),
             "Kept tokens cannot have {} positions in this model.",
         ),
         "depth": (
+            "depth",
             _whole(1, model.layers),
             "This language model has no layer {}; its last one is shown.",
         ),
     }
-    for name, (read, sentence) in readers.items():
-        if name in arguments:
+    for key, (name, read, sentence) in fields.items():
+        if text := query.get(key):
             try:
-                values[name] = read(arguments[name])
-            except ValueError:
-                stale.append(sentence.format(_quote(arguments[name])))
-    if "question" in arguments:
-        try:
-            if text := settings.check_question(arguments["question"]):
-                values["question"] = text
-        except ValueError as error:
-            stale.append(str(error))
-    if "model" in arguments:
-        values["model"] = arguments["model"]
-        if arguments["model"] != _name_of(model):
+                values[name] = read(text)
+            except (ValueError, LookupError):
+                stale.append(sentence.format(_quote(text)))
+    try:
+        if question := settings.check_question(query.get("q", "")):
+            values["question"] = question
+    except ValueError as error:
+        stale.append(str(error))
+    if made_with := query.get("model"):
+        values["model"] = made_with
+        if made_with != _name_of(model):
             stale.append(
-                f"The link was made with the model {_quote(arguments['model'])}; this is "
+                f"The link was made with the model {_quote(made_with)}; this is "
                 f"{_name_of(model)}, so picks and answers may differ."
             )
     return values, stale
@@ -198,29 +198,18 @@ def _method(text: str) -> str:
     return text
 
 
-def _one_of(names: Collection[str]) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text not in names:
-            raise ValueError
-        return text
-
-    return read
+def _one_of(values: Iterable[Any]) -> Callable[[str], Any]:
+    return {str(value): value for value in values}.__getitem__
 
 
 def _whole(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > 12:
+        plain = text.isascii() and text.isdigit() and len(text) <= 12
+        if not plain or not low <= int(text) <= high:
             raise ValueError
-        value = int(text)
-        if not low <= value <= high:
-            raise ValueError
-        return value
+        return int(text)
 
     return read
-
-
-def _layer(text: str) -> int:
-    return RelevanceOptions({"-1": -1, "-2": -2}.get(text, 0)).layer
 
 
 def _quote(text: str) -> str:
