@@ -13,7 +13,7 @@ import gradio as gr
 
 from spare_demo.comparison.request import read_budget
 from spare_demo.render.base import data_address
-from spare_demo.render.colours import BLUE, VERMILION, Colour
+from spare_demo.render.colours import BLUE, VERMILION
 from spare_demo.render.display import Display
 from spare_demo.render.maps import source_map
 from spare_demo.render.overlay import layer_overlay, selection_overlay
@@ -24,6 +24,7 @@ from spare_demo.ui.folds import fold
 from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.visit import SLOTS, Visit
 
+_COLOURS = dict(zip(SLOTS, (BLUE, VERMILION), strict=True))
 _NONE = (
     "Neither A nor B merges tokens: what the language model gets of them are patches as they are."
 )
@@ -73,12 +74,11 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
             raise ValueError("Type the token's number: 0 for all of them, or from 1 on.")
         selections = visit.exploration.selections(read_budget(budget, visit.exploration.n))
         figures = []
-        for slot, colour in zip(SLOTS, (BLUE, VERMILION), strict=True):
-            label = visit.titles[slot]
-            selection = selections.get(slot)
+        for slot, colour in _COLOURS.items():
+            label, selection = visit.titles[slot], selections.get(slot)
             display: Display | None = None
             if selection is None:  # inside the language model, where the layers have their own
-                display = _in_layer(visit, slot, token, layer, colour, label)
+                display = _in_layer(visit, slot, token, layer)
             elif selection.sources is not None and token:
                 display = source_map(visit.canvas, selection.sources, int(token) - 1, label)
             elif selection.sources is not None:
@@ -90,14 +90,7 @@ def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | N
     return "".join(figures) or f'<p class="note">{_NONE}</p>'
 
 
-def _in_layer(
-    visit: Visit,
-    slot: str,
-    token: float | None,
-    layer: float | None,
-    colour: Colour,
-    label: str,
-) -> Display | None:
+def _in_layer(visit: Visit, slot: str, token: float | None, layer: float | None) -> Display | None:
     """What is merged in a layer of the language model; None where no layer merges, or unknown."""
     answer = visit.result.answers.get(slot)
     if answer is None or not any(layer_set.merged_rows for layer_set in answer.layer_sets):
@@ -106,8 +99,9 @@ def _in_layer(
     at = depth - 1 if layer is None else max(0, min(int(layer), depth - 1))
     layer_set = answer.set_at(at)
     assert layer_set is not None  # layer 0 has a set
+    label = visit.titles[slot]
     if not token:
-        return layer_overlay(visit.canvas, layer_set, at, depth, colour, label)
+        return layer_overlay(visit.canvas, layer_set, at, depth, _COLOURS[slot], label)
     where = f"In layer {at + 1} of {depth} {label}"
     if layer_set.sources is None:
         raise ValueError(f"{where} has merged nothing. Move the slider over the layers to another.")
