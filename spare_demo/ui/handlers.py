@@ -6,7 +6,7 @@ import dataclasses
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -230,28 +230,28 @@ class Handlers:
             return
         yield self.steps.curve(visit, k)
 
-    def redraw(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
-        """What the page does not draw by itself at the slider's budget, and needs no model."""
+    def redraw(self, budget: object, visit: Visit) -> Generator[PageChanges, None, int | None]:
+        """What the page does not draw by itself at the slider's budget, and needs no model.
+
+        Returns that budget, None where it is none.
+        """
         try:
             k = slider_budget(self.model, budget, visit)
         except ValueError as error:
             yield {"budget_message": panels.message_html(str(error))}
-            return
+            return None
         yield {
             "budget_message": panels.message_html(),
             "headline": panels.headline_html(visit, k),
             "answers": self.steps.answers(visit, k),
             **self.steps.curve(visit, k),
         }
+        return k
 
     def settle(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """The slider stands still: redraw, and answer at its budget unless that would take long."""
-        yield from self.redraw(budget, visit)
-        try:
-            k = slider_budget(self.model, budget, visit)
-        except ValueError:  # the page says so by now
-            return
-        if visit.result.budget != k and visit.answer_seconds < QUICK:
+        k = yield from self.redraw(budget, visit)
+        if k is not None and k != visit.result.budget and visit.answer_seconds < QUICK:
             yield from self._answer(visit, k)
 
     def answer_now(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
