@@ -91,14 +91,12 @@ class Step:
     """What one step of an event sends back.
 
     Attributes:
-        changes: on the page, but its visit.
-        visit: the new one; None where it stays as it is.
+        changes: on the page; a visit among them as `VisitData`.
         exploration: packed, where the visit's is another one than at the step before.
         refusal: a sentence, where the event ended with one.
     """
 
     changes: PageChanges = dataclasses.field(default_factory=dict)
-    visit: VisitData | None = None
     exploration: bytes | None = None
     refusal: str = ""
 
@@ -129,7 +127,7 @@ class BorrowedGpu(Here):
         self._guide = Guide(model, settings)
         self._events: dict[str, Event] = {}
         # One function for all events: a process that has the weights on a GPU serves the next.
-        self._run_with_gpu = lend(self._run, duration=self._seconds)
+        self._run_with_gpu = lend(self._run, duration=lambda name, data, seconds: seconds)
         model.detach_device()
 
     def stream(self, event: Event, keep: Callable[[Visit], None] | None = None) -> Event:
@@ -193,31 +191,27 @@ class BorrowedGpu(Here):
                     step: Step = unpack(sent)
                     if step.refusal:
                         raise ValueError(step.refusal)
-                    visit = self._received(step, visit)
-                    yield step.changes | ({} if step.visit is None else {"visit": visit})
+                    changes = step.changes
+                    if "visit" in changes:
+                        visit = self._received(changes["visit"], step.exploration, visit)
+                        changes = changes | {"visit": visit}
+                    yield changes
         except gr.Error as error:  # no GPU is free, or the visitor's time on one is used up
             raise ValueError(f"{error.title}: {error.message}") from None
         return visit
 
-    def _received(self, step: Step, before: Visit | None) -> Visit | None:
+    def _received(self, data: VisitData, packed: bytes | None, before: Visit | None) -> Visit:
         """The visit after a step; before: the one on the page, or of the step before."""
-        data = step.visit
-        if data is None:
-            return before
-        if step.exploration is None:
-            assert before is not None  # else it would have been sent
+        if packed is None:
+            assert before is not None  # else its exploration would have been sent
             return data.restore(before.canvas, before.exploration)
         if before is not None and before.key == data.fields["key"]:
             photo = before.photo
         else:
             path = data.fields["path"]
             photo = open_picture(path, max_pixels=self._settings.max_pixels)
-        exploration: Exploration = unpack(step.exploration, photo)
+        exploration: Exploration = unpack(packed, photo)
         return data.restore(Canvas(photo, exploration.view.grid), exploration)
-
-    @staticmethod
-    def _seconds(name: str, data: bytes, seconds: int) -> int:
-        return seconds
 
     def _run(self, name: str, data: bytes, seconds: int) -> Iterator[bytes]:
         """The event's steps, where the GPU is. Errors become sentences: only data goes back."""
@@ -251,12 +245,10 @@ def _without_pictures(value: Any) -> Any:
 
 def _step(changes: PageChanges, sent: list[Exploration]) -> Step:
     """Changes of the page as data; sent: the exploration that went back last, if any."""
-    visit = changes.get("visit")
+    visit, packed = changes.get("visit"), None
     if visit is None:
         return Step(changes)
-    rest = {name: value for name, value in changes.items() if name != "visit"}
-    packed = None
     if visit.exploration not in sent:
         sent[:] = [visit.exploration]
         packed = pack(visit.exploration, visit.photo)
-    return Step(rest, VisitData.of(visit), packed)
+    return Step(changes | {"visit": VisitData.of(visit)}, packed)
