@@ -16,7 +16,7 @@ from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.terms import glossary_html
-from spare_demo.ui.viewer import ANSWERS_ON_LOAD, CHIPS_ON_LOAD, near, script_part, viewer
+from spare_demo.ui.viewer import ANSWERS_ON_LOAD, CHIPS_ON_LOAD, script_part, viewer
 
 CONTROLS = (
     *("image", "question", "method_a", "method_b", "seed", "aspect", "relevance_layer"),
@@ -69,7 +69,6 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
             parts.why = script_part("why", "reason")
     parts.lost_fold = fold(shown["lost_fold"]["label"], "lost")
     with parts.lost_fold:
-        parts.lost = near()
         parts.curve = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
         parts.curve_words = gr.HTML(shown["curve_words"])
     parts.kl_fold = fold(CHANGES, "changes", answers)

@@ -26,7 +26,7 @@ _HERE = Path(__file__).parent
 # In the order they build on each other.
 _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
-    *("words", "viewer", "scrub", "depth", "menus", "messages", "near", "why", "edit", "answers"),
+    *("words", "viewer", "scrub", "depth", "menus", "messages", "why", "edit", "answers"),
     *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
     *("story_card", "folds"),
 )
@@ -40,7 +40,6 @@ _ON_LOAD = {
     # The hidden part through which the server answers the page's own questions.
     "reply": "watch('value', () => { if (props.value) SPARE.receive(props.value) });",
 }
-_NEAR = "SPARE.near(element, trigger); /* 'near' */"
 CHIPS_ON_LOAD = "SPARE.chips(element, trigger); /* 'choose' */"
 ANSWERS_ON_LOAD = "SPARE.answers(element, trigger); /* 'answer_now' 'load_tiny' */"
 
@@ -118,8 +117,3 @@ def write_comparison(stage: gr.HTML, comparison: dict[str, Any]) -> str:
     Asked again the same is written again: it may not have arrived. Raises OSError.
     """
     return write_to_cache(stage, to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
-
-
-def near() -> gr.HTML:
-    """An empty part with an event, `near`: once it is in sight, or a little below."""
-    return gr.HTML("", js_on_load=_NEAR)

@@ -243,7 +243,7 @@ def wire(
 
     p.budget.change(None, p.budget, None, js=_TELL, **QUIET)
     # Plotly is larger than all else together, and draws anew at every question.
-    p.lost.near(None, None, p.curve, js=_SHOW, **QUIET)
+    p.lost_fold.expand(None, None, p.curve, js=_SHOW, **QUIET)
     p.by_hand.click(None, None, None, js=_BY_HAND, **QUIET)
     p.keep.click(None, None, None, js="() => { SPARE.unfold('keep') }", **QUIET)
     studies = handlers.studies

@@ -162,7 +162,7 @@ class Visitor:
         return fold
 
     def curve(self) -> sync_api.Locator:
-        """The plot of what is lost, drawn: it is loaded when it comes near."""
+        """The plot of what is lost, drawn: it is loaded when its part is opened."""
         self.unfold("lost").scroll_into_view_if_needed()
         expect(self.find("#curve .js-plotly-plot .main-svg").first).to_be_visible()
         return self.find("#curve")

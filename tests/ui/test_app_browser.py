@@ -29,7 +29,7 @@ def test_it_opens_on_a_finished_comparison(reader) -> None:
     assert reader.find("#stop").count() == 0 or not reader.find("#stop").is_visible()
 
 
-def test_enter_asks_and_what_is_below_is_loaded_when_it_comes_near(visitor) -> None:
+def test_enter_asks_and_what_is_folded_away_is_loaded_when_it_is_opened(visitor) -> None:
     before = visitor.picture(1).tobytes()
     visitor.find("#question textarea").fill("How many arrows are there?")
     visitor.find("#question textarea").press("Enter")
