@@ -3,12 +3,11 @@
 SPARE.cite = (element, trigger) => {
   const $ = (selector) => element.querySelector(selector);
   const zip = $('.zip'), page = $('.page'), film = $('.film');
-  const message = $('.message-place');
   let pressed = null, label = '';
 
   function ask(button, kind, what) {
     [pressed, label] = [button, button.textContent];
-    message.innerHTML = '';
+    refuse('');
     button.textContent = 'Making it …';
     zip.disabled = page.disabled = film.disabled = true;
     trigger(kind, what);
@@ -32,9 +31,7 @@ SPARE.cite = (element, trigger) => {
     pressed = null;
   }
 
-  function refuse(sentence) {
-    message.innerHTML = `<p class="message" role="alert">${SPARE.escape(sentence)}</p>`;
-  }
+  const refuse = (sentence) => SPARE.tell($('.message-place'), sentence);
 
   SPARE.on('reply', (reply) => {
     if (!pressed) return;
@@ -49,13 +46,8 @@ SPARE.cite = (element, trigger) => {
   SPARE.on('film-over', end);
   $('.copy-link').addEventListener('click', (event) => SPARE.link.copy(event.target));
   $('.copy-bibtex').addEventListener('click', async ({target}) => {
-    const {bibtex} = SPARE.state.data, note = target.nextElementSibling;
-    try {
-      await navigator.clipboard.writeText(bibtex);
-      note.textContent = 'Copied.';
-    } catch {  // no permission, or a page without https
-      SPARE.save(new Blob([bibtex], {type: 'text/plain'}), 'references.bib');
-      note.textContent = 'Saved as references.bib.';
-    }
+    const {bibtex} = SPARE.state.data, copied = await SPARE.copy(bibtex);
+    if (!copied) SPARE.save(new Blob([bibtex], {type: 'text/plain'}), 'references.bib');
+    target.nextElementSibling.textContent = copied ? 'Copied.' : 'Saved as references.bib.';
   });
 };

@@ -115,7 +115,7 @@ window.SPARE = (() => {
   }
 
   // What the server knows the picture in the box by. The picture's address ends in that name and
-  // its file, as ui/gradio_compat/parts.py says.
+  // its file, as ui/gradio_compat/files.py says.
   const pictureName = () => (
     document.querySelector('#picture .image-frame img')?.src.split('/').at(-2));
 
@@ -141,8 +141,8 @@ window.SPARE = (() => {
     };
   }
 
-  // A sentence of the page's own under those of the server, which Gradio draws and nobody else may
-  // touch; '' takes it away.
+  // A sentence of the page's own in a place, under those of the server, which Gradio draws and nobody
+  // else may touch; '' takes it away.
   function tell(place, sentence) {
     place?.querySelector(':scope > .message')?.remove();
     if (!sentence) return;
@@ -155,17 +155,25 @@ window.SPARE = (() => {
 
   const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
+  // Scrolls until an element is in sight, or with block 'start' at the top.
+  const bring = (element, block = 'nearest') => (
+    element.scrollIntoView({block, behavior: calm() ? 'auto' : 'smooth'}));
+
+  // Writes a text to the clipboard; false without permission, or on a page without https.
+  const copy = (text) => navigator.clipboard?.writeText(text).then(() => true, () => false) ?? false;
+
   // Open what is folded away under a title, and go there once it is as high as it gets.
   function unfold(name) {
     const fold = document.getElementById(name), title = fold.querySelector('.label-wrap');
     if (!title.classList.contains('open')) title.click();
     title.focus({preventScroll: true});
-    const go = () => fold.scrollIntoView({block: 'start', behavior: calm() ? 'auto' : 'smooth'});
+    const go = () => bring(fold, 'start');
     requestAnimationFrame(() => requestAnimationFrame(go));
   }
 
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, ends, pictureName, save, throttle, tell, calm, unfold};
+          expectedJaccard, ends, pictureName, save, throttle, tell, calm, bring,
+          copy, unfold};
 })();

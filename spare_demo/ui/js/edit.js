@@ -15,7 +15,8 @@ SPARE.edit = (element, props, trigger) => {
   const tokens = () => [...state.own].flatMap((flag, token) => (flag ? [token] : []));
 
   function say(sentence = '') {
-    message.innerHTML = sentence ? `<p class="message" role="alert">${escape(sentence)}</p>` : '';
+    message.replaceChildren();
+    SPARE.tell(message, sentence);
   }
 
   function update() {
@@ -133,7 +134,7 @@ SPARE.edit = (element, props, trigger) => {
   const place = () => document.querySelector('#own-answer');
   const arrived = new MutationObserver(() => {
     arrived.disconnect();
-    place().scrollIntoView({block: 'nearest', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+    SPARE.bring(place());
   });
 
   function ask() {

@@ -27,14 +27,10 @@ SPARE.link = {
 
   async copy(button) {
     const address = SPARE.link.make();
-    const note = SPARE.state.data.example === null
-      ? 'Copied. A link carries settings only: the picture must be chosen again.' : 'Copied.';
-    try {
-      await navigator.clipboard.writeText(address);
-      button.nextElementSibling.textContent = note;
-    } catch {  // no permission, or a page without https
-      history.replaceState(null, '', address);
-      button.nextElementSibling.textContent = 'The link stands in the address bar.';
-    }
+    const copied = await SPARE.copy(address);
+    if (!copied) history.replaceState(null, '', address);
+    button.nextElementSibling.textContent = !copied ? 'The link stands in the address bar.'
+      : SPARE.state.data.example === null
+        ? 'Copied. A link carries settings only: the picture must be chosen again.' : 'Copied.';
   },
 };

@@ -11,8 +11,8 @@
     addEventListener(kind, () => { hand = performance.now(); }, {capture: true, passive: true});
   }
 
-  function bring(message, behavior) {
-    message.scrollIntoView({block: 'nearest', behavior});
+  function bring(message) {
+    SPARE.bring(message);
     const began = performance.now();
     for (const pause of PAUSES) {
       setTimeout(() => {
@@ -28,7 +28,7 @@
       for (const node of addedNodes) {
         const said = node.matches?.(SAID) ? node : node.querySelector?.(SAID);
         const message = said?.closest('#enough, #carrier') ?? said;
-        if (message) bring(message, SPARE.calm() ? 'auto' : 'smooth');
+        if (message) bring(message);
       }
     }
   }).observe(document, {childList: true, subtree: true});

@@ -26,9 +26,7 @@
   });
 
   function toAnswers() {
-    if (!narrow.matches) return;
-    document.querySelector('#answers').scrollIntoView(
-      {block: 'start', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+    if (narrow.matches) SPARE.bring(document.querySelector('#answers'), 'start');
   }
   document.addEventListener('click', ({target}) => {
     if (target.closest?.('#ask, .chip')) toAnswers();

@@ -19,7 +19,7 @@ SPARE.storyCard = (element, trigger) => {
     card.hidden = false;
     update();
     $('h2').focus({preventScroll: true});
-    card.scrollIntoView({block: 'start', behavior: SPARE.calm() ? 'auto' : 'smooth'});
+    SPARE.bring(card, 'start');
     settledAt = performance.now() + SETTLING;
   }
 
