@@ -226,30 +226,13 @@ def test_a_file_that_is_no_picture_or_too_large_is_refused(
     assert passes.looks() == 0
 
 
-@pytest.mark.parametrize("kind", ["L", "1", "P", "RGBA", "LA", "CMYK", "I;16", "tiny", "tall"])
-def test_every_kind_of_picture_works(guide, photo, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / ("photo.tif" if kind == "CMYK" else "photo.png")
-    if kind == "I;16":
-        levels = np.linspace(0, 65535, 60 * 90).astype(np.uint16).reshape(60, 90)
-        picture = Image.fromarray(levels)
-    elif kind in ("tiny", "tall"):
-        picture = Image.new("RGB", (1, 1) if kind == "tiny" else (1, 500), "teal")
-    else:
-        picture = photo.convert(kind)
-    picture.save(path)
+@pytest.mark.parametrize("size", [(1, 1), (1, 500)])
+def test_a_picture_of_any_size_works(guide, tmp_path: Path, size: tuple[int, int]) -> None:
+    path = tmp_path / "photo.png"
+    Image.new("RGB", size, "teal").save(path)
     visit = guide.look(page_request(str(path), QUESTION))
-    assert visit.exploration.view.picture.photo.size == picture.size
-    assert visit.exploration.view.picture.photo.mode == "RGB"
+    assert visit.exploration.view.picture.photo.size == size
     assert len(answered(guide, visit).result.answers) == 3
-
-
-def test_a_photo_taken_sideways_stands_upright(guide, photo, tmp_path: Path) -> None:
-    path = tmp_path / "sideways.jpg"
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    photo.save(path, exif=exif)
-    visit = guide.look(page_request(str(path), QUESTION))
-    assert visit.exploration.view.picture.photo.size == (photo.height, photo.width)
 
 
 def test_a_question_of_ten_thousand_characters_is_refused(guide, passes, photo_file) -> None:
@@ -301,6 +284,7 @@ def test_a_method_twice_gets_two_names(guide: Guide, photo_file: str) -> None:
     visit = answered(guide, guide.look(page_request(photo_file, "What?", "spare", "spare")))
     result = visit.result_to_cite()
     assert list(result.answers) == ["unpruned", "spare", "spare (2)"]
+    assert list(result.selections) == ["spare", "spare (2)"]
 
 
 def test_nothing_is_filed_before_every_answer_is_there(guide: Guide, photo_file: str) -> None:

@@ -173,14 +173,6 @@ def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> N
     assert {"difference.png", "difference.svg"} <= set(names)
 
 
-def test_the_same_method_twice_is_cited_under_two_names(handlers, visit) -> None:
-    twice = handlers.guide.change_methods(visit, methods_by_slot("spare", "spare", 0), 0)
-    for now in handlers.guide.answer(twice, 5):
-        twice = now
-    done = twice.result_to_cite()
-    assert list(done.selections) == ["spare", "spare (2)"]
-
-
 def test_nothing_unfinished_is_cited(handlers, photo_file) -> None:
     unasked = handlers.guide.look(page_request(photo_file, "What is it?"))
     (step,) = with_refusals(handlers.replies.cite)({"panels": ["kept"]}, unasked)
