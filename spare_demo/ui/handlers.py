@@ -84,21 +84,24 @@ class Handlers:
     @cached_property
     def _first_requests(self) -> dict[Hashable, Request]:
         """What is asked about each example at the start's settings, by its key."""
-        budget = min(self.opening.budget, self.model.most_tokens)
-        method_a, method_b = self.first_methods
         requests: dict[Hashable, Request] = {}
-        asked = [(example, question) for example in self.offered for question in example.answers]
-        for example, question in asked:
-            request = self.request(
-                image=example.path,
-                question=question,
-                method_a=method_a,
-                method_b=method_b,
-                seed=self.settings.seed,
-                budget=budget,
-            )
-            requests[_key(example.key, request)] = request
+        for example in self.offered:
+            for question in example.answers:
+                request = self.request(**self.first_controls(example.path, question))
+                requests[_key(example.key, request)] = request
         return requests
+
+    def first_controls(self, path: str, question: str) -> dict[str, Any]:
+        """What the controls say at the start's settings, as `request` takes them."""
+        method_a, method_b = self.first_methods
+        return {
+            "image": path,
+            "question": question,
+            "method_a": method_a,
+            "method_b": method_b,
+            "seed": self.settings.seed,
+            "budget": min(self.opening.budget, self.model.most_tokens),
+        }
 
     def request(
         self,

@@ -19,7 +19,6 @@ from spare_demo.ui import panels, sources
 from spare_demo.ui.api import Api, offer
 from spare_demo.ui.borrowed_gpu import Here
 from spare_demo.ui.document_head import TITLE, DocumentHead, keep_preview
-from spare_demo.ui.errors import fault_sentence, log_refusal
 from spare_demo.ui.examples import FOLDER, knows_only_scenes
 from spare_demo.ui.folds import COSTS, LOST
 from spare_demo.ui.gallery import OPENED, gallery_panel
@@ -110,7 +109,7 @@ def build(
             load_from(parts.answers.load_tiny)
         offer(Api(model, settings), ANSWERING, demo, gpu)
         demo.unload(forget_session(demo))
-    say_what_went_wrong(demo, fault_sentence, log_refusal)
+    say_what_went_wrong(demo)
     send_changes_only(demo)
     keep_no_deep_links(demo)
     if opening_visit is not None:
@@ -131,17 +130,11 @@ def build(
 
 def _opening(handlers: Handlers, pictures_only: bool) -> PageChanges:
     """What the page opens on: an example, asked like any other."""
-    opening, (first, last) = handlers.opening, handlers.first_methods
-    budget = min(opening.budget, handlers.model.most_tokens)
+    opening = handlers.opening
+    asked = handlers.first_controls(cached_picture(opening.example.path), opening.question)
+    budget = asked["budget"]
     shown: PageChanges = {}
-    for values in handlers.ask(
-        image=cached_picture(opening.example.path),
-        question=opening.question,
-        method_a=first,
-        method_b=last,
-        seed=handlers.settings.seed,
-        budget=budget,
-    ):
+    for values in handlers.ask(**asked):
         shown |= values
         if pictures_only:
             break

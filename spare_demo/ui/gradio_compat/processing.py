@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gradio as gr
 from gradio.blocks import Block
+
+from spare_demo.ui.errors import fault_sentence, log_refusal
 
 _UNREAD = (
     "What was sent could not be read. A picture is uploaded as a file, and sent by the name that "
@@ -15,16 +17,11 @@ _UNREAD = (
 )
 
 
-def say_what_went_wrong(
-    demo: gr.Blocks, sentence: Callable[[Exception], str], log_refusal: Callable[[Exception], None]
-) -> None:
+def say_what_went_wrong(demo: gr.Blocks) -> None:
     """Let what goes wrong before and after a handler reach the caller as a sentence, too.
 
     Gradio sends nothing of it and prints a traceback, also for each of its own refusals. Inputs
     marked as `optional` have their value where a list of inputs ends before them.
-
-    sentence: what may be told about an error that Gradio has no words for; it logs the error.
-    log_refusal: logs an error that inputs of the wrong kind caused, and nothing of them.
     """
     process, preprocess = demo.process_api, demo.preprocess_data
 
@@ -54,7 +51,7 @@ def say_what_went_wrong(
             error.print_exception = False
             raise
         except Exception as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
+            raise gr.Error(fault_sentence(error), print_exception=False) from None
 
     demo.preprocess_data = preprocess_or_refuse  # type: ignore[method-assign]
     demo.process_api = process_or_refuse  # type: ignore[method-assign]
