@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import gradio as gr
@@ -71,8 +69,9 @@ class Handlers:
         self.guide = Guide(model, settings, {example.key for example in self.offered})
         first, last = (tuning.able(settings.methods[i], model.reason_against) for i in (0, -1))
         self.first_methods = (first, last)  # in A and B when the page opens
-        self.scenes = Path(tempfile.mkdtemp(prefix="spare-scenes-"))
-        weakref.finalize(self, shutil.rmtree, self.scenes, ignore_errors=True)  # or at exit
+        # Goes with this, or at exit.
+        self._folder = TemporaryDirectory(prefix="spare-scenes-", ignore_cleanup_errors=True)
+        self.scenes = Path(self._folder.name)
         self._finished: dict[Hashable, Visit] = {}
 
     def prepare(self) -> None:

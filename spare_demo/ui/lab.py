@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import itertools
 import secrets
-import shutil
-import tempfile
 import time
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import gradio as gr
 
@@ -87,8 +85,9 @@ class Lab:
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.model, self.settings = model, settings
-        self.folder = Path(tempfile.mkdtemp(prefix="spare-lab-"))
-        weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)  # or at exit
+        # Goes with this, or at exit.
+        self._folder = TemporaryDirectory(prefix="spare-lab-", ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name)
 
     @property
     def methods(self) -> dict[str, str]:
