@@ -166,7 +166,8 @@ def _said(words: str, answer: Answer | None, whole: Answer | None, truth: str | 
         verdict = f'<span class="verdict">{agrees}</span>'
     if answer is not None and truth is not None:
         right = _grade_html(words, truth)
-    body = body or _no_words(answer)
+    if not body:  # it has not begun, or ended before its first word
+        body = "&nbsp;" if answer is None else '<em class="no-words">no words</em>'
     return f'{right}<div class="said"><p class="answer-text">{body}</p>{verdict}</div>'
 
 
@@ -178,11 +179,6 @@ def _grade_html(words: str, truth: str) -> str:
     if right is None:
         return f'<span class="grade">true answer: {escape(truth)}</span>'
     return f'<span class="grade wrong">✗ wrong: it is {escape(truth)}</span>'
-
-
-def _no_words(answer: Answer | None) -> str:
-    """For the place of an answer that has not begun, or ended before its first word."""
-    return "&nbsp;" if answer is None else '<em class="no-words">no words</em>'
 
 
 def _refusal(visit: Visit, slot: str) -> str:

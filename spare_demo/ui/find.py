@@ -13,7 +13,6 @@ from spare_demo.ui.gradio_compat.files import cached_picture
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.layout import CONTROLS
 from spare_demo.ui.steps import PageChanges
-from spare_demo.ui.visit import Visit
 
 MOST_SCENES = 60
 """Scenes that are drawn for one press of the button."""
@@ -49,8 +48,9 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
             image = cached_picture(example.path)
             for values in handlers.ask(image=image, question=question, example=example, **controls):
                 shown |= values
+            answers = shown["visit"].result.answers
             # Answers made together can differ from these in the last digit of a near tie.
-            if _differ(shown["visit"]):
+            if first_difference(answers["A"].text, answers["B"].text):
                 found = f"Tried {_scenes(tried)}: here A and B answer differently."
                 place = {"image": example.path, "question": question, "example": example}
                 yield shown | place | {"tried": tried_html(found)}
@@ -67,11 +67,6 @@ def find_disagreement(handlers: Handlers, **controls: Any) -> Iterator[PageChang
 def tried_html(sentence: str) -> str:
     """How the search goes, which a screen reader says as well."""
     return f'<p class="words" role="status">{sentence}</p>'
-
-
-def _differ(visit: Visit) -> bool:
-    answers: Any = visit.result.answers
-    return first_difference(answers["A"].text, answers["B"].text) is not None
 
 
 def _scenes(count: int) -> str:

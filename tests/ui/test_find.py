@@ -42,7 +42,7 @@ def test_it_stops_at_the_first_scene_that_splits_a_and_b(
     handlers: Handlers, splits: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     splits += [False, False, True]
-    monkeypatch.setattr(find, "_differ", lambda visit: True)
+    monkeypatch.setattr(find, "first_difference", lambda *texts: True)
     steps = list(find_disagreement(handlers, **asked()))
     assert [step["tried"].split(">")[1].split("<")[0] for step in steps] == [
         "Drawing the first scene …",
@@ -65,7 +65,7 @@ def test_answers_that_agree_after_all_are_passed_over(
 ) -> None:
     splits += [True, True]
     verdicts = [False, True]
-    monkeypatch.setattr(find, "_differ", lambda visit: verdicts.pop(0))
+    monkeypatch.setattr(find, "first_difference", lambda *texts: verdicts.pop(0))
     steps = list(find_disagreement(handlers, **asked()))
     assert "visit" not in steps[1] and "Tried 1 scene: A and B agreed" in steps[1]["tried"]
     assert "Tried 2 scenes: here" in steps[2]["tried"]
@@ -106,7 +106,7 @@ def test_it_ends_once_something_else_is_asked(
 ) -> None:
     visits = OpenVisits(8)
     monkeypatch.setattr(page, "OpenVisits", lambda *_, **__: visits)
-    monkeypatch.setattr(find, "_differ", lambda visit: True)
+    monkeypatch.setattr(find, "first_difference", lambda *texts: True)
     demo = build(tiny_model, small_settings)
     (opening,) = (b.value for b in demo.blocks.values() if isinstance(b, gr.State)
                   and isinstance(b.value, VisitKey))  # fmt: skip
