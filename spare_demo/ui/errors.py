@@ -8,7 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Hashable
-from types import TracebackType
+from pathlib import Path
 
 from starlette.requests import ClientDisconnect
 
@@ -136,9 +136,7 @@ def quieten_server() -> None:
 
 def _place(error: Exception) -> tuple[str, str]:
     """Where in the source it was raised, and its kind: as many as the program has lines."""
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    file = "" if trace is None else trace.tb_frame.f_code.co_filename.rpartition("/")[2]
-    line = 0 if trace is None else trace.tb_lineno
-    return f"{file}:{line}", type(error).__name__
+    place = ":0"  # of one that was never raised
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        place = f"{Path(frame.f_code.co_filename).name}:{line}"
+    return place, type(error).__name__
