@@ -7,10 +7,10 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qs
 from weakref import WeakKeyDictionary
 
 import gradio as gr
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from spare_demo.models.loading.heap import return_free_memory
@@ -141,5 +141,5 @@ def _lasting_session(scope: Scope) -> str:
         return ""
     path = api_path(scope)
     if path == "/queue/data":
-        return parse_qs(scope["query_string"].decode("latin-1")).get("session_hash", [""])[0]
+        return QueryParams(scope["query_string"]).get("session_hash", "")
     return path.removeprefix("/heartbeat/") if path.startswith("/heartbeat/") else ""
