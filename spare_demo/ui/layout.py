@@ -55,7 +55,7 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
     parts.visit = gr.State(VisitKey(shown["visit"]))
     parts.example = gr.State()
     with gr.Row(elem_id="story"):
-        with gr.Column(min_width=280, elem_id="asked"):
+        with gr.Column(min_width=0, elem_id="asked"):
             _lay_out_asked(parts, demo, handlers, shown)
         with gr.Column(min_width=320, elem_id="kept"):
             parts.headline = gr.HTML(shown["headline"], elem_id="headline")

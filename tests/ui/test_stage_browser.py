@@ -243,6 +243,15 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert small_targets(phone) == []
 
 
+def test_what_is_asked_is_no_wider_than_its_column(phone) -> None:
+    phone.page.set_viewport_size({"width": 768, "height": 1024})
+    least, column = phone.page.evaluate("""[
+        parseFloat(document.querySelector('#asked').style.minWidth.slice('min('.length)),
+        parseFloat(getComputedStyle(document.querySelector('#story')).gridTemplateColumns),
+    ]""")
+    assert least <= column  # some browsers take min(280px, 100%) for 280px here
+
+
 @pytest.mark.parametrize(("width", "height"), [(844, 390), (768, 1024)])
 def test_targets_are_large_wherever_fingers_are_used(phone, width: int, height: int) -> None:
     phone.page.set_viewport_size({"width": width, "height": height})
