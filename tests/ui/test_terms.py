@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from html import escape, unescape
+from pathlib import Path
 
 import pytest
 
+import spare_demo.ui
 from spare_demo.ui.terms import TERMS, glossary_html, mark_terms
 from spare_demo.ui.viewer import code
 
@@ -38,3 +40,10 @@ def test_a_word_without_an_explanation_is_refused() -> None:
 
 def test_the_pages_script_has_the_same_words() -> None:
     assert json.dumps(TERMS) in code(["terms"])
+
+
+def test_the_dotted_line_below_a_term_is_written_in_two_properties() -> None:
+    """Safari passes over a `text-decoration` that says more than the line."""
+    style = Path(spare_demo.ui.__file__).with_name("style.css").read_text("utf-8")
+    assert "text-decoration-style: dotted" in style
+    assert not re.search(r"text-decoration: *\w+ +\w", style)
