@@ -243,6 +243,21 @@ def test_a_phone_is_short_and_its_targets_are_large(phone) -> None:
     assert small_targets(phone) == []
 
 
+def test_a_phone_zooms_by_two_fingers_alone(phone) -> None:
+    """An iPhone zooms in on fields of letters below 16 px, and on what is tapped twice."""
+    fields = phone.find("textarea, input[type=number], input[type=text], input[role=combobox]")
+    sizes = fields.evaluate_all(
+        "all => all.map(field => parseFloat(getComputedStyle(field).fontSize))"
+    )
+    assert min(sizes) >= 16
+    taps = phone.find("#tabs :is(button, summary, label):visible").evaluate_all(
+        "all => all.map(part => getComputedStyle(part).touchAction)"
+    )
+    assert set(taps) == {"manipulation"}
+    adjusted = "getComputedStyle(document.documentElement).webkitTextSizeAdjust"
+    assert phone.page.evaluate(adjusted) == "100%"
+
+
 def test_what_is_asked_is_no_wider_than_its_column(phone) -> None:
     phone.page.set_viewport_size({"width": 768, "height": 1024})
     least, column = phone.page.evaluate("""[
