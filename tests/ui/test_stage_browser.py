@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from browsing import MARKS, Visitor, expect
@@ -258,13 +259,30 @@ def test_a_phone_zooms_by_two_fingers_alone(phone) -> None:
     assert phone.page.evaluate(adjusted) == "100%"
 
 
-def test_what_is_asked_is_no_wider_than_its_column(phone) -> None:
-    phone.page.set_viewport_size({"width": 768, "height": 1024})
-    least, column = phone.page.evaluate("""[
-        parseFloat(document.querySelector('#asked').style.minWidth.slice('min('.length)),
-        parseFloat(getComputedStyle(document.querySelector('#story')).gridTemplateColumns),
-    ]""")
-    assert least <= column  # some browsers take min(280px, 100%) for 280px here
+@pytest.mark.parametrize(
+    ("width", "grid", "part", "column"),
+    [(768, "#story", "#asked", 0), (390, "#actions", "#find-disagreement", 2)],
+)
+def test_no_part_is_wider_than_its_column(
+    phone, width: int, grid: str, part: str, column: int
+) -> None:
+    phone.page.set_viewport_size({"width": width, "height": 1024})
+    least = phone.find(part).evaluate(
+        "part => parseFloat(part.style.minWidth.slice('min('.length))"
+    )
+    columns = phone.find(grid).evaluate("grid => getComputedStyle(grid).gridTemplateColumns")
+    # Some browsers take min(280px, 100%) for 280px in a grid.
+    assert least <= float(columns.split("px")[column])
+
+
+def test_a_double_line_has_room_for_the_gap(reader) -> None:
+    """Safari rounds a third of its width up, for the lines on both sides."""
+    widths = reader.page.evaluate("""[...document.querySelectorAll('*')].flatMap((part) => {
+        const style = getComputedStyle(part);
+        return ['Top', 'Bottom', 'Left'].filter((side) => style[`border${side}Style`] === 'double')
+            .map((side) => parseFloat(style[`border${side}Width`]));
+    })""")
+    assert widths and all(2 * math.ceil(width / 3) < width for width in widths)
 
 
 @pytest.mark.parametrize(("width", "height"), [(844, 390), (768, 1024)])
