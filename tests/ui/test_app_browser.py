@@ -283,6 +283,7 @@ def test_who_waits_is_told_their_place_and_stop_keeps_the_words(
     expect(visitor.find("#answers .answer-text").first).to_contain_text("word3")
     second.expect_answers(576, 64, 64)
     expect(second.find("#looked")).not_to_contain_text("queue")
+    expect(visitor.find("#looked .error")).to_be_hidden()
     visitor.find("#ask").click()
     visitor.expect_answers(576, 64, 64)
 

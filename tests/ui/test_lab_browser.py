@@ -98,6 +98,7 @@ def test_stop_keeps_what_was_found(lab) -> None:
     lab.locator("#lab-a input").click()
     lab.get_by_role("option", name="All tokens", exact=True).click()
     expect(lab.locator("#lab-cases-words")).to_contain_text("All tokens is right")
+    expect(lab.locator("#lab-looked .error")).to_be_hidden()
 
 
 def test_run_begins_anew_right_after_stop(lab, monkeypatch: pytest.MonkeyPatch) -> None:
