@@ -26,6 +26,18 @@ def test_the_film_is_made_step_by_step_and_saved(visitor, tmp_path: Path) -> Non
     expect(visitor.find("#ask")).to_be_visible()
 
 
+def test_a_file_can_be_taken_for_a_minute(reader) -> None:
+    kept = reader.page.evaluate("""() => {
+        const real = window.setTimeout;
+        let kept = 0;
+        window.setTimeout = (_, milliseconds) => { kept = milliseconds; };
+        SPARE.save(new Blob(['1, 2']), 'picks.txt');
+        window.setTimeout = real;
+        return kept;
+    }""")
+    assert kept >= 60_000
+
+
 def test_a_button_under_the_answers_leads_to_it(visitor) -> None:
     for _ in range(2):  # also where it is open
         visitor.find("#save-or-cite").click()

@@ -119,13 +119,13 @@ window.SPARE = (() => {
   const pictureName = () => (
     document.querySelector('#picture .image-frame img')?.src.split('/').at(-2));
 
-  // Hands a file over to the visitor.
+  // Hands a file over to the visitor, whom an iPhone asks first whether to take it.
   function save(blob, name) {
     const link = document.createElement('a');
     link.href = URL.createObjectURL(blob);
     link.download = name;
     link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }
 
   // For words, which nobody reads 60 times a second, and which move what lies below them: at once,
