@@ -66,6 +66,18 @@ def test_the_browser_draws_what_python_draws(reader, opened: Visit) -> None:
         assert apart(reader.picture(), reference) < allowed, (budget, layer)
 
 
+def test_a_browser_that_gives_noise_for_pixels_draws_the_same(
+    newcomer, served, opened: Visit
+) -> None:
+    newcomer.page.add_init_script("""
+        CanvasRenderingContext2D.prototype.getImageData = (x, y, width, height) => new ImageData(
+            Uint8ClampedArray.from({length: 4 * width * height}, (_, i) => 7919 * i), width);""")
+    newcomer.open(served.url)
+    for layer in ("A", "relevance"):
+        newcomer.layer(layer)
+        assert apart(newcomer.picture(), drawn(opened, layer, 64)[0]) < 0.002, layer
+
+
 def test_a_wide_upload_lies_where_python_puts_it_and_nothing_scrolls_sideways(
     visitor, served, wide_picture: Path
 ) -> None:
