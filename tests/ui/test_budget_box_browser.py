@@ -63,6 +63,16 @@ def test_enter_asks_at_the_number_in_the_box(visitor) -> None:
     expect(visitor.caption).to_contain_text("kept 41 of 576")
 
 
+def test_an_arrow_of_the_box_is_drawn_at_once_in_firefox_too(visitor) -> None:
+    kept = visitor.find("#budget input[type=number]").evaluate("""box => {
+        box.value = 65;
+        const inputType = 'insertReplacementText';  // as Firefox has it
+        box.dispatchEvent(new InputEvent('input', {bubbles: true, inputType}));
+        return SPARE.state.k;
+    }""")
+    assert kept == 65
+
+
 def test_one_press_of_ask_is_enough_after_a_number_was_typed(visitor) -> None:
     question = "How many objects are there?"
     visitor.find("#question textarea").fill(question)

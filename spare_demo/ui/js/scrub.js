@@ -113,8 +113,10 @@ SPARE.scrub = (element) => {
   const isBox = (target) => target.matches?.('#budget input[type=number]');
   document.addEventListener('input', (event) => {
     if (!event.target.closest?.('#budget')) return;
-    // An arrow of the box, or a program, means what it sets; keys and the clipboard have a kind.
-    if (isBox(event.target) && event.inputType) type(event.target.value);
+    // An arrow of the box, or a program, means what it sets; keys and the clipboard have a kind,
+    // and in Firefox the arrows another one.
+    const typed = event.inputType && event.inputType !== 'insertReplacementText';
+    if (isBox(event.target) && typed) type(event.target.value);
     else show(event.target.value);
   });
   // Before Gradio, which takes an empty box for 1.
