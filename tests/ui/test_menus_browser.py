@@ -91,3 +91,16 @@ def test_the_tab_key_leaves_no_list_open_behind_it(visitor) -> None:
         expect(visitor.find(part)).to_be_focused()
     visitor.page.wait_for_timeout(300)
     expect(visitor.page.get_by_role("option")).to_have_count(0)
+
+
+def test_the_tab_key_goes_on_from_a_menu_in_which_enter_chose(visitor) -> None:
+    menu = visitor.find("#method-a input")
+    menu.click()
+    menu.press("ControlOrMeta+a")
+    menu.press_sequentially("DivPrune")
+    menu.press("Enter")
+    expect(menu).not_to_be_focused()
+    # Chromium goes on beside what had the focus, Firefox from where the selection is.
+    assert menu.evaluate("menu => getSelection().anchorNode === menu.nextElementSibling")
+    visitor.page.keyboard.press("Tab")
+    expect(visitor.find("#method-b input")).to_be_focused()

@@ -35,4 +35,10 @@
     // Gradio opens a menu's list at any key but Escape, and at this one after the menu was left.
     if (event.key === 'Tab' && event.target.matches?.('[role=combobox]')) event.stopPropagation();
   }, true);
+  // A menu in which something was chosen lets go of the focus, and Firefox goes on with the Tab key where
+  // the selection is, at first at the top of the page.
+  document.addEventListener('focusout', ({target, relatedTarget}) => {
+    if (relatedTarget || !target.matches?.('[role=combobox]')) return;
+    getSelection().collapse(target.parentElement.lastElementChild);
+  });
 })();
