@@ -144,3 +144,11 @@ def test_nothing_scrolls_sideways_whatever_is_open(reader) -> None:
         reader.layer(layer)
         assert reader.wide() == (width, width)
     assert reader.find("#stage").bounding_box()["width"] >= 320
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_scroll_bars_and_the_arrows_of_a_number_are_of_the_page_s_theme(
+    open_window, served, theme: str
+) -> None:
+    root = open_window(f"{served.url}?__theme={theme}").find(":root")
+    expect(root).to_have_css("color-scheme", {"light": "normal"}.get(theme, theme))
