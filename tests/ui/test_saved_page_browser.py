@@ -121,6 +121,12 @@ def test_slider_scrubber_and_why_work_alone(saved: Path, open_page: Open) -> Non
     expect(page.find(".words-of")).to_be_hidden()
 
 
+def test_the_slider_is_all_the_browser_s_own(saved: Path) -> None:
+    # Firefox draws no track to a thumb of ours; in the app Gradio draws one.
+    thumbs = [line for line in saved.read_text().splitlines() if "-moz-range-thumb" in line]
+    assert thumbs and all(".slider_input_container input" in line for line in thumbs)
+
+
 @pytest.mark.parametrize(
     ("width", "theme"),
     [
