@@ -127,6 +127,20 @@ def test_the_slider_is_all_the_browser_s_own(saved: Path) -> None:
     assert thumbs and all(".slider_input_container input" in line for line in thumbs)
 
 
+def test_the_answers_are_called_old_beside_a_budget_that_the_browser_put_back(
+    saved: Path, browser
+) -> None:
+    page = browser.new_page()
+    page.goto(saved.as_uri())
+    page.locator("#tokens").fill("200")
+    expect(page.locator(".stale-note")).to_contain_text("The picture shows 200")
+    page.goto("about:blank")
+    page.go_back()
+    expect(page.locator("#tokens")).to_have_value("200")
+    expect(page.locator(".stale-note")).to_contain_text("The picture shows 200")
+    page.close()
+
+
 @pytest.mark.parametrize(
     ("width", "theme"),
     [
