@@ -123,6 +123,7 @@ def test_who_waits_is_told_their_place_and_can_stop(lab, monkeypatch: pytest.Mon
     other.locator("#lab-stop").click()
     expect(other.locator("#lab-run")).to_be_visible()
     expect(other.locator("#lab-looked")).not_to_contain_text("queue")
+    expect(other.locator("#lab-looked .error")).to_be_hidden()
     lab.locator("#lab-stop").click()
     expect(lab.locator("#lab-run")).to_be_visible()
 
