@@ -285,6 +285,20 @@ def test_a_double_line_has_room_for_the_gap(reader) -> None:
     assert widths and all(2 * math.ceil(width / 3) < width for width in widths)
 
 
+def test_the_words_about_the_camera_stand_above_the_ways_to_bring_a_picture(visitor) -> None:
+    visitor.find("#picture [aria-label='Remove Image']").click()
+    camera = visitor.find("#picture [aria-label='Capture from camera']")
+    camera.click()
+    words = visitor.find("#picture").get_by_text("Click to Access Webcam")
+    assert words.evaluate(
+        """(part) => {
+            const text = document.createRange();
+            text.selectNodeContents(part);
+            return text.getBoundingClientRect().bottom;
+        }"""
+    ) <= camera.evaluate("button => button.getBoundingClientRect().top")
+
+
 @pytest.mark.parametrize(("width", "height"), [(844, 390), (768, 1024)])
 def test_targets_are_large_wherever_fingers_are_used(phone, width: int, height: int) -> None:
     phone.page.set_viewport_size({"width": width, "height": height})
