@@ -79,7 +79,10 @@ def page() -> str:
 def section(told: dict[str, Any]) -> Iterator[str]:
     """One file as Markdown."""
     yield f"`{told['command']}`\n"
-    yield markdown_table(HEAD, [cells(figure) for figure in told["figures"]]) + "\n"
+    rows = [cells(figure) for figure in told["figures"]]
+    columns = [column for column in zip(HEAD, *rows, strict=True) if any(column[1:])]
+    head, *rows = zip(*columns, strict=True)
+    yield markdown_table(head, rows) + "\n"
     for figure in told["figures"]:
         if figure["note"] and figure["seconds"]:
             yield f"- {figure['what']}, {figure['shape']}: {figure['note']}."
