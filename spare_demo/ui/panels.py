@@ -105,9 +105,12 @@ def notes_html(visit: Visit, *more: str) -> str:
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
 
 
-def no_answers_html() -> str:
-    """In the place of the answers of a model that cannot give any."""
-    words = f"{NO_LANGUAGE_MODEL} {_NEED_ANSWERS}"
+def no_answers_html(saved: bool) -> str:
+    """In the place of the answers of a model that cannot give any.
+
+    saved: for a page of its own, which has nothing else that needs them.
+    """
+    words = NO_LANGUAGE_MODEL if saved else f"{NO_LANGUAGE_MODEL} {_NEED_ANSWERS}"
     return f'<p class="note instead">{escape(words)}</p>'
 
 

@@ -73,7 +73,7 @@ def save_visit(visit: Visit, note: str = "", answers: str | None = None) -> str:
         answers = (
             answers_html(visit, budget, saved=True)
             if result.language_model
-            else panels.no_answers_html()
+            else panels.no_answers_html(saved=True)
         )
     question = result.question or "(no question)"
     values = {

@@ -77,7 +77,7 @@ class Steps:
         saved: for a page of its own, which says so at its head.
         """
         if not self._model.has_language_model:
-            answers = panels.no_answers_html()
+            answers = panels.no_answers_html(saved)
             return answers if saved else asked_html(visit, budget, answers)
         instead = ""
         if visit.unknown:

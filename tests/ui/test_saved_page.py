@@ -14,7 +14,7 @@ from visits import QUESTION, page_reply, with_result
 
 from spare_demo import compare, saved_page
 from spare_demo.comparison.result import Result
-from spare_demo.models import LlavaModel
+from spare_demo.models import LlavaModel, load_model
 from spare_demo.pruners import PRUNERS
 from spare_demo.results.io import read_result, write_result
 from spare_demo.ui.handlers import Handlers
@@ -73,6 +73,15 @@ def test_of_more_methods_the_first_two_are_shown_and_it_says_so(
     page = saved_page(compare(tiny_model, photo, "", names, budget=9, max_new_tokens=3))
     assert "3 methods were compared: this page shows the first 2 of them." in page
     assert "(no question)" in page and page.count('<section class="card') == 3
+
+
+def test_without_answers_it_misses_only_what_a_saved_page_has(
+    tiny_folder: Path, photo: Image.Image
+) -> None:
+    eyes = load_model(str(tiny_folder), "cpu", language_model=False)
+    page = saved_page(compare(eyes, photo, QUESTION, budget=5))
+    assert "without its language model" in page
+    assert "need answers too" not in page
 
 
 def test_what_cannot_be_a_page_is_said(
