@@ -129,7 +129,10 @@ def _lay_out_asked(
         parts.stop = gr.Button("Stop", variant="stop", min_width=80, visible=False, elem_id="stop")
         parts.scene = gr.Button("New scene", min_width=80, visible=drawn, elem_id="scene")
         parts.find = gr.Button(
-            "Find a disagreement", min_width=0, visible=drawn, elem_id="find-disagreement"
+            "Find a disagreement",
+            min_width=0,
+            visible=drawn and model.has_language_model,
+            elem_id="find-disagreement",
         )
     parts.tried = gr.HTML(elem_id="tried")
     if model.has_language_model:

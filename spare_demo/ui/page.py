@@ -97,7 +97,7 @@ def build(
                 sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []
-                if knows_only_scenes(model.name):
+                if knows_only_scenes(model.name) and model.has_language_model:
                     opened.append(gallery_panel(opening, handlers.scenes, model.aspect(None)))
             with gr.Tab("Lab", id="lab", visible=model.has_language_model):
                 lab = Lab(model, settings)

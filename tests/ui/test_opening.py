@@ -70,6 +70,15 @@ def test_what_needs_answers_is_offered_where_the_model_gives_them(
     assert tabs == {"compare": True, "lab": answers}
 
 
+def test_no_disagreement_is_offered_without_answers(small_settings) -> None:
+    for answers in (True, False):
+        demo = build(load_model("built-in", "cpu", language_model=answers), small_settings)
+        (find,) = (b for b in demo.blocks.values() if b.elem_id == "find-disagreement")
+        assert find.visible is answers
+        labels = {getattr(block, "label", None) for block in demo.blocks.values()}
+        assert ("Surprising cases" in labels) is answers
+
+
 def test_it_says_what_is_kept_at_first_and_what_came_of_it_at_the_end(built_in) -> None:
     handlers = Handlers(built_in, Settings())
     opening = handlers.opening
