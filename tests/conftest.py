@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import numpy as np
 import pytest
 from PIL import Image
@@ -26,6 +27,9 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A job in a shell's background ignores interrupts, and so would every program that a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Runs are alike, and a busy machine fails no example.
+hypothesis.settings.register_profile("alike", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("alike")
 
 QUICK = ("analysis", "comparison", "images", "pruners", "render")
 """Folders without a browser, a served page or a trained model."""

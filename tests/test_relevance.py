@@ -7,7 +7,7 @@ import math
 import pytest
 import references
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -80,7 +80,6 @@ def test_equal_scores_get_equal_weights(length: int) -> None:
 
 
 @given(st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=30))
-@settings(deadline=None, derandomize=True)
 def test_weights_are_positive_finite_and_keep_the_ranking(values: list[float]) -> None:
     score = torch.tensor(values, dtype=torch.float64)
     by_score = score.sort(stable=True).indices

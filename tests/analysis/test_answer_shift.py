@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import references
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -180,7 +180,6 @@ def test_the_first_differing_word(
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-@settings(deadline=None, derandomize=True)
 def test_answers_differ_where_their_words_do(a: str, b: str) -> None:
     found = first_difference(a, b)
     assert (found is None) == (a.split() == b.split())

@@ -6,7 +6,7 @@ import dataclasses
 from types import SimpleNamespace
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -44,7 +44,6 @@ def search(same: list[bool], known: int | None = None) -> tuple[list[Sufficiency
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=80), st.data())
-@settings(deadline=None, derandomize=True)
 def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(
     same: list[bool], data: st.DataObject
 ) -> None:
@@ -70,7 +69,6 @@ def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(
 
 
 @given(n=st.integers(1, 700), data=st.data())
-@settings(deadline=None, derandomize=True)
 def test_where_the_answer_changes_once_the_budget_is_exact(n: int, data: st.DataObject) -> None:
     first = data.draw(st.integers(1, n))
     found, asked = search([k >= first for k in range(1, n + 1)])

@@ -36,7 +36,7 @@ def novelty(x: references.Array, kept: list[int]) -> references.Array:
 
 @pytest.mark.parametrize("name", GREEDY)
 @given(n=st.integers(2, 30), d=st.integers(2, 40), seed=st.integers(0, 99), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=15)
+@settings(max_examples=15)
 def test_the_pick_has_the_largest_product_and_that_is_its_gain(
     name: str, n: int, d: int, seed: int, data: st.DataObject
 ) -> None:
@@ -85,7 +85,7 @@ def test_other_methods_have_no_factors(name: str) -> None:
 
 
 @given(n=st.integers(3, 30), d=st.integers(2, 40), seed=st.integers(0, 99), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 def test_stand_ins_are_the_projection_largest_first(
     n: int, d: int, seed: int, data: st.DataObject
 ) -> None:

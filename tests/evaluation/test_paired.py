@@ -13,7 +13,7 @@ from spare_demo.evaluation.paired import holm, sign_flip_test
 
 
 @given(st.lists(st.integers(-4, 4), max_size=9))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_p_value_is_the_share_of_signs_that_reach_as_far(differences: list[int]) -> None:
     sums = [
         abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
@@ -37,7 +37,7 @@ def test_it_is_scipys_permutation_test() -> None:
 
 
 @given(st.integers(0, 4000), st.integers(0, 4000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_with_one_question_a_picture_it_is_mcnemars_exact_test(gained: int, lost: int) -> None:
     differences = [1] * gained + [-1] * lost + [0] * 5
     expected = binomtest(gained, gained + lost).pvalue if gained + lost else 1.0

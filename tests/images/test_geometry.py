@@ -3,7 +3,7 @@
 import pytest
 import references
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from transformers import LlavaNextImageProcessorPil
@@ -71,7 +71,6 @@ GRIDS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(GRIDS)
 def test_the_boxes_tile_and_agree_with_the_summary(grid):
     boxes = grid.boxes.reshape(grid.rows, grid.cols, 4)

@@ -24,7 +24,7 @@ def weights(tokens: VisualTokens, sign: float) -> references.Array:
     seed=st.integers(0, 999),
     dtype=st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64]),
 )
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=25)
 def test_picks_are_those_of_the_released_loop(
     form, sign: float, n: int, d: int, seed: int, dtype: torch.dtype
 ) -> None:
@@ -35,7 +35,7 @@ def test_picks_are_those_of_the_released_loop(
 
 
 @given(n=st.integers(2, 14), d=st.integers(2, 16), seed=st.integers(0, 999))
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=25)
 def test_picks_maximise_the_determinant_of_the_conditional_kernel(
     n: int, d: int, seed: int
 ) -> None:

@@ -16,7 +16,7 @@ from spare_demo.pruners.column_subset import ColumnSubset
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.leverage import Leverage, leverage_scores
 
-few = settings(deadline=None, derandomize=True, max_examples=15)
+few = settings(max_examples=15)
 
 
 def tokens_of(n: int, d: int, seed: int) -> VisualTokens:

@@ -159,7 +159,7 @@ def test_k_distinct_tokens_whatever_the_picture(method: Pruner, tokens: VisualTo
 
 @every_method
 @given(n=st.integers(1, 50), d=st.integers(1, 40), seed=st.integers(0, 999), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=15)
+@settings(max_examples=15)
 def test_selections_are_nested_where_declared(
     method: Pruner, n: int, d: int, seed: int, data: st.DataObject
 ) -> None:
@@ -310,7 +310,7 @@ SYMMETRIC = [m for m in METHODS if m.name not in PLACED]
 
 @pytest.mark.parametrize("method", SYMMETRIC, ids=[m.name for m in SYMMETRIC])
 @given(seed=st.integers(0, 999))
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_the_tokens_count_and_not_their_numbers_axes_or_scale(method: Pruner, seed: int) -> None:
     tokens = picture(seed=seed, dtype=torch.float64)
     expected = method.select(tokens, 12).order

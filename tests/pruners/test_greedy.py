@@ -35,7 +35,7 @@ def near_low_rank(rank: int, noise: float, seed: int = 0) -> torch.Tensor:
 
 
 @given(n=st.integers(2, 14), seed=st.integers(0, 999), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 def test_picks_maximise_the_determinant(n: int, seed: int, data: st.DataObject) -> None:
     d = data.draw(st.integers(2, 20))
     x, merit = random(n, d, seed)
@@ -50,7 +50,7 @@ def test_picks_maximise_the_determinant(n: int, seed: int, data: st.DataObject) 
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 30))
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(max_examples=20)
 def test_views_in_one_batch_are_picked_each_by_itself(seed: int, k: int) -> None:
     views = [random(30, 8, seed + v) for v in range(3)]
     order, gain, _ = greedy(
@@ -84,7 +84,7 @@ def test_no_merit_at_all_keeps_the_order_of_the_tokens() -> None:
 
 
 @given(seed=st.integers(0, 999), d=st.sampled_from([3, 7, 60]))
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 def test_ties_go_to_the_lower_index(seed: int, d: int) -> None:
     # Every token three times, in random places and lengths: the first of each set must win,
     # although its copies differ from it by rounding.
@@ -199,7 +199,7 @@ def test_methods_together_select_as_each_alone() -> None:
 
 @pytest.mark.parametrize("name", ["spare-reconstruction", "cdpruner-diversity", "column-subset"])
 @given(rank=st.integers(1, 9), seed=st.integers(0, 999), scale=st.sampled_from([1e-12, 1, 1e12]))
-@settings(deadline=None, derandomize=True, max_examples=8)
+@settings(max_examples=8)
 def test_beyond_the_rank_a_selection_says_that_nothing_is_left(
     name: str, rank: int, seed: int, scale: float
 ) -> None:
@@ -213,7 +213,7 @@ def test_beyond_the_rank_a_selection_says_that_nothing_is_left(
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 24))
-@settings(deadline=None, derandomize=True, max_examples=12)
+@settings(max_examples=12)
 def test_of_views_that_run_out_apart_the_informed_picks_are_counted(seed: int, k: int) -> None:
     g = torch.Generator().manual_seed(seed)
     ranks, rows = (2, 12, 5), []
@@ -236,7 +236,7 @@ def test_a_method_that_never_runs_out_says_nothing() -> None:
 
 
 @given(n=st.integers(1, 60), k=st.integers(1, 60), seed=st.integers(0, 999))
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 def test_rows_as_they_are_asked_for_are_those_of_the_product(n: int, k: int, seed: int) -> None:
     g = torch.Generator().manual_seed(seed)
     rows = torch.randn(n, 5, generator=g, dtype=torch.float64)

@@ -20,7 +20,7 @@ def tower_tokens(early: torch.Tensor, late: torch.Tensor) -> VisualTokens:
 
 
 @given(seed=st.integers(0, 999), side=st.integers(2, 9), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 def test_picks_are_the_definitions(seed: int, side: int, data: st.DataObject) -> None:
     n = side * side
     k = data.draw(st.integers(1, n))

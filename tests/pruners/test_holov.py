@@ -72,7 +72,7 @@ def holov(x: Array, attention: Array, k: int) -> list[int]:
 
 
 @given(n=st.integers(1, 120), seed=st.integers(0, 9999), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 def test_it_is_the_reference_and_fills_up_with_the_best_left(
     n: int, seed: int, data: st.DataObject
 ) -> None:
@@ -104,7 +104,7 @@ def test_equal_attention_gives_every_run_the_same_and_ties_go_to_the_lower_index
 
 
 @given(seed=st.integers(0, 999))
-@settings(deadline=None, derandomize=True, max_examples=20)
+@settings(max_examples=20)
 def test_similarity_cancels_out_of_a_runs_score(seed: int) -> None:
     """As the module says: 1.09 times the mean attention, whatever the features are."""
     g = torch.Generator().manual_seed(seed)
@@ -126,7 +126,7 @@ def test_similarity_counts_where_the_tokens_of_a_run_are_nearly_orthogonal(cosin
 
 
 @given(st.lists(st.floats(0.0, 1e3), min_size=1, max_size=16), st.integers(1, 600))
-@settings(deadline=None, derandomize=True, max_examples=60)
+@settings(max_examples=60)
 def test_shares_follow_the_scores(scores: list[float], k: int) -> None:
     shares = run_shares(torch.tensor(scores, dtype=torch.float64), k)
     assert min(shares) >= 0 and sum(shares) <= k

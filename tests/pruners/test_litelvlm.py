@@ -17,7 +17,7 @@ from spare_demo.pruners.litelvlm import LiteLVLM
 
 Array = NDArray[np.float64]
 N, HEADS, WIDTH = 40, 2, 6
-few = settings(deadline=None, derandomize=True, max_examples=25)
+few = settings(max_examples=25)
 
 
 def drawn(seed: int, texts: int) -> VisualTokens:

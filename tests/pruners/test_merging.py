@@ -84,7 +84,7 @@ class Tower:
 
 
 seeds = given(seed=st.integers(0, 9999), k=st.integers(2, N))
-few = settings(deadline=None, derandomize=True, max_examples=12)
+few = settings(max_examples=12)
 
 
 @seeds

@@ -14,7 +14,7 @@ from spare_demo.pruners.scope import Scope
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 10), alpha=st.sampled_from([0.5, 1.0, 2.5]))
-@settings(deadline=None, derandomize=True, max_examples=15)
+@settings(max_examples=15)
 def test_picks_are_the_definitions(seed: int, k: int, alpha: float) -> None:
     g = torch.Generator().manual_seed(seed)
     h = torch.randn(10, 4, generator=g, dtype=torch.float64)
@@ -43,7 +43,7 @@ def test_by_hand() -> None:
 
 
 @given(seed=st.integers(0, 999), rows=st.integers(1, 30), n=st.integers(1, 30))
-@settings(deadline=None, derandomize=True, max_examples=25)
+@settings(max_examples=25)
 def test_gains_add_up_to_the_coverage_and_never_grow(seed: int, rows: int, n: int) -> None:
     table = torch.randn(rows, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     order, gain = cover_greedily(table, torch.ones(n, dtype=torch.float64), n)

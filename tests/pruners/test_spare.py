@@ -45,7 +45,7 @@ def by_the_paper(tokens: VisualTokens, method: Spare, k: int) -> list[int]:
     seed=st.integers(0, 999),
     dtype=st.sampled_from(DTYPES),
 )
-@settings(deadline=None, derandomize=True, max_examples=12)
+@settings(max_examples=12)
 def test_picks_are_those_of_algorithm_1(
     aggregation, squash, guidance, n: int, d: int, seed: int, dtype: torch.dtype
 ) -> None:
@@ -56,7 +56,7 @@ def test_picks_are_those_of_algorithm_1(
 
 
 @given(n=st.integers(1, 60), d=st.integers(1, 60), seed=st.integers(0, 999))
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 def test_equal_weights_are_column_pivoted_qr(n: int, d: int, seed: int) -> None:
     x = picture(n, d, seed, torch.float64).features
     k = min(n, d)
@@ -121,7 +121,7 @@ def test_statistics_run_over_all_views_together() -> None:
 @pytest.mark.parametrize("squash", ["softplus", "minmax"])
 @pytest.mark.parametrize("aggregation", ["mean", "max"])
 @given(seed=st.integers(0, 999), n=st.integers(3, 40), views=st.integers(1, 5))
-@settings(deadline=None, derandomize=True, max_examples=10)
+@settings(max_examples=10)
 def test_statistics_by_view_are_those_of_the_view_as_a_picture(
     aggregation, squash, seed: int, n: int, views: int
 ) -> None:

@@ -14,7 +14,7 @@ from spare_demo.pruners.vispruner import VisPruner
 
 
 @given(seed=st.integers(0, 999), n=st.integers(1, 60), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=30)
+@settings(max_examples=30)
 def test_picks_are_the_definitions(seed: int, n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, n))
     share = data.draw(st.sampled_from([0.0, 0.3, 0.5, 1.0]))

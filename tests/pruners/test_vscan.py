@@ -16,7 +16,7 @@ from spare_demo.pruners.vscan import VScan, scan
 
 @pytest.mark.parametrize("side", [8, 12, 24])
 @given(seed=st.integers(0, 9999), data=st.data())
-@settings(deadline=None, derandomize=True, max_examples=6)
+@settings(max_examples=6)
 def test_it_is_the_reference(side: int, seed: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, min(96, side * side)))
     tokens, x, attention = vscan_tokens(side, seed)

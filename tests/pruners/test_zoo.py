@@ -17,7 +17,7 @@ from spare_demo.pruners.zoo import ZooPrune, scaled
 
 
 @given(seed=st.integers(0, 999), k=st.integers(1, 12))
-@settings(deadline=None, derandomize=True, max_examples=15)
+@settings(max_examples=15)
 def test_picks_are_the_definitions(seed: int, k: int) -> None:
     g = torch.Generator().manual_seed(seed)
     h = torch.randn(12, 5, generator=g, dtype=torch.float64)

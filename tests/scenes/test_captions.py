@@ -34,7 +34,7 @@ def ninth(thing: Thing, side: int) -> str:
 
 
 @given(seed=st.integers(0, 10**9), crowded=st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_caption_names_things_that_are_there(seed: int, crowded: bool) -> None:
     rng = rng_of("train", seed)
     scene = sample_scene(CROWDED if crowded else World(), rng)

@@ -202,7 +202,7 @@ def asked(which: str, seed: int, count: int = 18) -> tuple[Scene, list[Question]
 
 
 @given(which=st.sampled_from(["train", "held-out", "unseen-pairs"]), seed=st.integers(0, 10**10))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_answers_and_skills_follow_from_the_words(which: str, seed: int) -> None:
     scene, questions = asked(which, seed)
     assert len({question.text for question in questions}) == len(questions)

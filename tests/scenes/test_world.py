@@ -97,7 +97,7 @@ def test_twins_share_colour_and_shape_and_are_no_held_out_pair() -> None:
 
 
 @given(seed=st.integers(0, 10**12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_things_keep_to_the_world(seed: int) -> None:
     scene = sample_scene(CROWDED, rng_of("train", seed))
     assert 1 <= len(scene.things) <= 14

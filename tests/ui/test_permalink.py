@@ -8,7 +8,6 @@ from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from spare_demo.comparison.request import Request
@@ -65,7 +64,6 @@ def read(query: dict[str, str], **other: Any) -> tuple[dict[str, Any], list[str]
 
 
 @given(requests, st.sampled_from([*SCENES, None]))
-@hypothesis_settings(deadline=None, derandomize=True)
 def test_what_was_set_comes_back(request: Request, example: str | None) -> None:
     text = encode(request, MODEL, example)  # type: ignore[arg-type]
     assert text.isascii() and "photo" not in text
@@ -144,7 +142,6 @@ def test_a_strangers_words_are_cut_short() -> None:
         st.sampled_from(["a", "k", "q", "seed", "layer", "views", "model"]) | st.text(), st.text()
     )
 )
-@hypothesis_settings(deadline=None, derandomize=True)
 def test_no_text_is_too_odd(query: dict[str, str]) -> None:
     found, _ = read(query)
     assert 1 <= found.get("budget", 1) <= 576

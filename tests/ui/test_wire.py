@@ -115,7 +115,7 @@ def test_the_values_at_each_pick_come_out_as_its_gain(exploration: Exploration) 
     seed=st.integers(0, 99),
     name=st.sampled_from(["spare", "cdpruner", "cdpruner-diversity"]),
 )
-@settings(deadline=None, derandomize=True, max_examples=40)
+@settings(max_examples=40)
 def test_leftover_shares_along_an_order_are_as_close_as_said(
     n: int, d: int, decay: float, seed: int, name: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_leftover_shares_along_an_order_are_as_close_as_said(
     most_rank=st.integers(0, 40),
     seed=st.integers(0, 99),
 )
-@settings(deadline=None, derandomize=True, max_examples=80)
+@settings(max_examples=80)
 def test_what_some_rows_show_to_be_too_rough_is_too_rough(
     n: int, d: int, decay: float, most_rank: int, seed: int
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -35,7 +35,6 @@ pytestmark = pytest.mark.skipif(
     st.booleans(),
     st.sampled_from([torch.float32, torch.float16, torch.bfloat16]),
 )
-@settings(deadline=None)
 def test_a_layer_is_the_linear_layer_of_its_rounded_weights(
     shape: tuple[int, ...], given: int, out: int, bias: bool, dtype: torch.dtype
 ) -> None:
