@@ -126,6 +126,14 @@ def tiny_qwen(tiny_qwen_folder: Path) -> QwenModel:
 
 
 @pytest.fixture(scope="session")
+def built_in() -> LlavaModel:
+    """The model that comes with the program, on the CPU: 576 visual tokens of drawn scenes."""
+    from spare_demo.models import load_model
+
+    return load_model("built-in", device="cpu")
+
+
+@pytest.fixture(scope="session")
 def deep_model(tmp_path_factory: pytest.TempPathFactory) -> LlavaModel:
     """A tiny LLaVA of 6 decoder layers: enough for every schedule inside the language model."""
     import torch

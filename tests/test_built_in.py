@@ -24,7 +24,7 @@ from references import (
     spare,
 )
 
-from spare_demo import PRUNERS, Selection, compare, load_model
+from spare_demo import PRUNERS, Selection, compare
 from spare_demo.cli import compare as compare_command
 from spare_demo.cli import main as program
 from spare_demo.evaluation.grading import grade
@@ -41,13 +41,8 @@ BUDGET = 192  # the largest of the papers'
 
 
 @pytest.fixture(scope="module")
-def model() -> LlavaModel:
-    return load_model("built-in", device="cpu")
-
-
-@pytest.fixture(scope="module")
-def views(model: LlavaModel) -> list[View]:
-    return [model.encode(ASSETS / "examples" / e["picture"], e["question"]) for e in EXAMPLES]
+def views(built_in: LlavaModel) -> list[View]:
+    return [built_in.encode(ASSETS / "examples" / e["picture"], e["question"]) for e in EXAMPLES]
 
 
 def test_assets_are_small_enough_for_a_space() -> None:
@@ -65,7 +60,7 @@ def test_everything_in_assets_is_listed_with_its_licence() -> None:
 
 
 def test_sparsevlm_merges_groups_of_states_and_not_the_neighbours_of_the_first(
-    model: LlavaModel, views: list[View], monkeypatch: pytest.MonkeyPatch
+    built_in: LlavaModel, views: list[View], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Densities exp(-mean d^2) of these states are 0 in float32, and all would be equal."""
     inputs: list[tuple[torch.Tensor, int]] = []
@@ -75,7 +70,7 @@ def test_sparsevlm_merges_groups_of_states_and_not_the_neighbours_of_the_first(
         return cluster(states, count)
 
     monkeypatch.setattr(sparsevlm, "cluster", record)
-    model.answer(views[0], PRUNERS["sparsevlm"].plan(views[0], 64), max_new_tokens=1)
+    built_in.answer(views[0], PRUNERS["sparsevlm"].plan(views[0], 64), max_new_tokens=1)
     inputs = [(states, count) for states, count in inputs if count > 1]
     assert inputs
     for states, count in inputs:
@@ -87,8 +82,8 @@ def test_sparsevlm_merges_groups_of_states_and_not_the_neighbours_of_the_first(
         assert members == density_peaks(rows, count)
 
 
-def test_it_has_576_tokens_of_14_pixels(model: LlavaModel, views: list[View]) -> None:
-    assert (model.size, model.patch) == (336, 14)
+def test_it_has_576_tokens_of_14_pixels(built_in: LlavaModel, views: list[View]) -> None:
+    assert (built_in.size, built_in.patch) == (336, 14)
     assert all(view.tokens.n == 576 for view in views)
 
 
@@ -125,11 +120,11 @@ def test_real_features_give_the_references_picks(views: list[View], dtype: torch
             assert not picked.gain.isnan().any()
 
 
-def test_keeping_all_is_stock_generate(model: LlavaModel, views: list[View]) -> None:
+def test_keeping_all_is_stock_generate(built_in: LlavaModel, views: list[View]) -> None:
     for view in views[:3]:
         shuffled = torch.randperm(576, generator=torch.Generator().manual_seed(0))
         everything = Selection(order=shuffled)
-        stock = model.hf.generate(
+        stock = built_in.hf.generate(
             input_ids=view.input_ids,
             pixel_values=view.pixel_values,
             attention_mask=torch.ones_like(view.input_ids),
@@ -137,10 +132,10 @@ def test_keeping_all_is_stock_generate(model: LlavaModel, views: list[View]) -> 
             max_new_tokens=16,
         )[0, view.input_ids.shape[1] :].tolist()
         for selection in (None, everything):
-            assert list(model.answer(view, selection, max_new_tokens=16).token_ids) == stock
+            assert list(built_in.answer(view, selection, max_new_tokens=16).token_ids) == stock
 
 
-def test_the_two_towers_agree(model: LlavaModel, views: list[View]) -> None:
+def test_the_two_towers_agree(built_in: LlavaModel, views: list[View]) -> None:
     """Patch embeddings of LLaVA's tower, and of open_clip's own on the same pixels."""
     clip, *_ = open_clip.create_model_and_transforms(f"local-dir:{ASSETS}/built-in/clip")
     clip.float().eval()
@@ -149,12 +144,12 @@ def test_the_two_towers_agree(model: LlavaModel, views: list[View]) -> None:
     with torch.inference_mode():
         _, normed = clip.visual(picture.pixel_values)  # after ln_post, before proj
         theirs = normed[0] @ clip.visual.proj
-        ours = model.text_tower.ln_post(picture.hidden[-1]) @ model.text_tower.proj
+        ours = built_in.text_tower.ln_post(picture.hidden[-1]) @ built_in.text_tower.proj
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
 
 
-def test_it_knows_its_examples(model: LlavaModel, views: list[View]) -> None:
-    answers = [model.answer(view, max_new_tokens=8).text for view in views]
+def test_it_knows_its_examples(built_in: LlavaModel, views: list[View]) -> None:
+    answers = [built_in.answer(view, max_new_tokens=8).text for view in views]
     assert [grade(a, e["answer"]) for a, e in zip(answers, EXAMPLES, strict=True)] == [True] * 6
 
 
@@ -183,7 +178,7 @@ def test_the_readme_cites_the_measured_figures() -> None:
 
 
 def test_the_readme_shows_what_compare_prints(
-    model: LlavaModel,
+    built_in: LlavaModel,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -194,13 +189,13 @@ def test_the_readme_shows_what_compare_prints(
     )
     words = shlex.split(command.replace("\\\n", " "))
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(compare_command, "load_model", lambda *_, **__: model)
+    monkeypatch.setattr(compare_command, "load_model", lambda *_, **__: built_in)
     assert program.main([*words, str(tmp_path)]) == 0
     assert shown in capsys.readouterr().out
     for budget, gives in ((32, False), (64, True)):  # as the README says below it
-        answers = compare(model, *words[1:3], budget=budget, max_new_tokens=8).answers
+        answers = compare(built_in, *words[1:3], budget=budget, max_new_tokens=8).answers
         assert [answers[name].text == "BUS" for name in ("spare", "cdpruner")] == [gives] * 2
 
 
-def test_the_figures_are_of_these_weights(model: LlavaModel) -> None:
-    assert accuracy()["settings"]["model"]["revision"] == model.revision
+def test_the_figures_are_of_these_weights(built_in: LlavaModel) -> None:
+    assert accuracy()["settings"]["model"]["revision"] == built_in.revision

@@ -22,7 +22,7 @@ from spare_demo.evaluation.gallery import (
 )
 from spare_demo.evaluation.grading import grade
 from spare_demo.evaluation.results import Row
-from spare_demo.models import Answer, LlavaModel, load_model
+from spare_demo.models import Answer, LlavaModel
 from spare_demo.models.loading.catalogue import ASSETS
 from spare_demo.scenes import draw, sets
 
@@ -115,11 +115,6 @@ def test_sheets_ask_what_the_page_offers() -> None:
         assert [q.answers for q in sheet.questions] == [(q.answer,) for q in sample.questions]
 
 
-@pytest.fixture(scope="module")
-def model() -> LlavaModel:
-    return load_model("built-in", device="cpu")
-
-
 def test_the_shipped_cases_are_some_of_every_rule_that_found_any() -> None:
     assert 1 <= len(SHIPPED.cases) <= MOST_SHOWN
     assert {case.rule for case in SHIPPED.cases} == {r for r, n in SHIPPED.found.items() if n}
@@ -128,13 +123,13 @@ def test_the_shipped_cases_are_some_of_every_rule_that_found_any() -> None:
 
 
 @pytest.mark.parametrize("case", SHIPPED.cases, ids=lambda case: f"{case.rule}-{case.seed}")
-def test_a_shipped_case_still_shows_what_its_rule_says(model: LlavaModel, case: Case) -> None:
+def test_a_shipped_case_still_shows_what_its_rule_says(built_in: LlavaModel, case: Case) -> None:
     """After a change of the weights the command of docs/CONTRIBUTING.md mines the cases again."""
     picture = draw.draw(sets.scene_of(case.set, case.seed))
 
     @functools.cache
     def answers(budget: int) -> dict[str, Answer]:
-        return compare(model, picture, case.question, case.methods, budget, 16).answers
+        return compare(built_in, picture, case.question, case.methods, budget, 16).answers
 
     def right(label: str, budget: int) -> bool:
         return grade(answers(budget)[label].text, case.truth) is True

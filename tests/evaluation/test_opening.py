@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from spare_demo.evaluation.opening import FILE, RULE, Case, choose_opening, try_examples
 from spare_demo.evaluation.opening import write_opening as write
-from spare_demo.models import load_model
+from spare_demo.models import LlavaModel
 
 
 def case(budget: int, right: str, first: float, second: float) -> Case:
@@ -39,8 +40,10 @@ def test_where_no_case_fits_it_says_how_many_were_tried(cases: list[Case]) -> No
         choose_opening(cases)
 
 
-def test_the_shipped_choice_is_what_the_rule_gives_with_the_built_in_model(tmp_path) -> None:
-    cases = list(try_examples(load_model("built-in", "cpu")))
+def test_the_shipped_choice_is_what_the_rule_gives_with_the_built_in_model(
+    built_in: LlavaModel, tmp_path: Path
+) -> None:
+    cases = list(try_examples(built_in))
     assert len({(c.picture, c.budget) for c in cases}) == len(cases) >= 20
     write(choose_opening(cases), tmp_path / "opening.json")
     assert json.loads((tmp_path / "opening.json").read_text()) == json.loads(FILE.read_text())

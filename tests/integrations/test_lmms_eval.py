@@ -21,7 +21,7 @@ from installed import install
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.run import run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
-from spare_demo.models import LlavaModel, load_model
+from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
 
 # The program is run from other folders; the link of an environment is not to be followed.
@@ -71,11 +71,6 @@ metric_list: [{{metric: {metric}, aggregation: mean, higher_is_better: true}}]
 @pytest.fixture(scope="module")
 def sheets() -> list[Sheet]:
     return list(draw_sheets("held-out", 12))
-
-
-@pytest.fixture(scope="module")
-def built_in() -> LlavaModel:
-    return load_model("built-in", device="cpu")  # type: ignore[return-value]
 
 
 @pytest.fixture(scope="module")

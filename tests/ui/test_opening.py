@@ -24,11 +24,6 @@ from spare_demo.ui.visit import Visit
 PHOTOS, SCENES = load_examples("llava-1.5-7b"), load_examples("built-in")
 
 
-@pytest.fixture(scope="module")
-def built_in():
-    return load_model("built-in", "cpu")
-
-
 def test_only_the_built_in_model_as_it_starts_opens_on_the_chosen_case() -> None:
     usual = Settings()
     chosen = choose_opening("built-in", SCENES, usual)

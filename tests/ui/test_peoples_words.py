@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from visits import controls, headline_text
 
-from spare_demo.models import load_model
+from spare_demo.models import LlavaModel
 from spare_demo.scenes.off_topic import MADE_FOR
 from spare_demo.scenes.sets import scene_of
 from spare_demo.settings import Settings
@@ -17,8 +17,8 @@ from spare_demo.ui.visit import Visit
 
 
 @pytest.fixture(scope="module")
-def handlers() -> Handlers:
-    return Handlers(load_model("built-in", "cpu"), Settings())
+def handlers(built_in: LlavaModel) -> Handlers:
+    return Handlers(built_in, Settings())
 
 
 @pytest.fixture(scope="module")

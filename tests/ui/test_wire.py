@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from spare_demo import load_model, measures
+from spare_demo import measures
 from spare_demo.comparison.request import choose
 from spare_demo.comparison.selections import Exploration, explore
 from spare_demo.models import LlavaModel
@@ -203,11 +203,10 @@ def test_the_limit_on_bytes_holds_or_is_refused(exploration: Exploration) -> Non
         comparison_data(exploration, without - 10)
 
 
-def test_the_built_in_model_fits_with_coordinates() -> None:
-    model = load_model("built-in", device="cpu")
+def test_the_built_in_model_fits_with_coordinates(built_in: LlavaModel) -> None:
     listed = json.loads((ASSETS / "examples" / "examples.json").read_text())
     for row in listed[:2]:
-        view = model.encode(ASSETS / "examples" / row["picture"], row["question"])
+        view = built_in.encode(ASSETS / "examples" / row["picture"], row["question"])
         explored = explore(view, choose(("spare", "cdpruner")))
         told = comparison_data(explored)
         assert size_of(told) <= MOST_BYTES < 300_000
