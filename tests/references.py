@@ -75,14 +75,14 @@ def greedy_to_the_end(x: Array, merit: Array, k: int, dependent: float) -> list[
     rows = rows / np.sqrt((rows * rows).sum(axis=1, keepdims=True))
     picked: list[int] = []
     for _ in range(k):
-        sine = np.sqrt((rows * rows).sum(axis=1))
+        sine = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         score = np.where(sine > dependent, merit * sine**2, -1 / merit)
         score[picked] = -np.inf
         p = int(np.argmax(score))
         picked.append(p)
         if sine[p] > dependent:
             q = rows[p] / sine[p]
-            rows = rows - (rows @ q)[:, None] * q
+            rows -= (rows @ q)[:, None] * q
     return picked
 
 
