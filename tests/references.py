@@ -6,6 +6,7 @@ of them: tests use data without ties, or with answers known by hand.
 
 from __future__ import annotations
 
+import io
 import itertools
 from typing import Any
 
@@ -141,3 +142,10 @@ def gradients(width: int, height: int) -> Image.Image:
     pixels[..., 0] = np.rint(x)[None, :]
     pixels[..., 1] = np.rint(y)[:, None]
     return Image.fromarray(pixels)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    """The file that a picture is saved as."""
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()

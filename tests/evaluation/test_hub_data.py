@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants
 from PIL import Image
+from references import encoded
 
 from spare_demo.evaluation import hub_data
 from spare_demo.evaluation.hub_data import _picture_file, read_dataset
@@ -31,9 +31,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def png(colour: str) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (8, 6), colour).save(stream, "PNG")
-    return stream.getvalue()
+    return encoded(Image.new("RGB", (8, 6), colour))
 
 
 def asked(sheets: Sequence[Sheet]) -> list[tuple[list[str], Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from references import encoded
 
 from spare_demo.images import bounded_process, load
 from spare_demo.images.load import PictureError, open_picture
@@ -17,18 +17,12 @@ from spare_demo.images.load import PictureError, open_picture
 NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (200, 300, 3), dtype=np.uint8))
 
 
-def encode(image: Image.Image, kind: str, **options: object) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 Image.init()
 KINDS = ("TIFF", "BMP", "PPM", "ICO", "JPEG2000", "AVIF")
-APART = {kind: encode(NOISE, kind) for kind in KINDS if kind in Image.SAVE}
-APART["codestream"] = encode(NOISE, "JPEG2000", no_jp2=True)
-APART["BigTIFF"] = encode(NOISE, "TIFF", big_tiff=True)
-HERE = {kind: encode(NOISE, kind) for kind in ("JPEG", "PNG", "WEBP", "GIF")}
+APART = {kind: encoded(NOISE, kind) for kind in KINDS if kind in Image.SAVE}
+APART["codestream"] = encoded(NOISE, "JPEG2000", no_jp2=True)
+APART["BigTIFF"] = encoded(NOISE, "TIFF", big_tiff=True)
+HERE = {kind: encoded(NOISE, kind) for kind in ("JPEG", "PNG", "WEBP", "GIF")}
 
 
 @pytest.mark.parametrize("kind", APART)
@@ -109,7 +103,7 @@ def lying(data: bytes, mark: bytes) -> bytes:
 
 LARGER_THAN_ANNOUNCED = {
     "a tile of a TIFF": tiff_of_one_tile(2_000),
-    "a picture in an ICO": ico_of(encode(NOISE, "PNG")),
+    "a picture in an ICO": ico_of(encoded(NOISE, "PNG")),
     "the codestream of a JPEG 2000": lying(APART["JPEG2000"], b"ihdr"),
 }
 if "AVIF" in APART:  # came with Pillow 11.3

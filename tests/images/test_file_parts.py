@@ -12,6 +12,7 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image
+from references import encoded
 
 from spare_demo.images.file_parts import has_too_many_parts, tags_exceed
 from spare_demo.images.load import PictureError, open_picture
@@ -20,18 +21,12 @@ NOISE = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 90, 3), d
 EMPTY_EXIF = b"II*\0" + struct.pack("<IHI", 8, 0, 0)
 
 
-def encode(image, kind: str, **options) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 def chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def jpeg_with(segments: bytes) -> bytes:
-    data = encode(NOISE, "JPEG")
+    data = encoded(NOISE, "JPEG")
     return data[:2] + segments + data[2:]
 
 
@@ -41,18 +36,18 @@ def segment(marker: bytes, data: bytes) -> bytes:
 
 def progressive(scans: int) -> bytes:
     """A JPEG that refines its last coefficients again and again."""
-    data = encode(NOISE, "JPEG", progressive=True)
+    data = encoded(NOISE, "JPEG", progressive=True)
     last = data.rindex(b"\xff\xda")
     return data[:last] + data[last:-2] * (scans - data.count(b"\xff\xda") + 1) + data[-2:]
 
 
 def png_with(chunks: bytes) -> bytes:
-    data = encode(NOISE, "PNG")
+    data = encoded(NOISE, "PNG")
     return data[:33] + chunks + data[33:]
 
 
 def gif_with(extension: bytes) -> bytes:
-    data = encode(NOISE.quantize(16), "GIF")
+    data = encoded(NOISE.quantize(16), "GIF")
     start = 13 + 3 * (2 << (data[10] & 7))
     return data[:start] + extension + data[start:]
 
@@ -84,7 +79,7 @@ def other_head(head: bytes, data: bytes) -> bytes:
     return head + struct.pack(">IH", 8, count) + packed + data[10 + 12 * count :]
 
 
-LATE = encode(NOISE, "PNG")
+LATE = encoded(NOISE, "PNG")
 MARK = b"Exif\0\0"
 BOMBS = {
     "scans": progressive(101),
@@ -159,7 +154,7 @@ def test_marks_within_a_profile_and_after_the_end_are_no_scans() -> None:
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "TIFF", "WEBP"])
 def test_of_many_frames_the_first_alone_is_decoded(kind: str) -> None:
     frames = [Image.new("RGB", (8, 8), (i % 256, 40, 200)) for i in range(400)]
-    data = encode(frames[0], kind, save_all=True, append_images=frames[1:])
+    data = encoded(frames[0], kind, save_all=True, append_images=frames[1:])
     assert open_picture(data).getpixel((4, 4)) == pytest.approx((0, 40, 200), abs=6)
 
 

@@ -7,7 +7,6 @@ What was tried is printed: `pytest -n 0 -s -m long tests/images/test_hostile_fil
 
 from __future__ import annotations
 
-import io
 import multiprocessing
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import numpy as np
 import PIL
 import pytest
 from PIL import Image
+from references import encoded
 
 from spare_demo.images.load import PictureError, open_picture
 
@@ -151,9 +151,8 @@ def test_files_that_are_cut_off_or_changed(opener: Opener) -> None:
 
     def files() -> Iterator[tuple[str, bytes]]:
         for name in (*(kind for kind in kinds if kind in Image.SAVE), *options):
-            buffer = io.BytesIO()
-            noise.save(buffer, name.split()[-1], **options.get(name, {}))
-            for number, data in enumerate(_damaged(buffer.getvalue(), random)):
+            whole = encoded(noise, name.split()[-1], **options.get(name, {}))
+            for number, data in enumerate(_damaged(whole, random)):
                 yield f"{name} {number}", data
 
     assert try_all(opener, files()) >= 500

@@ -7,14 +7,9 @@ import zlib
 import numpy as np
 import pytest
 from PIL import Image
+from references import encoded
 
 from spare_demo.images.load import PictureError, open_local_picture, open_picture
-
-
-def encode(image, format="PNG", **options):
-    buffer = io.BytesIO()
-    image.save(buffer, format, **options)
-    return buffer.getvalue()
 
 
 def ramp(height=8, width=16, top=255):
@@ -41,7 +36,7 @@ def png_header(width, height):
 
 @pytest.mark.parametrize("hand_over", ["path", "str", "bytes", "file", "image", "unseekable"])
 def test_all_sources_give_the_same_pixels(tmp_path, hand_over):
-    data = encode(PHOTO)
+    data = encoded(PHOTO)
     path = tmp_path / "photo.png"
     path.write_bytes(data)
 
@@ -72,17 +67,17 @@ def test_all_sources_give_the_same_pixels(tmp_path, hand_over):
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM"])
 def test_formats(format):
     flat = Image.new("RGB", (12, 9), (200, 100, 40))
-    opened = open_picture(encode(flat, format))
+    opened = open_picture(encoded(flat, format))
     assert opened.size == (12, 9)
     assert np.abs(np.asarray(opened).astype(int) - (200, 100, 40)).max() <= 6
 
 
 def test_grey_and_one_bit():
     grey = Image.fromarray(ramp().astype(np.uint8))
-    np.testing.assert_array_equal(levels(open_picture(encode(grey))), np.asarray(grey))
+    np.testing.assert_array_equal(levels(open_picture(encoded(grey))), np.asarray(grey))
     bits = Image.new("1", (4, 2), 1)
     bits.putpixel((0, 0), 0)
-    assert levels(open_picture(encode(bits))).tolist() == [[0, 255, 255, 255], [255] * 4]
+    assert levels(open_picture(encoded(bits))).tolist() == [[0, 255, 255, 255], [255] * 4]
 
 
 @pytest.mark.parametrize("mode", ["RGBA", "LA", "PA", "La", "RGBa"])
@@ -103,22 +98,22 @@ def test_palette_with_and_without_transparency():
     picture = Image.new("P", (2, 1))
     picture.putpalette([255, 0, 0, 0, 0, 255])
     picture.putpixel((1, 0), 1)
-    opened = open_picture(encode(picture))
+    opened = open_picture(encoded(picture))
     assert [opened.getpixel((x, 0)) for x in (0, 1)] == [(255, 0, 0), (0, 0, 255)]
-    opened = open_picture(encode(picture, transparency=1))
+    opened = open_picture(encoded(picture, transparency=1))
     assert [opened.getpixel((x, 0)) for x in (0, 1)] == [(255, 0, 0), (255, 255, 255)]
 
 
 def test_one_transparent_colour_of_an_rgb_file():
     picture = Image.new("RGB", (2, 1), (9, 8, 7))
     picture.putpixel((0, 0), (1, 2, 3))
-    opened = open_picture(encode(picture, transparency=(1, 2, 3)))
+    opened = open_picture(encoded(picture, transparency=(1, 2, 3)))
     assert [opened.getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (9, 8, 7)]
 
 
 def test_cmyk():
     picture = Image.new("CMYK", (16, 16), (0, 255, 255, 0))
-    red = open_picture(encode(picture, "JPEG")).getpixel((8, 8))
+    red = open_picture(encoded(picture, "JPEG")).getpixel((8, 8))
     assert red[0] > 240
     assert max(red[1:]) < 15
 
@@ -128,13 +123,13 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(mode):
     values = ramp(top=65_535)
     stored = {"I;16": "<u2", "I;16B": ">u2", "I": "<i4"}[mode]
     raw = Image.frombytes(mode, (16, 8), np.rint(values).astype(stored).tobytes())
-    for source in (raw, encode(raw, "TIFF")):
+    for source in (raw, encoded(raw, "TIFF")):
         np.testing.assert_allclose(levels(open_picture(source)), ramp(), atol=1)
 
 
 def test_sixteen_bit_png():
     raw = Image.fromarray(np.rint(ramp(top=65_535)).astype(np.uint16))
-    np.testing.assert_allclose(levels(open_picture(encode(raw))), ramp(), atol=1)
+    np.testing.assert_allclose(levels(open_picture(encoded(raw))), ramp(), atol=1)
 
 
 @pytest.mark.parametrize(("top", "low"), [(1, 0), (255, 0), (65_535, 0), (1e7, 0), (3.0, -3.0)])
@@ -158,7 +153,7 @@ def test_exif_orientation_is_applied_once(orientation):
     stored = image if undo is None else image.transpose(Image.Transpose(undo))
     exif = Image.Exif()
     exif[0x0112] = orientation
-    opened = open_picture(encode(stored, exif=exif))
+    opened = open_picture(encoded(stored, exif=exif))
     np.testing.assert_array_equal(levels(opened), upright)
     np.testing.assert_array_equal(levels(open_picture(opened)), upright)
     assert not opened.getexif()
@@ -166,24 +161,24 @@ def test_exif_orientation_is_applied_once(orientation):
 
 @pytest.mark.filterwarnings("ignore:.*EXIF data")
 def test_broken_exif_leaves_the_picture_as_stored():
-    opened = open_picture(encode(PHOTO, "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\x7f"))
+    opened = open_picture(encoded(PHOTO, "JPEG", exif=b"Exif\0\0II*\0\xff\xff\xff\x7f"))
     assert opened.size == PHOTO.size
 
 
 def test_one_pixel():
-    assert open_picture(encode(Image.new("RGB", (1, 1), (1, 2, 3)))).getpixel((0, 0)) == (1, 2, 3)
+    assert open_picture(encoded(Image.new("RGB", (1, 1), (1, 2, 3)))).getpixel((0, 0)) == (1, 2, 3)
 
 
 def test_animation_shows_its_first_frame():
     frames = [Image.new("RGB", (5, 4), colour) for colour in ((250, 0, 0), (0, 250, 0))]
-    data = encode(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    data = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
     assert open_picture(data).getpixel((2, 2)) == (250, 0, 0)
 
 
 def test_metadata_goes_no_further():
     exif = Image.Exif()
     exif[0x010F] = "a camera"
-    assert open_picture(encode(PHOTO, "JPEG", exif=exif)).info == {}
+    assert open_picture(encoded(PHOTO, "JPEG", exif=exif)).info == {}
 
 
 def test_the_image_handed_over_is_left_alone():
@@ -195,8 +190,8 @@ def test_the_image_handed_over_is_left_alone():
     np.testing.assert_array_equal(np.asarray(picture), np.asarray(PHOTO))
 
 
-JPEG = encode(PHOTO.resize((300, 200)), "JPEG")
-PNG = encode(PHOTO.resize((300, 200)))
+JPEG = encoded(PHOTO.resize((300, 200)), "JPEG")
+PNG = encoded(PHOTO.resize((300, 200)))
 REFUSED = {
     "empty": (b"", "empty"),
     "text": (b"this is a text file, not a picture", "not a picture"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import io
 import itertools
 import json
 import weakref
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from references import encoded
 from visits import page_request, with_result
 
 from spare_demo.comparison.pipeline import compare
@@ -197,20 +197,14 @@ def test_an_upload_that_was_tidied_away_is_a_sentence(guide, photo_file) -> None
     assert photo_file not in str(refused.value)
 
 
-def png(picture: Image.Image) -> bytes:
-    stream = io.BytesIO()
-    picture.save(stream, "PNG")
-    return stream.getvalue()
-
-
-GRADIENT = png(Image.linear_gradient("L"))
+GRADIENT = encoded(Image.linear_gradient("L"))
 BAD_FILES = {
     "text.png": (b"not a picture at all", "not a picture that can be read"),
     "page.svg": (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "not a picture that can be read"),
     "empty.png": (b"", "empty"),
     "head.jpg": (b"\xff\xd8\xff\xe0 and no more", "cut off or damaged"),
     "half.png": (GRADIENT[: len(GRADIENT) // 2], "cut off or damaged"),
-    "pixels.png": (png(Image.new("L", (1000, 301))), "1000 by 301 pixels"),
+    "pixels.png": (encoded(Image.new("L", (1000, 301))), "1000 by 301 pixels"),
     "bytes.png": (b"\x89PNG" + bytes(200_001), r"larger than 0\.2 MB"),
 }
 

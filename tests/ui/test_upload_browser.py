@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from browsing import MARKS, expect
 from PIL import Image
+from references import encoded
 
 pytestmark = [*MARKS, pytest.mark.long]
 COVER = "#stage .new-picture"
@@ -65,9 +65,8 @@ def test_a_picture_pasted_anywhere_is_taken_and_words_are_left_alone(visitor) ->
     }"""
     assert visitor.page.evaluate(paste, ["", "How many?"])
     expect(visitor.find(COVER)).to_have_count(0)
-    picture = io.BytesIO()
-    Image.new("RGB", (30, 20), "navy").save(picture, "PNG")
-    assert not visitor.page.evaluate(paste, ["image/png", list(picture.getvalue())])
+    picture = encoded(Image.new("RGB", (30, 20), "navy"))
+    assert not visitor.page.evaluate(paste, ["image/png", list(picture)])
     expect(visitor.find(f"{COVER} img")).to_be_visible()
     visitor.ask("What is it?")
     expect(visitor.find(COVER)).to_have_count(0)
