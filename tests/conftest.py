@@ -154,6 +154,13 @@ def photo() -> Image.Image:
 
 
 @pytest.fixture
+def photo_file(photo: Image.Image, tmp_path: Path) -> str:
+    path = tmp_path / "photo.png"
+    photo.save(path)
+    return str(path)
+
+
+@pytest.fixture
 def local_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Mapping[str, Path]], LocalHub]]:

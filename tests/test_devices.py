@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -140,15 +139,12 @@ def far_tensors(view: View) -> list[Far]:
 
 
 def test_a_visit_keeps_nothing_on_the_gpu(
-    tiny_model: LlavaModel, photo: Image.Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: LlavaModel, photo_file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a model that says it is on a GPU, and whose views come from there."""
-    path = tmp_path / "photo.png"
-    photo.save(path)
     guide = Guide(tiny_model, Settings(budget=5, max_new_tokens=3))
-    asked = Request(
-        str(path), "Is it red?", methods_by_slot("spare", "cdpruner", 0), budget=5, max_new_tokens=3
-    )
+    chosen = methods_by_slot("spare", "cdpruner", 0)
+    asked = Request(photo_file, "Is it red?", chosen, budget=5, max_new_tokens=3)
     usual = list(guide.answer(guide.look(asked), 5))[-1]
     view = usual.exploration.view
     moves: list[torch.device] = []

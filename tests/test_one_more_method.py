@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 from visits import controls
 
 from spare_demo.cli import compare as compare_command
@@ -108,16 +107,10 @@ def _added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     del sys.modules["every_other"], sys.modules["last_ones"]
 
 
-@pytest.fixture
-def picture(tmp_path: Path, photo: Image.Image) -> str:
-    photo.save(tmp_path / "photo.png")
-    return str(tmp_path / "photo.png")
-
-
-def compared(picture: str, question: str, method: str, setting: str) -> dict[str, Any]:
+def compared(photo_file: str, question: str, method: str, setting: str) -> dict[str, Any]:
     """The result.json of the command line, for one method with a setting, at 3 tokens."""
-    folder = Path(picture).parent / "out"
-    argv = ["compare", picture, question, "--out", str(folder), "--max-new-tokens", "1"]
+    folder = Path(photo_file).parent / "out"
+    argv = ["compare", photo_file, question, "--out", str(folder), "--max-new-tokens", "1"]
     argv += ["--methods", method, "--set", f"{method}.{setting}", "--budget", "3"]
     assert program.main(argv) == 0
     told: dict[str, Any] = json.loads((folder / "result.json").read_text())
@@ -147,7 +140,7 @@ def test_one_that_cannot_be_added_is_a_sentence(
 
 @pytest.mark.usefixtures("_added")
 def test_on_the_command_line_and_in_the_table(
-    picture: str,
+    photo_file: str,
     tiny_model: LlavaModel,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -157,29 +150,29 @@ def test_on_the_command_line_and_in_the_table(
     assert "`every-other`" in markdown() and "`every-other.start` | 0 | 0 to 9" in markdown()
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
     assert "`every-other.step` | 2 |" in markdown()
-    told = compared(picture, "", "every-other", "step=3")
+    told = compared(photo_file, "", "every-other", "step=3")
     assert told["selections"]["every-other"]["order"] == [0, 3, 6]
     capsys.readouterr()
-    told = compared(picture, "", "every-other", "start=1")
+    told = compared(photo_file, "", "every-other", "start=1")
     assert "Every other (start=1)" in capsys.readouterr().out
     assert told["selections"]["every-other"]["order"] == [1, 3, 5]
 
 
 @pytest.mark.usefixtures("_added")
-def test_on_the_page_and_in_the_api(picture: str, tiny_model: LlavaModel) -> None:
+def test_on_the_page_and_in_the_api(photo_file: str, tiny_model: LlavaModel) -> None:
     assert ("Every other", "every-other") in menu(tiny_model.reason_against)
     api = Api(tiny_model, Settings(max_new_tokens=1))
-    sent = (picture, "", "every-other:start=2", "random", 4, 0)
+    sent = (photo_file, "", "every-other:start=2", "random", 4, 0)
     selections = api.compare(*sent)["selections"]
     assert selections["every-other:start=2"]["order"] == [2, 4, 6, 8]
 
 
 @pytest.mark.usefixtures("_added")
-def test_its_picks_and_answer_are_on_the_page(picture: str, tiny_model: LlavaModel) -> None:
+def test_its_picks_and_answer_are_on_the_page(photo_file: str, tiny_model: LlavaModel) -> None:
     handlers = Handlers(tiny_model, Settings(max_new_tokens=1))
     methods = {"method_a": "every-other:start=2", "method_b": "last-ones:layer=2"}
     shown: dict[str, Any] = {}
-    for step in handlers.ask(**controls(picture, "Why?", budget=4, **methods)):
+    for step in handlers.ask(**controls(photo_file, "Why?", budget=4, **methods)):
         shown |= step
     labels = {slot: told["label"] for slot, told in shown["stage"]["methods"].items()}
     assert labels == {"A": "A Every other (start=2)", "B": "B Last ones (layer=2)"}
@@ -192,20 +185,20 @@ def test_its_picks_and_answer_are_on_the_page(picture: str, tiny_model: LlavaMod
 @pytest.mark.usefixtures("_added")
 def test_one_inside_the_language_model_is_everywhere_too(
     tmp_path: Path,
-    picture: str,
+    photo_file: str,
     tiny_model: LlavaModel,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
-    whole = compared(picture, "Why?", "last-ones", "layer=2")
+    whole = compared(photo_file, "Why?", "last-ones", "layer=2")
     plan = whole["plans"]["last-ones"]
     assert "Last ones (layer=2)" in capsys.readouterr().out
     assert plan["per_layer"] == [16, 16, 3]
     assert whole["answers"]["last-ones"]["layer_sets"][-1]["kept"] == [13, 14, 15]
     assert ("Last ones", "last-ones") in menu(tiny_model.reason_against)
     assert "`last-ones.layer` | 1 | 1 to 2" in markdown()
-    sent = (picture, "Why?", "last-ones", "random", 4, 0)
+    sent = (photo_file, "Why?", "last-ones", "random", 4, 0)
     told = Api(tiny_model, Settings(max_new_tokens=1)).compare(*sent)
     assert told["plans"]["last-ones"]["per_layer"] == [16, 4, 4]
     argv = ["evaluate", "--out", str(tmp_path / "runs"), "--methods", "last-ones"]

@@ -33,18 +33,11 @@ QUESTION = "Which number is written on the small triangle?"
 
 
 @pytest.fixture
-def picture(tmp_path: Path, photo: Image.Image) -> Path:
-    path = tmp_path / "photo.png"
-    photo.save(path)
-    return path
-
-
-@pytest.fixture
 def run(
     tmp_path: Path,
     tiny_folder: Path,
     tiny_model: LlavaModel,
-    picture: Path,
+    photo_file: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
     """compare on the tiny checkpoint, with more flags; returns status and output folder.
@@ -62,7 +55,7 @@ def run(
         *flags: str, question: str = QUESTION, panels: tuple[str, ...] = ("kept",)
     ) -> tuple[int, Path]:
         out = tmp_path / "out"
-        argv = ["compare", str(picture), question, "--out", str(out), "--max-new-tokens", "3"]
+        argv = ["compare", photo_file, question, "--out", str(out), "--max-new-tokens", "3"]
         argv += ["--model", str(tiny_folder), "--budget", "5"]
         argv += ["--panels", *panels] if panels else []
         return main([*argv, *flags]), out
@@ -418,16 +411,16 @@ def test_bad_picks_are_refused(
 
 
 def test_a_question_too_long_and_a_file_that_is_no_picture(
-    run: Run, picture: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, photo_file: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(question="x" * 10_000)[0] == 1
     assert "10,000 characters; at most 2,000" in capsys.readouterr().err
-    picture.write_text("no picture")
+    Path(photo_file).write_text("no picture")
     assert run()[0] == 1
-    assert f"{picture}: This file is not a picture that can be read" in capsys.readouterr().err
-    picture.unlink()
+    assert f"{photo_file}: This file is not a picture that can be read" in capsys.readouterr().err
+    Path(photo_file).unlink()
     assert run()[0] == 1
-    assert capsys.readouterr().err == f"There is no file {picture}.\n"
+    assert capsys.readouterr().err == f"There is no file {photo_file}.\n"
 
 
 def test_the_tables_list_everything(capsys: pytest.CaptureFixture[str]) -> None:
@@ -558,7 +551,7 @@ def test_memory_that_runs_out_while_choosing_is_a_sentence(
 
 
 def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
-    run: Run, picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, photo_file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, out = run()
     data = json.loads((out / "result.json").read_text())
@@ -572,10 +565,10 @@ def test_a_file_without_its_picture_is_drawn_on_grey_or_on_the_one_given(
     assert (target / "kept-spare.png").read_bytes() != (out / "kept-spare.png").read_bytes()
     assert main([*argv, "--again"]) == 1
     assert "does not hold the picture" in capsys.readouterr().err
-    assert main(["compare", str(picture), *argv[1:]]) == 0
+    assert main(["compare", photo_file, *argv[1:]]) == 0
     assert (target / "kept-spare.png").read_bytes() == (out / "kept-spare.png").read_bytes()
-    Image.new("RGB", (90, 60)).save(picture)
-    assert main(["compare", str(picture), *argv[1:]]) == 1
+    Image.new("RGB", (90, 60)).save(photo_file)
+    assert main(["compare", photo_file, *argv[1:]]) == 1
     assert "not the one this result was made of" in capsys.readouterr().err
 
 

@@ -83,13 +83,6 @@ def handlers(tiny_model: LlavaModel, small_settings: Settings) -> Handlers:
     return Handlers(tiny_model, small_settings)
 
 
-@pytest.fixture
-def photo_file(photo: Image.Image, tmp_path: Path) -> str:
-    path = tmp_path / "photo.png"
-    photo.save(path)
-    return str(path)
-
-
 @pytest.fixture(scope="session")
 def shown(
     tiny_model: LlavaModel,

@@ -70,13 +70,11 @@ def test_compared_exported_and_reopened(family: tuple[Model, Path], photo: Image
             assert again.selections[name].order.tolist() == found.selections[name].order.tolist()
 
 
-def test_the_commands(family: tuple[Model, Path], photo: Image.Image, tmp_path: Path) -> None:
+def test_the_commands(family: tuple[Model, Path], photo_file: str, tmp_path: Path) -> None:
     _, folder = family
-    picture = tmp_path / "photo.png"
-    photo.save(picture)
     loaded = ("--model", str(folder), "--device", "cpu", "--max-new-tokens", "2")
     methods = ("--methods", "divprune", "cdpruner-diversity")
-    asked = ["compare", str(picture), QUESTION, "--out", str(tmp_path / "one"), "--budget", "50%"]
+    asked = ["compare", photo_file, QUESTION, "--out", str(tmp_path / "one"), "--budget", "50%"]
     assert main([*asked, *loaded, *methods]) == 0
     told = json.loads((tmp_path / "one" / "result.json").read_text())
     assert told["settings"]["budget"] == round(told["visual_tokens"] / 2)
@@ -99,18 +97,14 @@ def entered(family: tuple[Model, Path]) -> Iterator[list[int]]:
     handle.remove()
 
 
-def test_the_page(
-    family: tuple[Model, Path], photo: Image.Image, tmp_path: Path, entered: list[int]
-) -> None:
+def test_the_page(family: tuple[Model, Path], photo_file: str, entered: list[int]) -> None:
     model, _ = family
-    picture = tmp_path / "photo.png"
-    photo.save(picture)
     handlers = Handlers(model, Settings(budget=4, max_new_tokens=2))
     for aspect in model.aspects:
         entered.clear()
         shown: dict = {}
         for values in handlers.ask(
-            **controls(str(picture), QUESTION, aspect=aspect, budget=4, **PAIR)
+            **controls(photo_file, QUESTION, aspect=aspect, budget=4, **PAIR)
         ):
             shown |= values
         visit = shown["visit"]

@@ -83,18 +83,18 @@ def test_a_budget_out_of_reach_says_which_are_not(
 )
 def test_programs_and_the_command_line_are_told_the_same(
     tiny_model: LlavaModel,
-    photo: Image.Image,
+    photo_file: str,
     tmp_path: Path,
     method: str,
     sentence: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    photo.save(path := str(tmp_path / "photo.png"))
+    api = Api(tiny_model, Settings(max_new_tokens=1))
     with pytest.raises(gr.Error, match=re.escape(sentence)):
-        Api(tiny_model, Settings(max_new_tokens=1)).compare(path, QUESTION, "spare", method, 2)
+        api.compare(photo_file, QUESTION, "spare", method, 2)
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: tiny_model)
-    argv = ["compare", path, QUESTION, "--methods", method, "--budget", "2"]
+    argv = ["compare", photo_file, QUESTION, "--methods", method, "--budget", "2"]
     assert program.main([*argv, "--out", str(tmp_path / "out")]) != 0
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "out" / "result.json").exists()

@@ -312,15 +312,14 @@ def test_grown_rows_are_counted_once() -> None:
 
 def test_the_command_line_compares_and_repeats_it(
     deep_model: LlavaModel,
-    photo: Image.Image,
+    photo_file: str,
     tmp_path: Any,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    photo.save(path := str(tmp_path / "photo.png"))
     monkeypatch.setattr(compare_command, "load_model", lambda name, device, **_: deep_model)
     out = tmp_path / "out"
-    argv = ["compare", path, QUESTION, "--methods", "vscan-whole", "spare", "--budget", "8"]
+    argv = ["compare", photo_file, QUESTION, "--methods", "vscan-whole", "spare", "--budget", "8"]
     assert program.main([*argv, "--max-new-tokens", "2", "--out", str(out)]) == 0
     file = out / "result.json"
     assert json.loads(file.read_text())["plans"]["vscan-whole"]["per_layer"][0] == 12
