@@ -122,7 +122,8 @@ def test_two_that_want_the_same_part_at_once_download_it_once(served: LocalHub) 
     assert_equal(found[0], vision_at_the_source(served))
 
 
-def test_a_cut_connection_is_resumed(served: LocalHub) -> None:
+def test_a_cut_connection_is_resumed(served: LocalHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     hub.config_folder(TINY)
     served.faults.cuts, served.faults.cut_after = 4, 3000
     assert_equal(vision_of(served), vision_at_the_source(served))
