@@ -58,7 +58,8 @@ class LocalHub:
 
         self._servers = [_Server(("127.0.0.1", 0), Handler) for _ in range(2)]
         for server in self._servers:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
+            # It looks whether it is to end every so many seconds; by default half of one.
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
