@@ -207,12 +207,15 @@ def test_a_client_that_leaves_while_it_sends_is_no_fault(
 def test_one_call_too_many_is_refused_in_a_sentence(
     page: Page, photo_file: str, hold: Callable[[Page], Any]
 ) -> None:
-    hold(page)
+    held = hold(page)
     waiting = {"data": [page.picture(photo_file), "Is it red?", "spare", 5, 0]}
-    for _ in range(page.settings.max_waiting):
-        page.post("call/select", waiting)
+    posted = [page.post("call/select", waiting) for _ in range(page.settings.max_waiting)]
     (result,) = call(page, ("select", {"image": as_data(photo_file), "budget": 5}))[1]
     assert "as one address may have (8)" in refusal(result)
+    held.goes_on.set()
+    for each in posted:  # they end here, and log nothing in the tests after it
+        ended = httpx.get(page.api(f"call/select/{each.json()['event_id']}"), timeout=60)
+        assert "event: complete" in ended.text
 
 
 def test_without_the_package_a_sentence_says_what_to_install(
