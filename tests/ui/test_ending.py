@@ -22,8 +22,11 @@ def _run_the_lab(url: str) -> Iterator[str]:
     button = next(
         part["id"] for part in config["components"] if part["props"].get("elem_id") == "lab-run"
     )
-    number = next(
+    begun = next(
         event["id"] for event in config["dependencies"] if [button, "click"] in event["targets"]
+    )
+    number = next(
+        event["id"] for event in config["dependencies"] if event["trigger_after"] == begun
     )
     data = [["spare", "uniform"], [16, 64], 200, "held-out", 0]
     body = {"fn_index": number, "data": data, "session_hash": "lab"}
