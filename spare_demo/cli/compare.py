@@ -35,7 +35,7 @@ from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.images.load import open_local_picture
 from spare_demo.models import Answer, Model, View, bits_of, load_model
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.models.loading.catalogue import AUTO
 from spare_demo.pruners import PRUNERS, LayerPlan, Method
 from spare_demo.pruners.options import read_options

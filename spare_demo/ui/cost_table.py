@@ -18,7 +18,7 @@ from spare_demo.analysis.cost import (
 )
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.models import Answer
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.table import Wide, html_table
 from spare_demo.ui.panels import scroll_html
 from spare_demo.ui.visit import SLOTS, Visit

@@ -14,7 +14,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.evaluation.grading import grade_all
 from spare_demo.models import CATALOGUE, Model
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.render.base import data_address, number
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis

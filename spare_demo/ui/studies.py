@@ -21,7 +21,7 @@ from spare_demo.comparison.request import UNPRUNED, able_methods, choose, read_b
 from spare_demo.comparison.result import KlCurves
 from spare_demo.comparison.selections import explore
 from spare_demo.models import Answer, Model
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.pruners import Method
 from spare_demo.render.film import encode_film
 from spare_demo.render.maps import relevance_change_map

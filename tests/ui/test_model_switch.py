@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from visits import QUESTION, controls
 
 from spare_demo.models import CATALOGUE, ModelError, load_model
-from spare_demo.models.generate.answering import NO_LANGUAGE_MODEL
+from spare_demo.models.generate.decoder_inputs import NO_LANGUAGE_MODEL
 from spare_demo.models.generate.prefill_floor import Rates
 from spare_demo.models.loading import memory, number_format
 from spare_demo.models.loading.catalogue import TINY_LLAVA

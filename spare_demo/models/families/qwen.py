@@ -115,7 +115,7 @@ class QwenModel(Model):
     def positions(
         self, input_ids: Tensor, grid: Grid | MultiGrid, rows: Rows, option: Positions
     ) -> Tensor:
-        """As `Answering.positions`, of three axes."""
+        """As `DecoderInputs.positions`, of three axes."""
         image = (input_ids == self._config.image_token_id).int()
         whole, _ = self.hf.model.get_rope_index(  # (3, 1, T)
             input_ids, mm_token_type_ids=image, image_grid_thw=self._thw(grid)

@@ -193,6 +193,6 @@ def test_a_bias_without_merged_rows_or_of_another_number_is_refused(view: View) 
 def test_a_model_that_looks_back_only_so_far_takes_none(
     tiny_model: Model, view: View, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spare_demo.models.generate.answering.window", lambda hf: 8)
+    monkeypatch.setattr("spare_demo.models.generate.decoder_inputs.window", lambda hf: 8)
     with pytest.raises(ValueError, match="Leave size_bias at none"):
         tiny_model.answer(view, merged(view), 2)
