@@ -10,7 +10,8 @@ from spare_demo.ui import panels, tuning
 from spare_demo.ui.examples import knows_only_scenes
 from spare_demo.ui.folds import CHANGES, fold
 from spare_demo.ui.gradio_compat.files import cached_picture, cached_thumbnail, keep_in_cache
-from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent, photo_input
+from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
+from spare_demo.ui.gradio_compat.photo import photo_input
 from spare_demo.ui.handlers import Handlers
 from spare_demo.ui.open_visits import VisitKey
 from spare_demo.ui.steps import PageChanges
