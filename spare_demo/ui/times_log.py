@@ -50,16 +50,18 @@ def logged_turn(event: str, model: str) -> Iterator[dict[str, Any]]:
     try:
         yield line
     except DeviceElsewhere:  # the turn begins again where the device is, and is logged there
-        line["end"] = ""
         raise
     except BaseException as error:
         line["end"] = "left" if isinstance(error, GeneratorExit) else "refused"
+        _log_line(line, wait, start)
         raise
-    finally:
-        if line["end"]:
-            total = time.perf_counter() - start
-            seconds = {"wait": wait, **line.pop("seconds"), "total": total}
-            _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
+    _log_line(line, wait, start)
+
+
+def _log_line(line: dict[str, Any], wait: float | None, start: float) -> None:
+    total = time.perf_counter() - start
+    seconds = {"wait": wait, **line.pop("seconds"), "total": total}
+    _log.info(json.dumps({**line, "seconds": _rounded(seconds)}))
 
 
 def with_times(
