@@ -28,8 +28,9 @@ from spare_demo.comparison.request import choose
 from spare_demo.evaluation import tables
 from spare_demo.evaluation.budgets import middle, read_budgets
 from spare_demo.evaluation.built_in import describe_built_in
-from spare_demo.evaluation.experiment import Experiment, Fitted, fit
+from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.files import write_files
+from spare_demo.evaluation.fit import Fitted, fit
 from spare_demo.evaluation.report import write_report
 from spare_demo.evaluation.results import ANSWERS, Results, load
 from spare_demo.evaluation.run import PictureResults, expected_rows, run

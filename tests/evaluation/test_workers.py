@@ -12,7 +12,8 @@ import pytest
 from PIL import Image
 
 from spare_demo.comparison.request import choose
-from spare_demo.evaluation.experiment import Experiment, describe, fit
+from spare_demo.evaluation.experiment import Experiment
+from spare_demo.evaluation.fit import describe, fit
 from spare_demo.evaluation.results import Results, csv_text, load
 from spare_demo.evaluation.run import expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, draw_sheets
