@@ -50,7 +50,7 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
     Returns:
         the components that events read or change, by name.
     """
-    answers = handlers.model.has_language_model
+    gives_answers = handlers.model.has_language_model
     parts = SimpleNamespace()
     parts.notice = gr.HTML(elem_id="notice", elem_classes="message-place")
     parts.visit = gr.State(VisitKey(shown["visit"]))
@@ -65,18 +65,18 @@ def lay_out(demo: gr.Blocks, handlers: Handlers, shown: PageChanges) -> SimpleNa
             parts.own = script_part("edit", "edit")  # above the picture, while it is changed
             parts.stage = viewer(shown["stage"])
             parts.reply = script_part("reply", "reply")
-            _lay_out_answers(parts, shown, answers)
+            _lay_out_answers(parts, shown, gives_answers)
             parts.why = script_part("why", "reason")
     parts.lost_fold = fold(shown["lost_fold"]["label"], "lost")
     with parts.lost_fold:
         parts.curve = gr.Plot(shown["curve"], show_label=False, visible=False, elem_id="curve")
         parts.curve_words = gr.HTML(shown["curve_words"])
-    parts.kl_fold = fold(CHANGES, "changes", answers)
+    parts.kl_fold = fold(CHANGES, "changes", gives_answers)
     with parts.kl_fold:
         parts.measure = gr.Button("Measure it", size="sm", elem_id="measure")
         parts.kl = gr.Plot(show_label=False, visible=False, elem_id="kl")
         parts.kl_words = gr.HTML(panels.KL_WORDS)
-    parts.cost_fold = fold(shown["cost_fold"]["label"], "price", answers)
+    parts.cost_fold = fold(shown["cost_fold"]["label"], "price", gives_answers)
     with parts.cost_fold:
         parts.cost = gr.HTML(shown["cost"], elem_id="cost")
     with fold("Question against question", "against"):
@@ -231,10 +231,10 @@ def _lay_out_budget(parts: SimpleNamespace, handlers: Handlers, shown: PageChang
     parts.rank = gr.HTML(shown["rank"], elem_id="rank")
 
 
-def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, answers: bool) -> None:
+def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, gives_answers: bool) -> None:
     """The answers below their pictures, and what can be asked further about them.
 
-    answers: whether the model gives any.
+    gives_answers: whether the model does.
     """
     parts.own_answer = gr.HTML(elem_id="own-answer")
     parts.answers = gr.HTML(shown["answers"], js_on_load=ANSWERS_ON_LOAD, elem_id="answers")
@@ -244,14 +244,14 @@ def _lay_out_answers(parts: SimpleNamespace, shown: PageChanges, answers: bool) 
             "How few are enough?",
             size="sm",
             min_width=150,
-            visible=answers,
+            visible=gives_answers,
             elem_id="find-enough",
         )
         parts.find_carrier = gr.Button(
             "Which token carries the answer?",
             size="sm",
             min_width=220,
-            visible=answers,
+            visible=gives_answers,
             elem_id="find-carrier",
         )
         parts.by_hand = gr.Button("Change by hand", size="sm", min_width=120, elem_id="by-hand")

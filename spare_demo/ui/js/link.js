@@ -27,10 +27,13 @@ SPARE.link = {
 
   async copy(button) {
     const address = SPARE.link.make();
-    const copied = await SPARE.copy(address);
-    if (!copied) history.replaceState(null, '', address);
-    button.nextElementSibling.textContent = !copied ? 'The link stands in the address bar.'
-      : SPARE.state.data.example === null
-        ? 'Copied. A link carries settings only: the picture must be chosen again.' : 'Copied.';
+    let note = 'Copied.';
+    if (!await SPARE.copy(address)) {
+      history.replaceState(null, '', address);
+      note = 'The link stands in the address bar.';
+    } else if (SPARE.state.data.example === null) {
+      note = 'Copied. A link carries settings only: the picture must be chosen again.';
+    }
+    button.nextElementSibling.textContent = note;
   },
 };
