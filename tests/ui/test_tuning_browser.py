@@ -43,6 +43,7 @@ def test_a_setting_changes_the_menu_and_the_answers(visitor) -> None:
 def test_a_seed_counts_as_soon_as_its_box_is_left(visitor) -> None:
     visitor.find("#settings > .label-wrap").click()
     visitor.choose_method("a", "Random")
+    expect(visitor.find("#answers h3").nth(1)).to_have_text("A Random · 64")
     visitor.expect_answers(576, 64, 64)
     picks = "[...SPARE.state.data.picks('A', 64).order]"
     seed, before = visitor.page.get_by_label("Seed of random picks"), visitor.page.evaluate(picks)
