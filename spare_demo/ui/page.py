@@ -26,7 +26,11 @@ from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
 from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
-from spare_demo.ui.gradio_compat.processing import say_what_went_wrong, send_changes_only
+from spare_demo.ui.gradio_compat.processing import (
+    say_what_went_wrong,
+    send_changes_only,
+    track_known_states,
+)
 from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
 from spare_demo.ui.gradio_compat.sessions import (
     current_session,
@@ -111,6 +115,7 @@ def build(
         demo.unload(forget_session(demo))
     say_what_went_wrong(demo)
     send_changes_only(demo)
+    track_known_states(demo)
     keep_no_deep_links(demo)
     if opening_visit is not None:
         keep_preview(demo, opening_visit)

@@ -15,7 +15,7 @@ from PIL import Image
 import spare_demo.ui
 from spare_demo.ui.gradio_compat.parts import NumberAsSent, SliderAsSent
 from spare_demo.ui.gradio_compat.photo import photo_input
-from spare_demo.ui.gradio_compat.processing import send_changes_only
+from spare_demo.ui.gradio_compat.processing import send_changes_only, track_known_states
 from spare_demo.ui.gradio_compat.queue import LOOK_EVERY, look_less_often
 from spare_demo.ui.gradio_compat.sessions import keep_no_deep_links
 
@@ -122,6 +122,33 @@ def test_a_step_sends_what_gradio_would_and_makes_nothing_else_anew() -> None:
     run_apart(send({"words": "", "visit": 1}, once))
     assert ours[parts["visit"]._id] == theirs[parts["visit"]._id] == 8
     assert all(once[parts[name]._id] is parts[name] for name in ("button", "menu"))
+
+
+def test_a_panel_that_is_made_meanwhile_ends_no_event_in_an_error() -> None:
+    with gr.Blocks() as demo:
+        words, other, kept = gr.HTML(), gr.State([4]), gr.State(3)
+        words.change(lambda: None, None, [words, other, kept])
+        kept.change(lambda: None, None, words)
+    event, session = demo.fns[0], SessionState(demo)
+    theirs = demo.get_state_ids_to_track
+    expected = theirs(event, session)
+    assert expected[0] == [kept._id]
+    track_known_states(demo)
+    assert demo.get_state_ids_to_track(event, None) == theirs(event, None)
+    assert demo.get_state_ids_to_track(event, session) == expected
+    session[kept._id] = 5
+    assert demo.get_state_ids_to_track(event, session) == theirs(event, session) != expected
+
+    class Growing(dict):  # as another thread lets it grow
+        def values(self) -> Any:
+            for value in super().values():
+                yield value
+                self[len(self)] = value
+
+    session.blocks_config.fns = Growing(session.blocks_config.fns)
+    with pytest.raises(RuntimeError, match="changed size"):
+        theirs(event, session)
+    assert demo.get_state_ids_to_track(event, session)[0] == [kept._id]
 
 
 def test_a_session_works_without_the_settings_that_only_deep_links_read() -> None:

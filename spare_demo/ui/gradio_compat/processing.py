@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 from gradio.blocks import Block
+from gradio.utils import deep_hash
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
 
@@ -78,3 +79,20 @@ def send_changes_only(demo: gr.Blocks) -> None:
         return [sent.get(part, None if part.stateful else gr.skip()) for part in outputs]
 
     demo.postprocess_data = process_changes  # type: ignore[assignment]
+
+
+def track_known_states(demo: gr.Blocks) -> None:
+    """Let an event look at the states whose change starts another, as they are now.
+
+    For these Gradio walks through the visitor's events, to which a panel that is being made in
+    another thread adds its own: now and then an event of the page ended in an error.
+    """
+    targets = (target for fn in demo.fns.values() for target in fn.targets)
+    known = {part for part, happening in targets if happening == "change"}
+
+    def states_to_track(block_fn: Any, state: Any) -> tuple[list[int], list[Any]]:
+        parts = block_fn.outputs if state is not None else []
+        tracked = [part._id for part in parts if part.stateful and part._id in known]
+        return tracked, [deep_hash(state[part]) for part in tracked]
+
+    demo.get_state_ids_to_track = states_to_track  # type: ignore[method-assign]
