@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import pytest
 from browsing import MARKS, Visitor, expect
@@ -422,13 +423,16 @@ def test_a_finger_that_moves_on_a_picture_scrolls_and_explains_no_patch(
     left, top = phone.page.evaluate(where)
     [board, *_] = boxes(phone, "#stage .board")
     fingers = phone.page.context.new_cdp_session(phone.page)
-    for step in range(12):
+    begun = time.time() - 1
+    for step in range(16):  # resting at last: how far a finger in motion throws hangs on its speed
+        share = min(step, 11) / 10
         place = {
-            "x": board["x"] + 300 + right * step / 10,
-            "y": board["y"] + 200 + down * step / 10,
+            "x": board["x"] + 300 + right * share,
+            "y": board["y"] + 200 + down * share,
         }
         kind = "touchMove" if step else "touchStart"
-        fingers.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [place]})
+        moved = {"type": kind, "touchPoints": [place], "timestamp": begun + 0.05 * step}
+        fingers.send("Input.dispatchTouchEvent", moved)
     fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     phone.page.wait_for_timeout(500)
     expect(phone.find("#reason")).to_be_hidden()
