@@ -39,6 +39,12 @@ def test_the_captions_term_stays_while_the_sentence_changes(reader) -> None:
     expect(reader.find("#stage .caption .term")).to_have_text("Jaccard")
 
 
+def test_the_budget_is_marked_once_however_often_the_pictures_are_painted(reader) -> None:
+    reader.page.evaluate("for (let i = 0; i < 3; i++) SPARE.emit('painted')")
+    names = (reader.find("#budget .term").get_attribute("class") or "").split()
+    assert names.count("term") == 1
+
+
 def test_a_tap_explains_and_the_next_one_elsewhere_ends_it(open_window, served) -> None:
     visitor = open_window(served.url, viewport={"width": 390, "height": 844}, has_touch=True)
     tip = visitor.find("#term-tip")

@@ -73,7 +73,8 @@
       stage.querySelector(`input[value=${layer}]`).closest('label').dataset.term = layer;
     }
     const label = document.querySelector('#budget [data-testid=block-info]');
-    if (label) Object.assign(label, {className: `${label.className} term`}).dataset.term = 'budget';
+    label?.classList.add('term');
+    if (label) label.dataset.term = 'budget';
   });
   // The caption is written some time after the pictures are painted.
   const written = new MutationObserver(([{target}]) => mark(target, 'Jaccard'));
