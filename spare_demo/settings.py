@@ -85,7 +85,7 @@ class Settings:
     trusted_hosts: tuple[str, ...] = _setting(
         (), "more names by which a private page may be opened, beside those of this machine"
     )
-    queue_size: int = _setting(32, "visitors who may wait for an answer; more are turned away")
+    queue_size: int = _setting(32, "requests of all that may wait; more are turned away")
     log_times: bool = _setting(
         False,
         "log a line of JSON for each question, with the seconds of its stages and nothing of what "
