@@ -183,6 +183,18 @@ def test_a_method_that_is_not_nested_says_what_the_page_has(
         assert page.sentence().endswith(words)
 
 
+def test_merged_parts_that_were_too_many_to_save_are_looked_for_nowhere(
+    served, open_page: Open, tmp_path: Path
+) -> None:
+    first = served.first
+    result = compare(served.model, first.path, first.question, ("visionzip", "spare"), 64, 3)
+    result.html(tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    page.page.evaluate("SPARE.state.data.slots.A.mixtures.clear()")  # as of too many
+    page.find("canvas.over").first.hover(position={"x": 20, "y": 20})
+    expect(page.find("#reason .reason.a")).to_contain_text("does not hold what went into what")
+
+
 def test_a_notebook_frame_shows_it(saved: Path, served, browser) -> None:
     first = served.first
     result = compare(served.model, first.path, first.question, max_new_tokens=3)

@@ -54,7 +54,10 @@ SPARE.why = (element, trigger) => {
 
   function mixed(slot) {
     const {data, k, cursor} = state, merge = data.mergedParts(slot, k, cursor);
-    if (!merge) return '<p>“Merged tokens” at the end of the page draws what went into what.</p>';
+    if (!merge) {
+      return SPARE.saved ? '<p>A saved page does not hold what went into what of so many parts.</p>'
+        : '<p>“Merged tokens”, further down the page, draws what went into what.</p>';
+    }
     const {kept, parts, without} = merge;
     if (kept && !parts.length) return '<p>Handed on as it is: nothing was mixed in.</p>';
     if (kept) {
