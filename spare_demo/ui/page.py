@@ -32,6 +32,7 @@ from spare_demo.ui.gradio_compat.processing import (
     track_known_states,
 )
 from spare_demo.ui.gradio_compat.queue import keep_one_record, look_less_often
+from spare_demo.ui.gradio_compat.server import keep_sender_addresses
 from spare_demo.ui.gradio_compat.sessions import (
     current_session,
     forget_session,
@@ -130,6 +131,7 @@ def build(
     demo.queue(max_size=settings.queue_size, api_open=False)
     keep_one_record(demo)
     look_less_often(demo)
+    keep_sender_addresses()
     return demo
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import MutableMapping
 from typing import Any
@@ -28,6 +29,16 @@ def stop_server(demo: gr.Blocks, seconds: float) -> None:
         cut.cancel()
     for tunnel in CURRENT_TUNNELS:
         tunnel.kill()
+
+
+def keep_sender_addresses() -> None:
+    """Let a request's address be that of whoever connects, whatever it says in its headers.
+
+    Gradio's server takes X-Forwarded-For for it where this machine itself connects, as a proxy, a
+    tunnel and the MCP server do, which hand on what a visitor wrote there. To be called before it
+    starts.
+    """
+    os.environ.setdefault("FORWARDED_ALLOW_IPS", "")  # whoever set it means it
 
 
 def free_closed_pages() -> None:

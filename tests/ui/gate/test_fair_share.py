@@ -34,6 +34,16 @@ def test_an_address_gets_its_share_and_the_others_theirs(crowded, hold, photo_fi
     assert httpx.get(crowded.url, timeout=60).status_code == 200
 
 
+def test_whoever_connects_from_this_machine_cannot_make_addresses_up(
+    serve_public, hold, photo_file
+) -> None:
+    """As the visitors of a proxy or a tunnel beside the page do, and those of its MCP server."""
+    page = serve_public(max_waiting=2)
+    hold(page)
+    image = page.picture(photo_file)
+    assert [ask(page, image, f"1.1.1.{i}").status_code for i in range(4)] == [200, 200, 429, 429]
+
+
 @pytest.mark.parametrize(
     ("header", "sent", "address"),
     [
