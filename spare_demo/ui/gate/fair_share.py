@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.gate.doors import api_path, refuse
 from spare_demo.ui.gradio_compat.queue import requests_in_queue
@@ -19,7 +19,7 @@ def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGI
     most: requests of one address that may wait or run. most_of_all: how many may wait.
     header: of the proxy in front, which names the visitor's address; "" where there is none.
     """
-    entering: Counter[str] = Counter()  # which are in no queue while their bodies are read
+    entering: Counter[str] = Counter()  # which are in no queue yet
     sentence = (
         f"As many requests as one address may have ({most}) are waiting or running already. "
         "Let one of them finish, then ask again."
@@ -28,6 +28,7 @@ def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGI
     async def layer(scope: Scope, receive: Receive, send: Send) -> None:
         if not _enters_queue(scope):
             return await app(scope, receive, send)
+        receive = await _arrived(receive)  # one whose body never ends takes nobody's place
         demo, address = scope["app"].get_blocks(), address_of(scope, header)
         waiting, running = requests_in_queue(demo)
         own = sum(address_of(other, header) == address for other in (*waiting, *running))
@@ -55,6 +56,18 @@ def address_of(scope: Scope, header: str) -> str:
     named = Headers(scope=scope).getlist(header) if header else []
     client = scope.get("client")
     return named[-1].split(",")[-1].strip() if named else (client[0] if client else "")
+
+
+async def _arrived(receive: Receive) -> Receive:
+    """What gives the messages of a request once all of its body is here."""
+    messages = [await receive()]
+    while messages[-1].get("more_body"):
+        messages.append(await receive())
+
+    async def give() -> Message:
+        return messages.pop(0) if messages else await receive()
+
+    return give
 
 
 def _enters_queue(scope: Scope) -> bool:

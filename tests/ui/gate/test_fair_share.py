@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import ExitStack
+
 import httpx
 import pytest
 from visits import QUESTION
@@ -42,6 +45,21 @@ def test_whoever_connects_from_this_machine_cannot_make_addresses_up(
     hold(page)
     image = page.picture(photo_file)
     assert [ask(page, image, f"1.1.1.{i}").status_code for i in range(4)] == [200, 200, 429, 429]
+
+
+def test_requests_that_never_end_keep_nobody_out(crowded, photo_file) -> None:
+    """A byte of each is enough to hold it open for as long as its sender likes."""
+    image, port = crowded.picture(photo_file), crowded.settings.port
+    with ExitStack() as connections:
+        for i in range(12):
+            begun = socket.create_connection(("127.0.0.1", port), timeout=60)
+            connections.enter_context(begun)
+            begun.sendall(
+                b"POST /gradio_api/call/select HTTP/1.1\r\nHost: localhost\r\n"
+                b"X-Forwarded-For: 2.2.2.%d\r\nContent-Length: 9\r\n\r\n{" % (i // 3)
+            )
+        httpx.get(f"{crowded.url}/health", timeout=60)  # by then they are all being read
+        assert ask(crowded, image, "2.2.2.0").status_code == 200
 
 
 @pytest.mark.parametrize(
