@@ -28,8 +28,12 @@ async def refuse(scope: Scope, receive: Receive, send: Send, status: int, senten
 
 
 # Gradio's own, of which this page has no use. The first writes a file at each call that nothing
-# deletes, the second takes any video in, and the third fetches addresses.
-_CLOSED = ("/deep_link", "/process_recording", "/proxy=")
+# deletes, the second takes any video in, and the third fetches addresses; what is asked of the next
+# two gets into the log, line breaks and all; the others are a way in that nobody needs.
+_CLOSED = (
+    *("/deep_link", "/process_recording", "/proxy=", "/custom_component/", "/mcp/messages"),
+    *("/mcp/sse", "/dev/reload", "/component_server", "/stream/", "/vibe-", "/undo-vibe-"),
+)
 _NOTHING = "There is nothing at this address."
 _FETCHED = "This page fetches nothing from other addresses. Upload the picture itself."
 

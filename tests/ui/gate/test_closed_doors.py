@@ -16,11 +16,19 @@ from spare_demo.ui.gate.doors import MOST_JSON_BYTES, MOST_PARTS
 from spare_demo.ui.gradio_compat.files import UploadProgress, remove_broken_uploads
 
 
-@pytest.mark.parametrize("path", ["deep_link?session_hash=a", "proxy=http://127.0.0.1/"])
-def test_doors_without_use_are_closed(public, path: str) -> None:
-    answer = httpx.get(public.api(path), timeout=60)
-    assert answer.status_code == 404
-    assert answer.json() == {"detail": "There is nothing at this address."}
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("deep_link?session_hash=a", "proxy=http://127.0.0.1/", "component_server", "vibe-code"),
+        *("mcp/messages/?session_id=a%0Ab", "custom_component/a%0Ab/client/c/d", "stream/a/close"),
+    ],
+)
+def test_doors_without_use_are_closed(public, path: str, capfd: pytest.CaptureFixture) -> None:
+    for method in ("GET", "POST"):
+        answer = httpx.request(method, public.api(path), timeout=60)
+        assert answer.status_code == 404
+        assert answer.json() == {"detail": "There is nothing at this address."}
+    assert capfd.readouterr() == ("", "")
 
 
 def test_no_video_is_taken_in(public) -> None:
