@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from fastapi.exceptions import RequestValidationError
 from starlette.middleware import Middleware
 
 from spare_demo.models import Model
@@ -24,6 +25,7 @@ from spare_demo.ui.folds import COSTS, LOST
 from spare_demo.ui.gallery import OPENED, gallery_panel
 from spare_demo.ui.gate import layers
 from spare_demo.ui.gate.health import name_model
+from spare_demo.ui.gate.refusals import refuse_unread
 from spare_demo.ui.gate.sweeper import sweep_also
 from spare_demo.ui.gradio_compat.files import UploadProgress, cached_picture
 from spare_demo.ui.gradio_compat.processing import (
@@ -180,7 +182,10 @@ def launch_options(settings: Settings, changes: bool = False) -> dict[str, Any]:
         ),
         "css_paths": [_CSS, LAB_CSS],
         "head": scripts(settings.private or changes),
-        "app_kwargs": {"middleware": [*layers(settings), Middleware(DocumentHead)]},
+        "app_kwargs": {
+            "middleware": [*layers(settings), Middleware(DocumentHead)],
+            "exception_handlers": {RequestValidationError: refuse_unread},
+        },
         "server_name": settings.host,
         "server_port": settings.port,
         "share": settings.share,

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spare_demo.ui.errors import fault_sentence, log_refusal
@@ -20,6 +22,7 @@ _SENTENCES = {
     "/queue/join": "This page has nothing of that number. Load the page again, or call an "
     "operation by its name.",
 }
+_UNREAD = "The request is not what this address takes. Load the page again, or call an operation."
 _NO_RUN = (
     "There is no result under this name. It was fetched already, or nobody came for it in time: "
     "call the operation again."
@@ -58,7 +61,8 @@ def word_refusals(app: ASGIApp) -> ASGIApp:
                     fault_sentence(error)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
-            sentence = _SENTENCES.get(path.rstrip("/"))
+            by_number = path.startswith(("/run/", "/api/"))
+            sentence = _SENTENCES.get("/queue/join" if by_number else path.rstrip("/"))
             if named:
                 sentence = _call_sentence(operation_inputs(demo), named["operation"])
             if sentence is None or isinstance(error, OSError | MemoryError):
@@ -67,6 +71,16 @@ def word_refusals(app: ASGIApp) -> ASGIApp:
             await refuse(scope, receive, send, 400, sentence)
 
     return layer
+
+
+async def refuse_unread(request: Request, error: Exception) -> Response:
+    """The answer to a request of another shape than a route's.
+
+    FastAPI's own holds all that was sent, which it cannot write where that is NaN or half a
+    surrogate pair, and looks through for most of a second where it is long.
+    """
+    log_refusal(error)
+    return JSONResponse({"detail": _UNREAD}, 422)
 
 
 def _call_sentence(inputs: Mapping[str, list[str]], name: str) -> str:

@@ -38,6 +38,23 @@ def test_a_call_of_wrong_names_is_a_sentence(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.parametrize("path", ["run/predict", "cancel", "reset", "queue/join", "call/select"])
+@pytest.mark.parametrize("sent", ["NaN", "1e999", '"\\ud800"', '{"secret": 1}'])
+def test_a_body_of_another_shape_is_a_sentence_without_what_was_sent(
+    public, path: str, sent: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = public.post(path, f'{{"data": {sent}}}')
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("Load the page again, or call an operation.")
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+@pytest.mark.parametrize("body", [{"data": []}, {"data": [], "fn_index": 99_999}])
+def test_a_direct_call_of_what_is_not_there_is_a_sentence(public, body: Any) -> None:
+    answer = public.post("run/nonsense", body)
+    assert answer.status_code == 400 and "Load the page" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("query", ["", "?upload_id=a"])
 def test_a_field_in_place_of_a_file_is_a_sentence(public, query: str) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=b"}
