@@ -1,8 +1,10 @@
-"""How many requests of one address, and of all, may wait in the queue."""
+"""How many requests of one address, and of all, may wait in the queue or be on their way."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -11,40 +13,61 @@ from spare_demo.ui.gate.doors import api_path, refuse
 from spare_demo.ui.gradio_compat.queue import requests_in_queue
 
 FULL = "Too many are waiting for an answer just now. Ask again in a minute."
+_ARRIVING = (
+    "As much as one address may send at a time is on its way already. Let some of it arrive, then "
+    "send this again."
+)
 
 
 def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGIApp:
     """ASGI middleware: refuses an address that has its share in the queue, and all when full.
 
-    most: requests of one address that may wait or run. most_of_all: how many may wait.
+    most: requests of one address that may wait or run, and that may be on their way.
+    most_of_all: how many may wait.
     header: of the proxy in front, which names the visitor's address; "" where there is none.
     """
     entering: Counter[str] = Counter()  # which are in no queue yet
+    arriving: Counter[str] = Counter()  # whose bodies are not all here
     sentence = (
         f"As many requests as one address may have ({most}) are waiting or running already. "
         "Let one of them finish, then ask again."
     )
 
     async def layer(scope: Scope, receive: Receive, send: Send) -> None:
-        if not _enters_queue(scope):
+        if scope["type"] != "http" or scope["method"] != "POST":
             return await app(scope, receive, send)
-        receive = await _arrived(receive)  # one whose body never ends takes nobody's place
-        demo, address = scope["app"].get_blocks(), address_of(scope, header)
-        waiting, running = requests_in_queue(demo)
+        path, address = api_path(scope), address_of(scope, header)
+        if arriving[address] >= most:
+            return await refuse(scope, receive, send, 429, _ARRIVING)
+        if path.startswith(("/upload", "/mcp")):  # whose bodies are read bit by bit, or are large
+            with _place(arriving, address):
+                return await app(scope, receive, send)
+        with _place(arriving, address):  # one that never ends takes nobody's place in the queue
+            receive = await _arrived(receive)
+        if not path.startswith(("/queue/join", "/call/")):
+            return await app(scope, receive, send)
+        waiting, running = requests_in_queue(scope["app"].get_blocks())
         own = sum(address_of(other, header) == address for other in (*waiting, *running))
         if own + entering[address] >= most:
             return await refuse(scope, receive, send, 429, sentence)
         if len(waiting) + entering.total() >= most_of_all:
             return await refuse(scope, receive, send, 429, FULL)
-        entering[address] += 1
-        try:
+        with _place(entering, address):
             await app(scope, receive, send)
-        finally:
-            entering[address] -= 1
-            if not entering[address]:
-                del entering[address]
 
     return layer
+
+
+@contextmanager
+def _place(taken: Counter[str], address: str) -> Iterator[None]:
+    """A place of an address among those that are taken."""
+    taken[address] += 1
+    try:
+        yield
+    finally:
+        taken[address] -= 1
+        if not taken[address]:
+            del taken[address]
 
 
 def address_of(scope: Scope, header: str) -> str:
@@ -68,9 +91,3 @@ async def _arrived(receive: Receive) -> Receive:
         return messages.pop(0) if messages else await receive()
 
     return give
-
-
-def _enters_queue(scope: Scope) -> bool:
-    if scope["type"] != "http" or scope["method"] != "POST":
-        return False
-    return api_path(scope).startswith(("/queue/join", "/call/"))

@@ -47,19 +47,38 @@ def test_whoever_connects_from_this_machine_cannot_make_addresses_up(
     assert [ask(page, image, f"1.1.1.{i}").status_code for i in range(4)] == [200, 200, 429, 429]
 
 
-def test_requests_that_never_end_keep_nobody_out(crowded, photo_file) -> None:
-    """A byte of each is enough to hold it open for as long as its sender likes."""
-    image, port = crowded.picture(photo_file), crowded.settings.port
+def begin(page, path: str, address: str, connections: ExitStack) -> None:
+    """Open a connection that sends a byte of a request, and holds it open as long as it likes."""
+    begun = socket.create_connection(("127.0.0.1", page.settings.port), timeout=60)
+    connections.enter_context(begun)
+    begun.sendall(
+        f"POST /gradio_api/{path} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {address}\r\n"
+        "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 9\r\n\r\n-".encode()
+    )
+
+
+def test_requests_that_never_end_keep_nobody_else_out(crowded, photo_file) -> None:
+    image = crowded.picture(photo_file)
     with ExitStack() as connections:
         for i in range(12):
-            begun = socket.create_connection(("127.0.0.1", port), timeout=60)
-            connections.enter_context(begun)
-            begun.sendall(
-                b"POST /gradio_api/call/select HTTP/1.1\r\nHost: localhost\r\n"
-                b"X-Forwarded-For: 2.2.2.%d\r\nContent-Length: 9\r\n\r\n{" % (i // 3)
-            )
+            begin(crowded, "call/select", f"2.2.2.{i // 3}", connections)
         httpx.get(f"{crowded.url}/health", timeout=60)  # by then they are all being read
-        assert ask(crowded, image, "2.2.2.0").status_code == 200
+        assert ask(crowded, image, "2.2.2.9").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["upload", "run/predict"])
+def test_an_address_holds_few_requests_that_never_end(crowded, path: str) -> None:
+    """Each may take a file's room on the disk, or in memory."""
+    with ExitStack() as connections:
+        for _ in range(3):
+            begin(crowded, path, "3.3.3.3", connections)
+        httpx.get(f"{crowded.url}/health", timeout=60)
+        answers = [
+            httpx.post(crowded.api("upload"), headers={"X-Forwarded-For": address}, timeout=60)
+            for address in ("3.3.3.3", "3.3.3.4")
+        ]
+    assert [answer.status_code for answer in answers] == [429, 400]
+    assert "on its way already" in answers[0].json()["detail"]
 
 
 @pytest.mark.parametrize(
