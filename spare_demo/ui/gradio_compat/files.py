@@ -54,12 +54,17 @@ def remove_broken_uploads(older_than: float) -> None:
 
     older_than: seconds since its last byte, after which a file counts as broken off.
     """
-    for path in Path(get_upload_folder()).glob("tmp*"):
+    for path in _unfinished_uploads():
         try:
-            if path.is_file() and time.time() - path.stat().st_mtime > older_than:
+            if time.time() - path.stat().st_mtime > older_than:
                 path.unlink()
         except FileNotFoundError:  # it was finished meanwhile
             continue
+
+
+def _unfinished_uploads() -> list[Path]:
+    """What is on its way or broke off, beside the uploads that are whole."""
+    return [path for path in Path(get_upload_folder()).glob("tmp*") if path.is_file()]
 
 
 class UploadProgress:
@@ -80,11 +85,12 @@ class UploadProgress:
 
 
 def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
-    """Delete the oldest uploads and files of comparisons until the others have at most so many
-    bytes. Those that a page opens on stay."""
+    """Delete the oldest uploads, whole or not, and files of comparisons until the others have at
+    most so many bytes. Those that a page opens on stay."""
     kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
+    known = {file for files in demo.temp_file_sets for file in files.copy()} - kept
     found = []
-    for file in {file for files in demo.temp_file_sets for file in files.copy()} - kept:
+    for file in {*known, *map(str, _unfinished_uploads())}:
         try:
             facts = Path(file).lstat()
         except FileNotFoundError:  # it was two hours old

@@ -98,7 +98,8 @@ def test_a_sweep_calls_the_jobs_of_its_page_then_returns_memory(public, monkeypa
     assert swept == ["this", "memory"]
 
 
-def test_the_oldest_files_go_where_there_are_too_many(tmp_path) -> None:
+def test_the_oldest_files_go_where_there_are_too_many(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "none yet"))
     with gr.Blocks() as demo:
         stage = gr.HTML()
     files = [tmp_path / f"{age}.bin" for age in range(6)]  # the last one is the oldest
@@ -115,6 +116,17 @@ def test_the_oldest_files_go_where_there_are_too_many(tmp_path) -> None:
     assert str(old) not in demo.upload_file_set
     remove_oldest_files(demo, 0)
     assert [file for file in files if file.exists()] == [shown]
+
+
+def test_uploads_that_broke_off_count_among_the_files(tmp_path, monkeypatch) -> None:
+    """They stay for ten minutes; in these a stranger could fill the disk."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    files = [tmp_path / f"tmp{age}" for age in range(4)]  # the last one is the oldest
+    for age, file in enumerate(files):
+        file.write_bytes(bytes(100))
+        os.utime(file, (1000 - age, 1000 - age))
+    remove_oldest_files(gr.Blocks(), 299)
+    assert [file.exists() for file in files] == [True, True, False, False]
 
 
 @pytest.mark.parametrize("library", [SimpleNamespace(), None])
