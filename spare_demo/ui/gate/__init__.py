@@ -14,10 +14,10 @@ from spare_demo.ui.gate.sweeper import Departures, keep_swept
 
 def layers(settings: Settings) -> list[Middleware]:
     """The layers of a page with these settings, the outermost first."""
-    listed = [Middleware(each) for each in (keep_swept, Departures, answer_health, word_refusals)]
+    listed = [Middleware(each) for each in (keep_swept, Departures)]
     if settings.private:
         listed.append(Middleware(trust_hosts, hosts=(settings.host, *settings.trusted_hosts)))
-    listed.append(Middleware(close_doors))
+    listed += [Middleware(each) for each in (answer_health, word_refusals, close_doors)]
     listed.append(Middleware(limit_size, most_bytes=settings.max_request_bytes))
     if not settings.private:
         # Through gradio.live without a header, all visitors come from one address: the tunnel's.

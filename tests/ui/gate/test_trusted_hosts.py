@@ -14,7 +14,7 @@ def private(serve_public):
     return serve_public(public=False, trusted_hosts=("Lab-3.example",))
 
 
-@pytest.mark.parametrize("path", ["/", "/config", "/gradio_api/info", "/preview.png"])
+@pytest.mark.parametrize("path", ["/", "/config", "/gradio_api/info", "/preview.png", "/health"])
 @pytest.mark.parametrize(
     "headers",
     [
