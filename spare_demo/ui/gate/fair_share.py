@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ipaddress import IPv6Address, IPv6Network
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,14 +72,20 @@ def _place(taken: Counter[str], address: str) -> Iterator[None]:
 
 
 def address_of(scope: Scope, header: str) -> str:
-    """The address that a request came from.
+    """The address that a request came from; of IPv6 the network, since one household has all of
+    its addresses.
 
     header: where a proxy writes it. Of several in it the last one counts, which the proxy itself
     added: those before it are the visitor's own words.
     """
     named = Headers(scope=scope).getlist(header) if header else []
     client = scope.get("client")
-    return named[-1].split(",")[-1].strip() if named else (client[0] if client else "")
+    address = named[-1].split(",")[-1].strip() if named else (client[0] if client else "")
+    try:
+        whole = IPv6Address(address)
+    except ValueError:
+        return address
+    return str(whole.ipv4_mapped or IPv6Network((int(whole), 64), strict=False))
 
 
 async def _arrived(receive: Receive) -> Receive:

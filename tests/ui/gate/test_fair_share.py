@@ -88,6 +88,9 @@ def test_an_address_holds_few_requests_that_never_end(crowded, path: str) -> Non
         ("X-Forwarded-For", "9.9.9.9, 5.6.7.8", "5.6.7.8"),
         ("X-Forwarded-For", "", ""),
         ("X-Forwarded-For", None, "1.2.3.4"),
+        ("X-Forwarded-For", "2001:db8:1:2:a:b:c:d", "2001:db8:1:2::/64"),
+        ("X-Forwarded-For", "2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("X-Forwarded-For", "::ffff:5.6.7.8", "5.6.7.8"),
     ],
 )
 def test_the_header_counts_only_when_told_so(header: str, sent: str | None, address: str) -> None:
