@@ -16,11 +16,14 @@ from spare_demo.ui.gradio_compat.operations import operation_inputs
 from spare_demo.ui.gradio_compat.queue import knows_run
 
 _CALL = re.compile("/call(/v2)?/(?P<operation>[^/]+)(/(?P<run>[^/]+))?/?")
-_SENTENCES = {
-    "/upload": "The request holds something that is no file. Send each picture as a file named "
+_NOTHING = (
+    "This page has nothing of that number. Load the page again, or call an operation by its name."
+)
+_SENTENCES = {  # by the first word of the path
+    "upload": "The request holds something that is no file. Send each picture as a file named "
     "files.",
-    "/queue/join": "This page has nothing of that number. Load the page again, or call an "
-    "operation by its name.",
+    "file": "The part of the file cannot be sent. Ask for one range of it at a time, or for all.",
+    **dict.fromkeys(("queue", "run", "api"), _NOTHING),
 }
 _UNREAD = "The request is not what this address takes. Load the page again, or call an operation."
 _NO_RUN = (
@@ -61,8 +64,7 @@ def word_refusals(app: ASGIApp) -> ASGIApp:
                     fault_sentence(error)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
                 return
-            by_number = path.startswith(("/run/", "/api/"))
-            sentence = _SENTENCES.get("/queue/join" if by_number else path.rstrip("/"))
+            sentence = _SENTENCES.get(re.split("[/=]", path.lstrip("/"))[0])
             if named:
                 sentence = _call_sentence(operation_inputs(demo), named["operation"])
             if sentence is None or isinstance(error, OSError | MemoryError):

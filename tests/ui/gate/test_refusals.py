@@ -55,6 +55,13 @@ def test_a_direct_call_of_what_is_not_there_is_a_sentence(public, body: Any) -> 
     assert answer.status_code == 400 and "Load the page" in answer.json()["detail"]
 
 
+def test_two_ranges_of_a_file_are_a_sentence(public, caplog: pytest.LogCaptureFixture) -> None:
+    (path,) = public.upload(b"whole").json()
+    answer = httpx.get(public.api(f"file={path}"), headers={"Range": "bytes=0-1,3-4"}, timeout=60)
+    assert answer.status_code == 400 and "one range" in answer.json()["detail"]
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 @pytest.mark.parametrize("query", ["", "?upload_id=a"])
 def test_a_field_in_place_of_a_file_is_a_sentence(public, query: str) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=b"}
