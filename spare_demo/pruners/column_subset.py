@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from spare_demo.pruners.base import largest
 from spare_demo.pruners.cosines import gram_matrix
 from spare_demo.pruners.greedy import DEPENDENT
 from spare_demo.pruners.views import ViewPruner
@@ -70,8 +71,7 @@ def lower_error(features: Tensor, k: int) -> tuple[Tensor, Tensor]:
         value = value.where(left > DEPENDENT**2 * start, 0.0)  # a zero token: 0 / 0
         best = value.max()
         if not best > 0:
-            rest = start.index_fill(0, order[:t], -1.0).sort(descending=True, stable=True).indices
-            order[t:] = rest[: k - t]
+            order[t:] = largest(start.index_fill(0, order[:t], -1.0), k - t)
             break
         slack = TIE * value * start / left.where(value > 0, 1.0)
         pick = places.masked_fill(value + slack < best, len(gram)).min()

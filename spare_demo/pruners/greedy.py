@@ -27,7 +27,7 @@ from torch import Tensor
 
 from spare_demo.cuda_graphs import Replay
 from spare_demo.pruners import fused, plain
-from spare_demo.pruners.base import Pruner, check_budget
+from spare_demo.pruners.base import Pruner, check_budget, largest
 from spare_demo.pruners.views import in_turn, view_shares
 from spare_demo.tokens import Selection, VisualTokens, count_informed
 
@@ -201,12 +201,11 @@ def _num_valid_steps(order: Tensor, value: Tensor, reach: Tensor) -> Tensor:
 def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
     """Continue view v with merit i where its first round ended, writing into `run`.
 
-    rows: (n, d) the unit rows; merit: (n,).
+    rows: (n, d) the unit rows; merit: (n,), used up.
     """
     order, value, second = (part[i, v] for part in run[:3])
     k, done = len(order), int(run.num_valid_steps[i, v])
     new_picks = order[:done]  # picks since the residuals were last recomputed
-    merit = merit.clone()
     while done < k:
         rows = _project_out(rows, new_picks)
         start = rows.square().sum(dim=-1)
@@ -221,8 +220,7 @@ def _finish(rows: Tensor, merit: Tensor, run: Run, i: int, v: int) -> None:
         value[done : done + num_valid_steps] = more.value[0, 0, :num_valid_steps]
         second[done : done + num_valid_steps] = more.second[0, 0, :num_valid_steps]
         done += num_valid_steps
-    left = merit.index_fill(0, order[:done], -1.0).sort(descending=True, stable=True).indices
-    order[done:] = left[: k - done]
+    order[done:] = largest(merit.index_fill(0, order[:done], -1.0), k - done)
     value[done:] = second[done:] = 0.0
 
 
