@@ -252,8 +252,6 @@ def _take_out(residual: Tensor, block: Tensor, length: Tensor) -> Tensor:
     SVD where rows depend on each other, since a QR would then invent directions.
     """
     block = block[length > 0] / length[length > 0, None]
-    if len(block) == 0:
-        return residual
     basis, triangle = torch.linalg.qr(block.T)
     basis = basis.T  # (r, d) orthonormal
     if len(block) > len(basis) or bool((triangle.diagonal().abs() <= DEPENDENT).any()):

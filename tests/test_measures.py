@@ -42,6 +42,7 @@ def test_error_by_hand() -> None:
     assert reconstruction_error(HAND, [2]) == pytest.approx(math.sqrt(4 + 9 * 4 / 5) / whole)
     assert reconstruction_error(HAND, [0, 2]) == pytest.approx(2 / whole)
     assert reconstruction_error(HAND, [0, 2, 3]) == pytest.approx(0, abs=1e-12)
+    assert reconstruction_error(HAND / 100, [0]) == pytest.approx(math.sqrt(8) / whole)
 
 
 def test_the_error_of_merged_rows_is_of_their_span() -> None:
@@ -82,6 +83,10 @@ def test_copies_and_zero_tokens_add_no_direction() -> None:
     alone = reconstruction_error(x, [2])
     assert reconstruction_error(x, [2, 3, 5]) == pytest.approx(alone)
     assert reconstruction_curve(x, [2, 3, 5], [1, 2, 3]).tolist() == pytest.approx([alone] * 3)
+    flat = matrix(6, 2)  # the pick named twice comes when nothing is left
+    alone = reconstruction_error(flat, [0])
+    curve = reconstruction_curve(flat, [0, 1, 2, 2], [1, 4])
+    assert curve.tolist() == pytest.approx([alone, 0], abs=1e-12)
 
 
 @pytest.mark.parametrize("d", [6, 50])
@@ -199,6 +204,8 @@ def test_kl_by_hand() -> None:
     assert float(kl_divergence(excluded, q.log())) == pytest.approx(math.log(4))
     assert float(kl_divergence(excluded, excluded)) == 0
     assert float(kl_divergence(p.log(), excluded)) == math.inf
+    several = kl_divergence(torch.stack([p.log(), excluded]), torch.stack([q.log()] * 2))
+    assert several.tolist() == pytest.approx([expected, math.log(4)], rel=1e-6)
     assert kl_divergence(torch.randn(4, 3, 9), torch.randn(4, 3, 9)).shape == (4, 3)
     with pytest.raises(ValueError, match="same positions"):
         kl_divergence(torch.zeros(3), torch.zeros(4))
