@@ -96,6 +96,10 @@ def test_the_longest_come_first_and_of_equal_ones_the_lower_index() -> None:
     assert selection.gain.tolist() == [6, 5, 5, 5, 0]
     alone = Magnitude().select(VisualTokens(x, view=torch.tensor([0, 1, 0, 1, 0])), 4)
     assert alone.order.tolist() == [2, 1, 0, 3]  # each view its own, in turn
+    # Lengths of 90,000 and 90,000.05, where half precision ends at 65,504.
+    half = torch.full((2, 9), 30_000.0, dtype=torch.half)
+    half = torch.cat([half, torch.tensor([[0.0], [100.0]]).half()], dim=1)
+    assert Magnitude().select(VisualTokens(half), 2).order.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(5, 5), (4, 6), (1, 7), (1, 1), (24, 24)])

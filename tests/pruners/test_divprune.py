@@ -32,6 +32,7 @@ def test_by_hand() -> None:
     # 180 has the farthest neighbour (80 degrees off), then 0 lies opposite, then 90 between.
     assert selection.order.tolist()[:2] == [4, 0]
     assert selection.order[2] in (2, 3)
+    assert DivPrune().select(VisualTokens(FAN[:1]), 1).gain.tolist() == [0]  # far from nothing
     assert selection.gain[:2].tolist() == pytest.approx(
         [1 - torch.cos(torch.deg2rad(torch.tensor(80.0))).item(), 2.0]
     )

@@ -28,3 +28,4 @@ def test_control_tokens_in_a_question_are_words(
 def test_any_other_question_is_as_it_was_typed(tiny_model: LlavaModel, question: str) -> None:
     prompt, _ = build_prompt(tiny_model.processor, question, 1)
     assert f"\n{question} ASSISTANT:" in prompt
+    assert build_prompt(tiny_model.processor, f" {question}\n", 1)[0] == prompt

@@ -12,7 +12,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 from spare_demo.models import LlavaModel, ModelError, load_model
 from spare_demo.models.generate.prompt import VICUNA
-from spare_demo.models.generate.repetition import PromptPenalty
+from spare_demo.models.generate.repetition import PromptPenalty, changed_settings
 from spare_demo.pruners import PRUNERS
 
 QUESTION = "How many stars are there?"
@@ -59,6 +59,20 @@ def test_what_is_not_applied_is_refused(
     monkeypatch.setattr(tiny_model.hf.generation_config, name, value)
     with pytest.raises(ModelError, match=f"ask for {name}"):
         LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mine").check_answers()
+
+
+def test_settings_that_change_nothing_are_taken(
+    tiny_model: LlavaModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0, "min_length": 0}
+    said |= {"min_new_tokens": 0, "encoder_repetition_penalty": 1.0, "guidance_scale": 1.0}
+    for name, value in said.items():
+        monkeypatch.setattr(tiny_model.hf.generation_config, name, value)
+    LlavaModel(tiny_model.hf, tiny_model.processor, None, name="mine").check_answers()
+    said |= {"temperature": 0, "num_beams": 1, "num_return_sequences": 1, "do_sample": False}
+    assert changed_settings({**said, "repetition_penalty": 1.0, "top_p": 0.5}) == []
+    more = {name: value + 1 for name, value in said.items()}
+    assert changed_settings(more | {"repetition_penalty": 1.1}) == [*said, "repetition_penalty"]
 
 
 def test_vicunas_system_sentence_and_stock_generate_on_it(
