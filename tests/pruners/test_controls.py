@@ -117,6 +117,8 @@ def test_farthest_points_by_their_definition(rows: int, columns: int) -> None:
     selection = SpatialFarthest().select(tokens, len(picked))
     assert selection.order.tolist() == picked
     longest = max(map(max, square)) or 1
+    off = math.dist(places[picked[0]], middle)
+    assert float(selection.gain[0]) == pytest.approx(-off / math.sqrt(longest))
     for t in range(1, len(picked)):
         near = min(square[picked[t]][j] for j in picked[:t])
         assert float(selection.gain[t]) == pytest.approx(math.sqrt(near / longest))

@@ -34,6 +34,9 @@ def test_half_of_a_budget_is_spread_over_the_windows_from_32_on() -> None:
         local = VScan().select(tokens, k).order[: 16 * quota]
         window = local // 24 // 6 * 4 + local % 24 // 6
         assert torch.equal(window.bincount(minlength=16), torch.full((16,), quota))
+    late, early = torch.rand(2, 60, generator=torch.Generator().manual_seed(0))
+    local = scan(early, late, 32)[0][:16]  # eight a row, of the last one four
+    assert sorted((local // 8 // 2 * 4 + local % 8 // 2).tolist()) == list(range(16))
 
 
 def test_ties_go_to_the_lower_index_and_all_tokens_stay_as_they_are() -> None:

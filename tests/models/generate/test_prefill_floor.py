@@ -12,6 +12,7 @@ from PIL import Image
 from torch import nn
 
 from spare_demo.models import LlavaModel
+from spare_demo.models.generate import prefill_floor as module
 from spare_demo.models.generate.prefill_floor import (
     Rates,
     measure_rates,
@@ -30,6 +31,15 @@ def test_operations_and_bytes_are_those_of_the_sizes(tiny_model: LlavaModel) -> 
     expected = 2 * LAYER * (10 + 10 + 4) + 2 * 32 * (100 + 100 + 16) + 2 * head
     assert prefill_operations(tiny_model.hf, [10, 10, 4]) == expected
     assert prefill_bytes(tiny_model.hf) == 4 * (3 * (LAYER + 2 * 32) + head)  # two norms a layer
+
+
+def test_rates_are_those_of_the_fastest_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [0.05, 0.02, 0.15, 0.3]  # three copies until a fifth of a second is over; one product
+    clock = iter([at for seconds in runs for at in (7.0, 7.0 + seconds)])
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    rates = measure_rates(torch.device("cpu"), torch.float32)
+    assert rates.bandwidth == pytest.approx(2 * 2**26 / 0.02)
+    assert rates.product == pytest.approx(2 * 1024**3 / 0.3)
 
 
 def test_the_larger_of_reading_and_computing_decides(tiny_model: LlavaModel) -> None:
