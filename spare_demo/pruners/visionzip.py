@@ -66,8 +66,6 @@ class VisionZip(MergingPruner):
         targets: list[Tensor] = []
         rows: list[tuple[tuple[int, int, int], Tensor, int]] = []  # place, sources, class token of
         for v, (view, share) in enumerate(view_shares(tokens, k)):
-            if not share:
-                continue
             merged = min(round(share * self.contextual), max(0, share - 2))
             with_class = share > 1
             dominant = view[largest(attention[view], share - merged - with_class)]
