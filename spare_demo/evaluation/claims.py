@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spare_demo.evaluation.budgets import Budget, value
+from spare_demo.evaluation.budgets import Budget
 from spare_demo.evaluation.built_in import BuiltIn
 from spare_demo.evaluation.cells import is_apart, percent, plain, signed, title_of
 from spare_demo.evaluation.resampling import Estimate
@@ -166,7 +166,7 @@ def _width(summary: Summary, built_in: BuiltIn) -> str:
         return sentence
     rebuilt = sum(error < REBUILT for error in errors.values())
     (worst, _), most = max(errors.items(), key=lambda item: item[1])
-    low = min(exhausted, key=value)
+    low = min(exhausted)
     return (
         f"{sentence} At {low} tokens or more the relative error is below {REBUILT:g}, which is "
         f"rounding, for {rebuilt} of {len(errors)} methods and budgets, and {most:.2g} at most "
