@@ -111,6 +111,10 @@ def test_the_change_of_an_answer(tiny_model: LlavaModel, view: View, whole: Answ
     assert found.probability == pytest.approx(np.exp(q[rows, ids[:count]].sum()), rel=1e-3)
     assert found.whole_probability == pytest.approx(np.exp(p[rows, ids[:count]].sum()), rel=1e-3)
     assert "".join(found.words).strip() == whole.text
+    ended = dataclasses.replace(whole, ended="end")  # by the last token, which is then no word
+    shorter = measure_change(tiny_model, view, Selection(order=kept), ended)
+    assert (shorter.words, shorter.whole) == (found.words[:-1], found.whole[:-1])
+    assert shorter.pruned == found.pruned[:-1]
     json.dumps(dataclasses.asdict(found), allow_nan=False)
 
 

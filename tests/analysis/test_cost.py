@@ -13,6 +13,7 @@ from spare_demo.analysis.cost import (
     cost_sentence,
     newline_sentence,
     operations_text,
+    seconds_text,
 )
 from spare_demo.comparison.pipeline import compare
 from spare_demo.comparison.result import Result
@@ -37,13 +38,21 @@ def test_cost_is_told_against_the_unpruned_answer(result: Result) -> None:
 
 def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
     whole = replace(result.answers["unpruned"], prefill_seconds=0.040)
-    slow = replace(result.answers["spare"], prefill_seconds=0.041)
+    slow = replace(whole, prefill_seconds=0.041)
     fast = replace(result.answers["spare"], prefill_seconds=0.010)
     rows = cost_rows({"unpruned": whole, "slow": slow, "fast": fast})
     sentence = cost_sentence(rows, {"slow": "Slow", "fast": "Fast"})
-    assert "Slow: no gain in prefill time here (41 ms, 102% of the unpruned time)" in sentence
+    assert sentence.startswith(
+        "Slow: no gain in prefill time here (41 ms, 102% of the unpruned time), with a cache as "
+        "large as the unpruned one. "
+    )
     assert "Fast: prefill in 25% of the unpruned time" in sentence
     assert sentence.count("cache") == 2
+
+
+def test_times_are_in_seconds_from_one_on() -> None:
+    texts = [seconds_text(seconds) for seconds in (0.0412, 1.0, 1.5)]
+    assert texts == ["41 ms", "1.00 s", "1.50 s"]
 
 
 def test_row_ends_are_told_where_there_are_some(result: Result) -> None:

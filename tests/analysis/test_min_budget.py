@@ -55,6 +55,7 @@ def test_what_is_found_holds_over_the_budgets_tried_and_is_sharp(
     assert len(asked) == len(set(asked)) and known not in asked
     tried = {trial.budget: trial for trial in last.trials}
     assert tried.keys() == {*asked, len(same)} | ({known} - {None})
+    assert tried.keys() >= {2**e for e in range(7) if 2**e < len(same)}
     for k, trial in tried.items():
         assert trial.same == same[k - 1]
         assert trial.text == ("seven" if same[k - 1] else str(k))
@@ -78,12 +79,12 @@ def test_where_the_answer_changes_once_the_budget_is_exact(n: int, data: st.Data
 
 
 def test_the_sentence_says_what_was_tried_and_no_more() -> None:
-    trials = (Trial(8, "one", False), Trial(16, "7", True), Trial(23, "1", False))
+    trials = (*(Trial(k, "7", True) for k in (2, 4, 16)), Trial(23, "1", False))
     known = Sufficiency((*trials, Trial(24, "7", True), Trial(576, "7", True)))
     assert known.sentence("SPARE") == (
         "SPARE: from 24 of 576 tokens on the unpruned answer “7” stays, at all 2 budgets tried "
-        "there; at 23 the answer is “1”. Below, it comes back at 16. Budgets between those tried "
-        "may differ."
+        "there; at 23 the answer is “1”. Below, it comes back at 2, 4 and 16. Budgets between "
+        "those tried may differ."
     )
     last = Sufficiency((Trial(575, "1", False), Trial(576, "7", True)))
     assert "from 576 of 576 tokens on the unpruned answer “7” stays" in last.sentence("SPARE")

@@ -56,9 +56,20 @@ def test_a_claim_holds_or_not_as_the_paired_difference_says(
     assert f"{apart:+.1f} (" in sentence
 
 
+def test_the_budgets_of_each_verdict_are_told() -> None:
+    rows = [
+        dataclasses.replace(row, budget=k, right=row.right or k == 64)
+        for row in answers({"anti-relevance": 0.9, "normal-relevance": 0.4})
+        if row.budget == 32
+        for k in (8, 16, 32, 64)
+    ]
+    (sentence,) = verdicts(summarise(rows, resamples=200)["held-out"])
+    assert "This model agrees at 8, 16 and 32; is undecided at 64:" in sentence
+
+
 def test_a_smaller_error_is_what_is_claimed_and_rounding_is_no_evidence() -> None:
     labels = {"spare-reconstruction": 0.5, "dart-diversity": 0.5}
-    better = summary_of(labels, {"spare-reconstruction": 0.1, "dart-diversity": 0.3})
+    better = summary_of(labels, {"spare-reconstruction": 1e-9, "dart-diversity": 0.3})
     worse = summary_of(labels, {"spare-reconstruction": 0.3, "dart-diversity": 0.1})
     for summary, word in ((better, "agrees"), (worse, "disagrees")):
         (sentence,) = verdicts(summary)
@@ -83,7 +94,7 @@ def places(above: float) -> list[Place]:
 
 @pytest.mark.parametrize(
     ("above", "words"),
-    [(0.8, "there is no inversion"), (0.2, "explains no disagreement"), (0.5, "is undecided")],
+    [(0.6, "there is no inversion"), (0.2, "explains no disagreement"), (0.5, "is undecided")],
 )
 def test_whether_the_cosine_is_inverted_is_read_off_the_places(above: float, words: str) -> None:
     summary = summarise(answers({"spare": 0.5}), places(above), resamples=200)["held-out"]
