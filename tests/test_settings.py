@@ -77,8 +77,13 @@ def test_a_page_is_private_where_only_this_machine_reaches_it(
     assert not read(argv, {"SPACE_ID": "someone/spare"}).private or "--host" in argv
 
 
+def test_a_variable_turns_off_as_well_as_on(read: Read) -> None:
+    for word, on in (("0", False), ("False", False), ("NO", False), ("On", True)):
+        assert read([], {"SPARE_MCP": word}).mcp == on
+
+
 def test_lists_are_read_with_spaces_or_commas(read: Read) -> None:
-    assert read([], {"SPARE_MARKS": "16, 32,64"}).marks == (16, 32, 64)
+    assert read([], {"SPARE_MARKS": "1, 32,64"}).marks == (1, 32, 64)
     assert read(["--methods", "random", "uniform"], {}).methods == ("random", "uniform")
 
 

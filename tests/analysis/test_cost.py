@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from spare_demo.analysis.cost import (
+    bytes_text,
     cache_text,
     cost_rows,
     cost_sentence,
@@ -53,6 +54,11 @@ def test_where_nothing_is_gained_the_sentence_says_so(result: Result) -> None:
 def test_times_are_in_seconds_from_one_on() -> None:
     texts = [seconds_text(seconds) for seconds in (0.0412, 1.0, 1.5)]
     assert texts == ["41 ms", "1.00 s", "1.50 s"]
+
+
+def test_bytes_are_in_units_of_1024() -> None:
+    texts = [bytes_text(count) for count in (1023, 1024, 3 * 2**29, 3 * 2**30)]
+    assert texts == ["1023 bytes", "1.0 KiB", "1.5 GiB", "3.0 GiB"]
 
 
 def test_row_ends_are_told_where_there_are_some(result: Result) -> None:

@@ -11,7 +11,7 @@ import spare_demo.analysis.first_words
 from spare_demo.analysis.first_words import first_words
 from spare_demo.models import Answer
 
-WORDS = ["red", "green", "blue", " "]
+WORDS = ["red", " green", "blue", " "]
 
 
 def decode(tokens) -> str:

@@ -145,6 +145,8 @@ def test_compare_writes_pictures_the_record_and_a_page_beside_them(
             image.load()
             assert image.width > 300
     data = json.loads((out / "result.json").read_text())
+    chosen = {"layer": -2, "text": "stretches", "guidance_text": "clip"}  # without a flag
+    assert data["settings"]["relevance"] == chosen
     assert [len(item["order"]) for item in data["selections"].values()] == [5, 5]
     printed = capsys.readouterr().out
     assert QUESTION in printed

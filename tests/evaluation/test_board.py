@@ -251,12 +251,15 @@ def test_what_cannot_be_compared_is_one_sentence(
     seeded = [row for row in rows_of(("random",)) if row.budget != 64]
     seed = {"methods": {"random": {"name": "random", "seed": 1}}}
     one_seed, other_seed = write("s0", rows_of(("random",))), write("s1", seeded, **seed)
-    empty, damaged, list_, nameless = (tmp_path / n for n in ("empty", "damaged", "list", "no"))
+    empty, damaged, list_, nameless, bare = (
+        tmp_path / n for n in ("empty", "damaged", "list", "no", "bare")
+    )
     for folder, text in (
         (empty, (spare / "settings.json").read_text()),
         (damaged, "{"),
         (list_, "[1]"),
         (nameless, '{"model": "m"}'),
+        (bare, '{"model": {"name": "m"}}'),
     ):
         folder.mkdir()
         (folder / "settings.json").write_text(text)
@@ -272,6 +275,7 @@ def test_what_cannot_be_compared_is_one_sentence(
         ([damaged], "damaged holds no results"),
         ([list_], "list holds no results"),
         ([nameless], "no does not say its model"),
+        ([bare], "bare does not say its methods"),
         ([later], "later has format 9"),
         ([spare, "--baseline", "random"], "no folder has the method 'random'.*unpruned, spare"),
     ):

@@ -47,7 +47,7 @@ def test_no_answer_is_not_a_mark_that_was_the_right_one() -> None:
         ("b.", True),
         ("(B)", True),
         ("B. a cat", True),
-        ("B: whatever it says", True),
+        (" B: whatever it says\n", True),
         ("a cat", True),
         ("A cat.", True),  # the choice's text, not the letter A
         ("A", False),
@@ -74,13 +74,14 @@ def test_a_choice_is_named_by_letter_or_text(said: str, right: bool) -> None:
         ("I cannot tell", "I cannot tell", True),
         ("top left of it", "top left", None),
         ("top right of it", "top left", False),
+        ("left top", "top left", False),
         ("There are two stars", "2", None),
         ("2 stars", "2", None),
         ("3 stars", "2", False),
         ("I cannot tell more", "2", None),
         ("There is one", "yes", None),
         ("yes, there is", "yes", None),
-        ("no, there is not", "yes", False),
+        ("No, there is not", "yes", False),
     ],
 )
 def test_an_answer_with_more_words_than_the_truth_is_left_to_a_judge_unless_surely_another(

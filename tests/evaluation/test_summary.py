@@ -458,7 +458,7 @@ def test_figures_hold_the_estimates() -> None:
         "SPARE, reconstruction only",
         "SPARE",
     ]
-    assert "SPARE" in found["accuracy"].sentence
+    assert f": SPARE {point.y:.3g} to 100; " in found["accuracy"].sentence
     # A method has its colour, whichever others stand beside it.
     for figure in found.values():
         for series in figure.chart.series:

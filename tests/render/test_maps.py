@@ -12,7 +12,7 @@ from spare_demo.images.preprocess import fit
 from spare_demo.render.canvas import Canvas
 from spare_demo.render.colours import cividis
 from spare_demo.render.curves import kl_chart
-from spare_demo.render.display import Display
+from spare_demo.render.display import ColourBar, Display, Text
 from spare_demo.render.maps import consensus_map, leftover_map, relevance_change_map, weight_map
 from spare_demo.render.overlay import question_difference
 
@@ -61,6 +61,10 @@ def test_the_weight_map_says_where_the_highest_is(canvas: Canvas) -> None:
     values[6] = 3
     drawn = weight_map(canvas, values, "SPARE")
     np.testing.assert_allclose(colours(canvas, drawn), expected(canvas, (values - 1) / 2), atol=1)
+    (bar,) = (item for item in drawn.items if isinstance(item, ColourBar))
+    below = [item for item in drawn.items if isinstance(item, Text) and item.y > bar.bottom]
+    assert [item.words for item in below] == ["1.00", "mean 1.60", "3.00"]
+    assert all(bar.bottom + item.size / 2 < item.y < drawn.height - item.size / 2 for item in below)
     assert "from 1.00 to 3.00" in drawn.sentence
     assert drawn.sentence.endswith("The highest is at row 2, column 3.")
 

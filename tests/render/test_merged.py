@@ -90,6 +90,7 @@ def test_the_map_of_one_row(canvas: Canvas, selection: Selection) -> None:
     grown = source_map(canvas, sources, 2, "VisionZip").sentence
     assert grown.startswith("VisionZip's token 3 of 4: how much of each patch went into it: from 0")
     assert "parts of 3 tokens" in grown
+    assert "run from 0 to 1.00." in source_map(canvas, sources, 3, "x").sentence
     assert "class token" in source_map(canvas, sources, 0, "VisionZip").sentence
     with pytest.raises(ValueError, match="Choose one from 1 to 4"):
         source_map(canvas, sources, 4, "VisionZip")

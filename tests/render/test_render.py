@@ -280,7 +280,7 @@ def test_drawn_text_has_only_letters_of_the_font():
 
 
 def test_bar_labels_never_overlap():
-    points, widths = [10.0, 11.0, 12.0, 300.0], [40.0, 20.0, 80.0, 40.0]
+    points, widths = [10.0, 11.0, 12.0, 299.0, 300.0], [40.0, 20.0, 80.0, 40.0, 40.0]
     centres = side_by_side(points, widths, 10, 300, 5)
     starts = [c - w / 2 for c, w in zip(centres, widths, strict=True)]
     ends = [c + w / 2 for c, w in zip(centres, widths, strict=True)]

@@ -14,6 +14,7 @@ from spare_demo.comparison.request import UNPRUNED
 from spare_demo.comparison.result import Result
 from spare_demo.models import LlavaModel
 from spare_demo.pruners import PRUNERS
+from spare_demo.render.base import number
 from spare_demo.results.drawings import OF_MANY, cells, drawings
 from spare_demo.tokens import Selection
 
@@ -47,6 +48,26 @@ def test_a_method_inside_shows_what_its_last_layer_got(result: Result) -> None:
     asked = dataclasses.replace(result, answers={}, first_kl={})
     (cell,) = (cell for cell in cells(asked) if cell.title == "FastV")
     assert cell.kept is None and cell.kl is None and cell.answer is None
+
+
+def test_leftovers_share_one_scale_and_an_error_that_is_none_is_said(result: Result) -> None:
+    left = [shares for shares in result.leftover.values() if shares is not None]
+    ends = number(max(float(shares.max()) for shares in left))
+    *maps, curve = drawings(result, ("leftover", "reconstruction"))
+    assert [f"run from 0 to {ends}." in drawn.display.sentence for drawn in maps] == [True] * 3
+    assert "FastV has no error of one set" in curve.display.sentence
+    nothing = dataclasses.replace(result, leftover=dict.fromkeys(result.leftover, torch.zeros(16)))
+    first, *_ = drawings(nothing, ("leftover",))
+    assert "run from 0 to 1.00." in first.display.sentence
+
+
+def test_the_picture_of_all_answers_shows_the_last_layer(result: Result) -> None:
+    answer = result.answers["fastv"]
+    assert len(answer.layer_sets) > 1
+    last = dataclasses.replace(answer, layer_sets=answer.layer_sets[-1:])
+    alike = dataclasses.replace(result, answers={**result.answers, "fastv": last})
+    (one,), (other,) = (drawings(made, ("comparison",)) for made in (result, alike))
+    assert one.display.image.tobytes() == other.display.image.tobytes()
 
 
 def test_only_many_methods_have_them_and_sets_by_hand_do_not_vote(
