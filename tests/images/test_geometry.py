@@ -96,6 +96,8 @@ AWKWARD = [
     (1009, 335),
     (3, 7),
     (2000, 10),  # 1:200
+    (352, 110),  # cut just below a whole number of rows but for rounding, and of columns
+    (110, 352),
     (1, 1),
 ]
 PINPOINTS = [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]]  # height, width
