@@ -119,4 +119,4 @@ def find_sufficient(
 
 def _join_words(budgets: tuple[int, ...]) -> str:
     words = [str(k) for k in budgets]
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))

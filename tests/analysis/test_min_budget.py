@@ -86,6 +86,8 @@ def test_the_sentence_says_what_was_tried_and_no_more() -> None:
         "there; at 23 the answer is “1”. Below, it comes back at 2, 4 and 16. Budgets between "
         "those tried may differ."
     )
+    once = Sufficiency(known.trials[2:])
+    assert "Below, it comes back at 16. Budgets" in once.sentence("SPARE")
     last = Sufficiency((Trial(575, "1", False), Trial(576, "7", True)))
     assert "from 576 of 576 tokens on the unpruned answer “7” stays" in last.sentence("SPARE")
     always = Sufficiency((Trial(1, "", True), Trial(576, "", True)))
