@@ -175,9 +175,15 @@ def test_kept_patches_are_counted_where_an_answer_is_lost_and_only_there() -> No
     [
         {"selections": {"A": A}, "methods": {"A": SPARE, "B": FASTV}},
         {"selections": {"A": A, "B": Selection([1], sources=torch.ones(1, N) / N)}},
+        {
+            "methods": {"A": SPARE, "B": CDPRUNER, "C": CDPRUNER, "D": CDPRUNER},
+            "selections": dict.fromkeys("ABCD", A),
+            "answers": {"unpruned": answer("FOX", 0.9), "A": answer("FOX", 0.8)}
+            | {label: answer("TEA", 0.05) for label in "BCD"},
+        },
     ],
 )
-def test_no_patches_are_counted_of_what_is_not_a_set_of_patches(change: dict) -> None:
+def test_no_patches_are_counted_of_what_is_not_a_set_of_patches_and_of_many_sets(change: dict) -> None:
     made = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05), **change)
     assert "patch" not in head(made, asked=shown(9)) and "FOX; " in head(made)
 

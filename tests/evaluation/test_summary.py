@@ -394,6 +394,13 @@ def test_methods_without_a_reconstruction_have_no_figure_of_it() -> None:
     summary = summarise(rows)["held-out"]
     names = [figure.name for figure in figures.all_figures(summary, 16)]
     assert "accuracy" in names and "reconstruction" not in names
+    rows += [
+        dataclasses.replace(row, method="cdpruner", error=0.1)
+        for row in rows
+        if row.method == "spare"
+    ]
+    pairs = summarise(rows)["held-out"].pairs
+    assert pairs["right"] and pairs["error"] == {}
 
 
 def test_pictures_of_different_sizes_are_one_column_of_all_tokens() -> None:
