@@ -193,6 +193,7 @@ def test_the_best_is_compared_by_paired_differences() -> None:
     same = [dataclasses.replace(row, method="same") for row in best]
     summary = summarise([*best, *worse, *same, rows[0]])["held-out"]
     assert summary.best == {64: "random"}
+    assert list(summary.behind_best) == [("worse", 64), ("same", 64)]
     assert summary.accuracy["worse", 64].high > summary.accuracy["random", 64].low
     assert summary.behind_best["worse", 64].apart_from(0)
     assert not summary.behind_best["same", 64].apart_from(0)
@@ -291,6 +292,9 @@ def test_questions_count_under_each_skill_and_by_their_number() -> None:
     assert summary.numbers[2][column].value == pytest.approx(mean(lambda r: "+" in r.category))
     assert summary.numbers[1][column].count + summary.numbers[2][column].count == len(chosen)
     assert list(summary.combinations) == ["counting", "ocr", "ocr + spatial"]
+    both = [dataclasses.replace(r, category=r.category.replace("ocr +", "a +")) for r in rows]
+    fewest_first = ["counting", "ocr", "a + spatial"]
+    assert list(summarise(both)["held-out"].combinations) == fewest_first
     assert skills_of("") == []
     assert skills_of("C++ +   + C") == ["C++", "C"]
     assert summarise([dataclasses.replace(r, category="") for r in rows])["held-out"].skills == {}
