@@ -139,6 +139,10 @@ def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
     assert f"{corrected} have one" in table.note
     assert 0 < corrected < 8
     assert corrected == sum(p < 0.05 for p in summary.adjusted.values())
+    torn = [row for row in rows if (row.method, row.picture, row.budget) != ("a", "0", 16)]
+    unlike = summarise(torn, reference="spare")["held-out"]  # no test of other questions
+    assert unlike.p_values.keys() == summary.p_values.keys() - {("a", 16)}
+    assert ("a", 16) in unlike.difference and tables.differences(unlike)
 
 
 def test_a_label_with_few_pictures_is_drawn_as_among_all_of_them() -> None:
