@@ -334,7 +334,8 @@ PLACES = [
 
 
 def test_places_are_averaged_by_layer() -> None:
-    places = summarise(made(), PLACES)["held-out"].places
+    other = [dataclasses.replace(place, set="unseen-pairs", asked=9.0) for place in PLACES]
+    places = summarise(made() + made(set="unseen-pairs"), PLACES + other)["held-out"].places
     assert list(places) == [-2, -1]
     assert places[-2]["asked"].value == pytest.approx(0.255)
     assert (places[-2]["others"].value, places[-2]["others"].count) == (pytest.approx(0.1), 2)
