@@ -183,7 +183,7 @@ def test_kept_patches_are_counted_where_an_answer_is_lost_and_only_there() -> No
         },
     ],
 )
-def test_no_patches_are_counted_of_what_is_not_a_set_of_patches_and_of_many_sets(change: dict) -> None:
+def test_no_patches_are_counted_of_many_sets_or_of_what_is_no_set_of_patches(change: dict) -> None:
     made = result(("FOX", 0.9), ("FOX", 0.8), ("TEA", 0.05), **change)
     assert "patch" not in head(made, asked=shown(9)) and "FOX; " in head(made)
 

@@ -18,7 +18,7 @@ from spare_demo.evaluation import cells, figures, report, tables
 from spare_demo.evaluation.budgets import middle
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.paired import holm, sign_flip_test
-from spare_demo.evaluation.resampling import Draws, wilson
+from spare_demo.evaluation.resampling import Draws, Estimate, wilson
 from spare_demo.evaluation.results import Place, Row
 from spare_demo.evaluation.summary import as_json, skills_of, summarise
 from spare_demo.pruners import PRUNERS
@@ -108,6 +108,15 @@ def test_small_cells_and_those_all_alike_have_wilsons_interval() -> None:
         for estimate in estimates.values():
             assert estimate.low < estimate.high
             assert estimate.low <= estimate.value <= estimate.high
+
+
+def test_twenty_pictures_are_enough_for_an_interval() -> None:
+    estimate = Estimate(0.713, 0.682, 0.745, 9)
+    assert cells.share(estimate) == "71.3 % (68.2 to 74.5)"
+    for pictures, few in ((19, True), (20, False)):
+        summary = summarise(made(pictures), resamples=20)["held-out"]
+        assert (cells.TOO_FEW in cells.means_note(summary)) == few
+        assert cells.is_apart(summary, estimate) != few
 
 
 def test_stars_are_counted_and_corrected_for_how_many_they_are() -> None:
