@@ -6,6 +6,7 @@ import re
 import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,22 @@ def test_bytes_of_weights() -> None:
     assert weights.bytes(torch.float32, 16) == 4040
     assert weights.bytes(torch.float16, 8) == 1020
     assert weights.bytes(torch.float16, 4) == 562 + 20  # with a scale for every 64
+
+
+@pytest.mark.parametrize(
+    ("runs", "slowness"),
+    [
+        ([0.5, *[0.001] * 4, *[0.004] * 5], 0.25),  # what is read from the disk first is no product
+        ([0.5, 0.3, *[0.002] * 5], 150),  # a slow one is not waited for again
+    ],
+)
+def test_the_first_product_does_not_count(
+    runs: list[float], slowness: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([at for seconds in runs for at in (7.0, 7.0 + seconds)])
+    monkeypatch.setattr(number_format, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert number_format.bfloat16_slowness.__wrapped__() == pytest.approx(slowness)
+    assert not [*clock]
 
 
 def test_the_number_format_suits_size_and_device(monkeypatch: pytest.MonkeyPatch) -> None:
