@@ -44,7 +44,7 @@ def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGI
             with _place(arriving, address):
                 return await app(scope, receive, send)
         with _place(arriving, address):  # one that never ends takes nobody's place in the queue
-            receive = await _arrived(receive)
+            receive = await _wait_for_body(receive)
         if not path.startswith(("/queue/join", "/call/")):
             return await app(scope, receive, send)
         waiting, running = requests_in_queue(scope["app"].get_blocks())
@@ -88,8 +88,8 @@ def address_of(scope: Scope, header: str) -> str:
     return str(whole.ipv4_mapped or IPv6Network((int(whole), 64), strict=False))
 
 
-async def _arrived(receive: Receive) -> Receive:
-    """What gives the messages of a request once all of its body is here."""
+async def _wait_for_body(receive: Receive) -> Receive:
+    """Read all of a request's body; what then gives its messages once more."""
     messages = [await receive()]
     while messages[-1].get("more_body"):
         messages.append(await receive())
