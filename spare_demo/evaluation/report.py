@@ -141,11 +141,9 @@ def _where(summary: Summary, layer: int, values: Mapping[str, Estimate]) -> str:
         return ""
     verdict = "neither on the things asked about nor off them"
     if is_apart(summary, over, 0.5):
-        on = over.value > 0.5
+        on, on_in_mean = over.value > 0.5, values["asked"].value > values["background"].value
         verdict = f"{'on' if on else 'off'} the things asked about"
-        if on != (
-            values["asked"].value > values["background"].value
-        ):  # a few patches far from most
+        if on != on_in_mean:  # a few patches far from most
             verdict += f" by rank, though {'lower' if on else 'higher'} there in the mean"
     others = values.get("asked_over_others")
     versus_others = f" and of {plain(others)} over other things" if others else ""

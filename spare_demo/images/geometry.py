@@ -86,7 +86,7 @@ class Grid:
         low = boxes[:, :2].clamp(min=0)
         high = torch.minimum(boxes[:, 2:], size)
         share = ((high - low).clamp(min=0) / (boxes[:, 2:] - boxes[:, :2])).prod(dim=1)
-        return torch.where(share < _TOUCH, torch.zeros_like(share), share)
+        return share.masked_fill(share < _TOUCH, 0.0)
 
     @property
     def padding(self) -> Tensor:

@@ -14,11 +14,7 @@ from torch import nn
 
 from spare_demo.models.base import Answer, ModelError, View
 from spare_demo.models.generate.answering import Answering
-from spare_demo.models.generate.captured_prefill import (
-    CapturedPrefill,
-    difference,
-    reason_against,
-)
+from spare_demo.models.generate.captured_prefill import CapturedPrefill, difference, reason_against
 from spare_demo.models.generate.passes import OutOfMemory
 from spare_demo.models.generate.prefill_floor import (
     Rates,

@@ -10,11 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    LogitsProcessor,
-    LogitsProcessorList,
-    RepetitionPenaltyLogitsProcessor,
-)
+from transformers import LogitsProcessor, LogitsProcessorList, RepetitionPenaltyLogitsProcessor
 
 _NEUTRAL: dict[str, tuple[Any, ...]] = {  # of generation settings that change greedy tokens
     "no_repeat_ngram_size": (None, 0),

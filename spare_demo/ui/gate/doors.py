@@ -28,8 +28,8 @@ async def refuse(scope: Scope, receive: Receive, send: Send, status: int, senten
 
 
 # Gradio's own, of which this page has no use. The first writes a file at each call that nothing
-# deletes, the second takes any video in, and the third fetches addresses; what is asked of the next
-# two gets into the log, line breaks and all; the others are a way in that nobody needs.
+# deletes, the second takes any video in, the third fetches addresses, and the next two write what a
+# stranger sends into the log, line breaks and all. The others are closed because nobody needs them.
 _CLOSED = (
     *("/deep_link", "/process_recording", "/proxy=", "/custom_component/", "/mcp/messages"),
     *("/mcp/sse", "/dev/reload", "/component_server", "/stream/", "/vibe-", "/undo-vibe-"),

@@ -16,14 +16,14 @@ from spare_demo.ui.gradio_compat.operations import operation_inputs
 from spare_demo.ui.gradio_compat.queue import knows_run
 
 _CALL = re.compile("/call(/v2)?/(?P<operation>[^/]+)(/(?P<run>[^/]+))?/?")
-_NOTHING = (
+_NO_EVENT = (
     "This page has nothing of that number. Load the page again, or call an operation by its name."
 )
 _SENTENCES = {  # by the first word of the path
     "upload": "The request holds something that is no file. Send each picture as a file named "
     "files.",
     "file": "The part of the file cannot be sent. Ask for one range of it at a time, or for all.",
-    **dict.fromkeys(("queue", "run", "api"), _NOTHING),
+    **dict.fromkeys(("queue", "run", "api"), _NO_EVENT),
 }
 _UNREAD = "The request is not what this address takes. Load the page again, or call an operation."
 _NO_RUN = (

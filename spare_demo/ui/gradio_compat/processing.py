@@ -82,13 +82,13 @@ def send_changes_only(demo: gr.Blocks) -> None:
 
 
 def track_known_states(demo: gr.Blocks) -> None:
-    """Let an event look at the states whose change starts another, as they are now.
+    """Fix which states start an event when they change: those that do when the page is built.
 
-    For these Gradio walks through the visitor's events, to which a panel that is being made in
-    another thread adds its own: now and then an event of the page ended in an error.
+    Gradio looks for them at every event, among all events of the visitor. A panel that is being
+    made in another thread adds to these, and the event then ends in an error.
     """
     targets = (target for fn in demo.fns.values() for target in fn.targets)
-    known = {part for part, happening in targets if happening == "change"}
+    known = {part for part, trigger in targets if trigger == "change"}
 
     def states_to_track(block_fn: Any, state: Any) -> tuple[list[int], list[Any]]:
         parts = block_fn.outputs if state is not None else []

@@ -174,6 +174,6 @@ window.SPARE = (() => {
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
   return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, ends, pictureName, save, throttle, tell, calm, bring, copy,
-          unfold};
+          expectedJaccard, ends, pictureName, save, throttle, tell, calm, bring,
+          copy, unfold};
 })();

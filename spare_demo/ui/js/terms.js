@@ -73,8 +73,10 @@
       stage.querySelector(`input[value=${layer}]`).closest('label').dataset.term = layer;
     }
     const label = document.querySelector('#budget [data-testid=block-info]');
-    label?.classList.add('term');
-    if (label) label.dataset.term = 'budget';
+    if (label) {
+      label.classList.add('term');
+      label.dataset.term = 'budget';
+    }
   });
   // The caption is written some time after the pictures are painted.
   const written = new MutationObserver(([{target}]) => mark(target, 'Jaccard'));
