@@ -250,11 +250,14 @@ def open_window(browser: Any) -> Iterator[Callable[..., Any]]:
 def usual_context(browser: Any) -> Any:
     """A wide window whose pages share the browser's cache: Gradio's page is a hundred files.
 
-    The page itself leaves nothing in it but what a tab forgets when it is closed.
+    The page itself leaves nothing in it but what a tab forgets when it is closed. An empty tab
+    keeps the window: with every new one Chromium loads pages of its own, for its address bar.
     """
     from browsing import WINDOW
 
-    return browser.new_context(viewport=WINDOW)
+    context = browser.new_context(viewport=WINDOW)
+    context.new_page()
+    return context
 
 
 @pytest.fixture
