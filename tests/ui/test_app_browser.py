@@ -426,6 +426,13 @@ def test_a_browser_that_forbids_storage_runs_the_whole_page(newcomer, served) ->
     )
     newcomer.open(served.url)
     assert newcomer.page.evaluate("typeof SPARE.storyCard") == "function"  # of the last script
+    newcomer.page.evaluate(
+        """SPARE.announceModel('another', 'Another');
+        document.body.insertAdjacentHTML('beforeend',
+            '<p class="toast-body">Connection to the server was lost</p>');
+        window.dispatchEvent(new Event('pagehide'));"""
+    )
+    newcomer.check()
 
 
 def test_who_leaves_a_run_for_a_link_finds_what_the_link_says(visitor, served) -> None:

@@ -54,7 +54,9 @@
     for (const [name, value] of settings) address.searchParams.set(name, value);
     const picture = document.querySelector('#picture .image-frame img')?.src;
     const visit = {before: location.href, address: address.href, picture};
-    sessionStorage.setItem(KEY, JSON.stringify(visit));
+    try {
+      sessionStorage.setItem(KEY, JSON.stringify(visit));
+    } catch {}  // forbidden, or full: the page opens as for a newcomer
   });
 
   // Null also where a browser forbids it, as in a frame of another site.

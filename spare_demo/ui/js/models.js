@@ -18,10 +18,20 @@
     }
   };
 
+  // The model of the page before; null also where a browser forbids to remember one.
+  const replaceModel = (model) => {
+    try {
+      const before = sessionStorage.getItem(KEY);
+      sessionStorage.setItem(KEY, model);
+      return before;
+    } catch {
+      return null;
+    }
+  };
+
   // Once the page is open. Other tabs notice when somebody comes back to them.
   SPARE.announceModel = (model, title) => {
-    const before = sessionStorage.getItem(KEY);
-    sessionStorage.setItem(KEY, model);
+    const before = replaceModel(model);
     if (before && before !== model) {
       const line = document.createElement('p');
       line.className = 'message';
