@@ -101,7 +101,7 @@ def build(
         with gr.Tabs(selected="compare", elem_id="tabs") as tabs:
             with gr.Tab("Compare", id="compare"):
                 parts = lay_out(demo, handlers, shown)
-                sources.merged_panel(parts.visit, parts.budget, visits, gpu)
+                parts.merged = sources.merged_panel(parts.visit, parts.budget, visits, gpu)
                 opening = {name: getattr(parts, name) for name in OPENED}
                 opened = []
                 if knows_only_scenes(model.name) and model.has_language_model:

@@ -30,8 +30,12 @@ _NONE = (
 )
 
 
-def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: Here) -> None:
-    """Draws what A and B merged at the slider's budget, all of it or one token, when asked."""
+def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: Here) -> gr.HTML:
+    """Draws what A and B merged at the slider's budget, all of it or one token, when asked.
+
+    Returns:
+        where it is drawn.
+    """
     html = gpu.call(merged_html)
 
     def draw(key: Any, *places: Any) -> str:
@@ -60,6 +64,7 @@ def merged_panel(visit: gr.State, budget: gr.Slider, visits: OpenVisits, gpu: He
             js="(visit, budget, token) => [visit, budget, token, SPARE.state.depth]",
             **QUIET,
         )
+    return display
 
 
 def merged_html(visit: Visit, budget: Any, token: float | None, layer: float | None = None) -> str:

@@ -56,6 +56,7 @@ class Steps:
             "second": "",
             "rank": "",
             "many": "",
+            "merged": "",
         }
 
     def finished(self, visit: Visit, budget: int) -> PageChanges:

@@ -108,7 +108,7 @@ def wire(
     changed = (
         *("visit", "message", "notes", "truth", "headline", "chips", "stage", "answers", "cost"),
         *("curve", "curve_words", "budget_message", "ask", "stop", "reply", "own_answer"),
-        *("enough", "carrier", "kl", "kl_words", "second", "rank", "many", "tried"),
+        *("enough", "carrier", "kl", "kl_words", "second", "rank", "many", "merged", "tried"),
         *_FOLDS,
     )
     outputs = [getattr(parts, name) for name in changed]

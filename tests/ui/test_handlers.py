@@ -56,7 +56,7 @@ def test_pictures_come_before_any_answer(handlers, passes, photo_file) -> None:
 def test_at_the_end_every_part_is_there(handlers, shown) -> None:
     assert set(shown) == {
         "visit", "message", "notes", "truth", "headline", "stage", "answers", "cost", "own_answer",
-        "enough", "carrier", "kl", "kl_words", "second", "rank", "many", "chips", "tried",
+        "enough", "carrier", "kl", "kl_words", "second", "rank", "many", "merged", "chips", "tried",
         "cost_fold", "kl_fold",
     }  # fmt: skip
     # The curve of errors comes afterwards, in an event that does not hold the model.

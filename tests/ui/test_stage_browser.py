@@ -304,6 +304,8 @@ def test_the_words_about_the_camera_stand_above_the_ways_to_bring_a_picture(visi
 def test_targets_are_large_wherever_fingers_are_used(phone, width: int, height: int) -> None:
     phone.page.set_viewport_size({"width": width, "height": height})
     folds = ("settings", "keep", "changes", "all-methods", "against", "merged")
+    merging = "document.body.classList.toggle('merging')"  # as of a method that merges
+    phone.page.evaluate(merging)
     for fold in folds:
         phone.unfold(fold)
     phone.find("#method-a input").click()
@@ -312,6 +314,7 @@ def test_targets_are_large_wherever_fingers_are_used(phone, width: int, height: 
     phone.page.keyboard.press("Escape")
     for fold in folds:
         phone.find(f"#{fold} > .label-wrap").click()
+    phone.page.evaluate(merging)
     assert small == [] and phone.wide() == (width, width)
     phone.page.get_by_role("tab", name="Lab").click()
     expect(phone.find("#lab-methods label").first).to_be_visible()

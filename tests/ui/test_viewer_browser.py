@@ -165,6 +165,21 @@ def test_picks_that_no_picture_shows_are_asked_for_as_well(visitor) -> None:
     expect(visitor.find("#edit .count")).to_have_text("40 tokens of 576 kept")
 
 
+def test_what_was_merged_is_offered_where_tokens_are_and_goes_with_its_comparison(visitor) -> None:
+    expect(visitor.caption).to_contain_text("CDPruner")
+    expect(visitor.find("#merged")).to_be_hidden()
+    visitor.choose_method("b", "VisionZip")
+    visitor.expect_answers(576, 64, 64)
+    visitor.unfold("merged")
+    visitor.find("#merged-show").click()
+    expect(visitor.find("#merged-drawn figcaption")).to_contain_text("VisionZip merged 576 tokens")
+    visitor.choose_method("b", "PruMerge")
+    visitor.expect_answers(576, 64, 64)
+    expect(visitor.find("#merged-drawn figure")).to_have_count(0)
+    visitor.choose_method("b", "CDPruner")
+    expect(visitor.find("#merged")).to_be_hidden()
+
+
 def test_a_merged_token_shows_what_went_into_it(visitor, served) -> None:
     visitor.choose_method("b", "VisionZip")
     expect(visitor.caption).to_contain_text("VisionZip (picks)")

@@ -8,4 +8,8 @@
   const sayAll = () => document.querySelectorAll('button.label-wrap').forEach(say);
   new MutationObserver(sayAll).observe(document, {childList: true, subtree: true,
     attributeFilter: ['class']});
+
+  // The part about merged tokens, where there are any (style.css).
+  SPARE.on('data', ({slots}) => document.body.classList.toggle(
+    'merging', Object.values(slots).some(({merges}) => merges)));
 })();
