@@ -28,7 +28,7 @@ _SCRIPTS = (
     *("core", "data", "linear", "colours", "draw", "layers", "maps", "carrier"),
     *("words", "viewer", "scrub", "depth", "menus", "messages", "why", "edit", "answers"),
     *("link", "cite", "upload", "lost", "chips", "guess", "phone", "rove", "terms", "stories"),
-    *("story_card", "folds"),
+    *("story_card", "folds", "print"),
 )
 _ON_LOAD = {
     "viewer": "SPARE.viewer(element, props, trigger, watch);"

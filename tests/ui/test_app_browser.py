@@ -367,6 +367,22 @@ def test_the_keyboard_reaches_what_matters_and_shows_where_it_is(visitor) -> Non
     assert reached == dict.fromkeys(wanted, True)
 
 
+def test_on_paper_the_page_is_light_and_its_plots_are_whole(open_window, served) -> None:
+    visitor = open_window(f"{served.url}/?__theme=dark")
+    plot = visitor.curve().locator(".main-svg").first
+    visitor.page.evaluate(
+        """addEventListener('beforeprint', () => {
+            const {width} = document.querySelector('#curve .main-svg').viewBox.baseVal ?? {};
+            window.printed = [document.body.classList.contains('dark'), width];
+        })"""
+    )
+    visitor.page.pdf()
+    width = plot.evaluate("plot => plot.getBoundingClientRect().width")
+    assert visitor.page.evaluate("printed") == [False, width]
+    expect(visitor.find("body")).to_have_class(re.compile(r"\bdark\b"))
+    assert plot.get_attribute("viewBox") is None
+
+
 def test_a_lost_connection_loses_no_input(open_window, served, wide_picture: Path) -> None:
     visitor = open_window(served.url + "/?__theme=dark")
     visitor.upload(wide_picture)
