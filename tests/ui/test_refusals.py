@@ -43,6 +43,10 @@ def test_a_refused_call_prints_no_traceback(
             "could not be read. A picture",
         ),
         ([picture | {"path": "photo\0"}, QUESTION, "spare", 5, 0], "could not be read. A picture"),
+        (
+            [picture | {"path": "photo" * 1000}, QUESTION, "spare", 5, 0],
+            "could not be read. A picture",
+        ),
     ):
         assert words in public.call("select", data).content.decode("unicode_escape")
     two = '{"a": [1], "b": [2]}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,10 @@ def say_what_went_wrong(demo: gr.Blocks) -> None:
             return await preprocess(*given, **named)
         except gr.Error:
             raise
-        except (ValueError, TypeError, LookupError) as error:  # its words hold what was sent
-            log_refusal(error)
+        except (ValueError, TypeError, LookupError, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.ENAMETOOLONG:
+                raise
+            log_refusal(error)  # without its words, which hold what was sent
             raise gr.Error(_UNREAD, print_exception=False) from None
 
     async def process_or_refuse(block_fn: Any, inputs: Any, *more: Any, **named: Any) -> Any:
