@@ -139,5 +139,8 @@ def test_a_wrong_number_of_scenes_is_a_sentence_and_nothing_scrolls_sideways(lab
     for width in (390, 1024, 1440):
         lab.set_viewport_size({"width": width, "height": 900})
         assert lab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        tables = lab.locator("#lab-skills .scroll")
+        hidden = tables.evaluate_all("all => all.map(part => part.scrollWidth - part.clientWidth)")
+        assert len(hidden) == 2 and max(hidden) == 0, width
         run = lab.locator("#lab-run").bounding_box()
         assert run and run["x"] + run["width"] <= width
