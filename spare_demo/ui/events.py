@@ -35,6 +35,9 @@ def in_steps(
     yield busy
     last: dict[str, Any] = {}
     for changes in steps:
-        last |= {name: changes[name] for name in again if name in changes}
+        for name in set(again) & set(changes):
+            change = changes[name]
+            # Gradio takes the value out of the dictionary that `gr.update` made.
+            last[name] = dict(change) if isinstance(change, dict) else change
         yield changes
     yield last | idle

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import gradio as gr
 import pytest
 import torch
+from gradio.blocks import postprocess_update_dict
 from gradio.state_holder import SessionState
 from pages import run_apart
 from PIL import Image
@@ -26,6 +27,7 @@ from spare_demo.results.export import cite
 from spare_demo.settings import Settings
 from spare_demo.ui import build, folds, open_visits, page
 from spare_demo.ui.api import Api
+from spare_demo.ui.events import in_steps
 from spare_demo.ui.examples import new_scene
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.open_visits import OpenVisits, VisitKey
@@ -714,3 +716,13 @@ def test_a_bad_upload_is_refused_as_ask_would_and_changes_nothing_else(
 def test_a_title_calls_nothing_what_is_left_to_rounding() -> None:
     title = folds._title("What is lost", 3, "error", {"A": 1.13e-15, "B": 0.0214, "C": None}, 0.0)
     assert title == "What is lost with 3 tokens: error A 0, B 0.0214, random picks 0"
+
+
+def test_the_last_step_brings_a_figure_whose_value_gradio_took_out_of_its_update() -> None:
+    sent = in_steps([{"kl": gr.update(value="drawn", visible=True)}], {}, {"ask": 1}, ("kl",))
+    for values in sent:
+        for update in values.values():
+            if isinstance(update, dict):
+                shown = postprocess_update_dict(gr.Textbox(render=False), update)
+                assert shown["value"] == "drawn" and shown["visible"]
+    assert set(values) == {"kl", "ask"}
