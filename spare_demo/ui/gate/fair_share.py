@@ -1,4 +1,4 @@
-"""How many requests of one address, and of all, may wait in the queue or be on their way."""
+"""How many requests of one address, and of all, may wait, run or be on their way."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def share_fairly(app: ASGIApp, most: int, most_of_all: int, header: str) -> ASGI
         path, address = api_path(scope), address_of(scope, header)
         if arriving[address] >= most:
             return await refuse(scope, receive, send, 429, _ARRIVING)
-        if path.startswith(("/upload", "/mcp")):  # whose bodies are read bit by bit, or are large
+        # Bodies that are read bit by bit, or are large, and events that are answered at once.
+        if path.startswith(("/upload", "/mcp", "/run/", "/api/")):
             with _place(arriving, address):
                 return await app(scope, receive, send)
         with _place(arriving, address):  # one that never ends takes nobody's place in the queue

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
@@ -79,6 +81,34 @@ def test_an_address_holds_few_requests_that_never_end(crowded, path: str) -> Non
         ]
     assert [answer.status_code for answer in answers] == [429, 400]
     assert "on its way already" in answers[0].json()["detail"]
+
+
+def test_an_address_has_few_events_at_work_beside_the_queue(crowded, monkeypatch) -> None:
+    """Those of the page that run no model: hundreds at once would leave nobody else a thread."""
+    number, event = next((n, e) for n, e in crowded.demo.fns.items() if e.name == "line_html")
+    begun, goes_on = threading.Semaphore(0), threading.Event()
+
+    def wait(value: str) -> str:
+        begun.release()
+        assert goes_on.wait(60)
+        return value
+
+    def choose(address: str) -> httpx.Response:
+        body = {"fn_index": number, "data": ["spare"], "session_hash": address}
+        headers = {"X-Forwarded-For": address}
+        return httpx.post(crowded.api("run/predict"), json=body, headers=headers, timeout=60)
+
+    with ThreadPoolExecutor(4) as visitors, monkeypatch.context() as held:
+        held.setattr(event, "fn", wait)
+        first = [visitors.submit(choose, "4.4.4.4") for _ in range(3)]
+        try:
+            assert all(begun.acquire(timeout=60) for _ in first)
+            assert choose("4.4.4.4").status_code == 429
+            other = visitors.submit(choose, "4.4.4.5")
+            assert begun.acquire(timeout=60)
+        finally:
+            goes_on.set()
+        assert {run.result().status_code for run in (*first, other)} == {200}
 
 
 @pytest.mark.parametrize(
