@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import gradio as gr
@@ -86,7 +88,8 @@ class UploadProgress:
 
 def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
     """Delete the oldest uploads, whole or not, and files of comparisons until the others have at
-    most so many bytes. Those that a page opens on stay."""
+    most so many bytes, and at most half of the room that the disk has for them. Those that a page
+    opens on stay."""
     kept = {file for part in demo.blocks.values() for file in getattr(part, "keep_in_cache", ())}
     known = {file for files in demo.temp_file_sets for file in files.copy()} - kept
     found = []
@@ -96,6 +99,9 @@ def remove_oldest_files(demo: gr.Blocks, most_bytes: int) -> None:
         except FileNotFoundError:  # it was two hours old
             continue
         found.append((facts.st_mtime, facts.st_size, file))
+    with suppress(OSError):  # nothing was uploaded yet
+        free = shutil.disk_usage(get_upload_folder()).free
+        most_bytes = min(most_bytes, (free + sum(size for _, size, _ in found)) // 2)
     total = 0
     for _, size, file in sorted(found, reverse=True):
         total += size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from types import SimpleNamespace
 
 import gradio as gr
@@ -126,6 +127,18 @@ def test_uploads_that_broke_off_count_among_the_files(tmp_path, monkeypatch) -> 
         file.write_bytes(bytes(100))
         os.utime(file, (1000 - age, 1000 - age))
     remove_oldest_files(gr.Blocks(), 299)
+    assert [file.exists() for file in files] == [True, True, False, False]
+
+
+def test_files_leave_half_of_their_room_on_a_small_disk(tmp_path, monkeypatch) -> None:
+    """One stranger's uploads would else keep it full for everybody for two hours."""
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path))
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=90))
+    files = [tmp_path / f"tmp{age}" for age in range(4)]  # the last one is the oldest
+    for age, file in enumerate(files):
+        file.write_bytes(bytes(100))
+        os.utime(file, (1000 - age, 1000 - age))
+    remove_oldest_files(gr.Blocks(), 10**9)
     assert [file.exists() for file in files] == [True, True, False, False]
 
 
