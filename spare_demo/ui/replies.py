@@ -21,7 +21,7 @@ from spare_demo.ui.permalink import MOST_CHARACTERS
 from spare_demo.ui.saved_page import save_visit
 from spare_demo.ui.steps import PageChanges, Steps
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, file_reply, refusal_reply, source_arrays, to_numbered_json
+from spare_demo.ui.wire import MadeFile, array, refusal_reply, source_arrays, to_numbered_json
 
 
 class Replies:
@@ -77,7 +77,7 @@ class Replies:
         yield {"reply": to_numbered_json("why", of=identity(visit), **values)}
 
     def cite(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """A zip of what the page shows, for a paper: sent to the browser, kept nowhere here."""
+        """A zip of what the page shows, for a paper, as a file to hand over."""
         chosen = [str(name) for name in asked.get("panels") or []]
         link = str(asked.get("link") or "")[:MOST_CHARACTERS] or None
         yield _file(
@@ -87,7 +87,7 @@ class Replies:
         )
 
     def save_page(self, asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]:
-        """The comparison as one HTML file, sent in the same way."""
+        """The comparison as one HTML file, in the same way."""
         yield _file(
             "spare-comparison.html",
             "text/html",
@@ -113,7 +113,7 @@ def choose_chip(asked: Mapping[str, Any], visit: Visit) -> Iterator[PageChanges]
 def _file(name: str, media_type: str, make: Callable[[], bytes]) -> PageChanges:
     """A file for the browser; what goes wrong is said beside its button, which waits for a word."""
     try:
-        return {"reply": file_reply(name, media_type, make())}
+        return {"file": MadeFile(name, media_type, make())}
     except Exception as error:
         return {"reply": refusal_reply(sentence(error))}
 

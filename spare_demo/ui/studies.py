@@ -38,7 +38,7 @@ from spare_demo.ui.many import ManyHtml
 from spare_demo.ui.payload import identity
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.visit import SLOTS, Visit
-from spare_demo.ui.wire import array, file_reply, refusal_reply, to_json, to_numbered_json
+from spare_demo.ui.wire import MadeFile, array, refusal_reply, to_json, to_numbered_json
 
 _NO_SET = (
     "It chooses inside the language model, layer by layer, so there is no one set of tokens to "
@@ -173,7 +173,7 @@ class Studies:
         yield {"second": html + panels.two_questions_html(visit, question, last)}
 
     def film(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
-        """The picks of A and B up to the budget as an animated WebP, sent to the browser.
+        """The picks of A and B up to the budget as an animated WebP, a file to hand over.
 
         What goes wrong is said beside its button, which waits for a word.
         """
@@ -193,10 +193,11 @@ class Studies:
             ):
                 frames.append(frame.image)
                 yield {"reply": to_json("film", done=len(frames), of=len(budgets))}
-            reply = file_reply("spare-picks.webp", "image/webp", encode_film(frames, "WEBP"))
+            film = MadeFile("spare-picks.webp", "image/webp", encode_film(frames, "WEBP"))
         except Exception as error:
-            reply = refusal_reply(sentence(error))
-        yield {"reply": reply}
+            yield {"reply": refusal_reply(sentence(error))}
+        else:
+            yield {"file": film}
 
     def all_methods(self, budget: object, visit: Visit) -> Iterator[PageChanges]:
         """Every method that can run at the budget: first what it keeps, then its answer."""

@@ -17,9 +17,10 @@ import gradio as gr
 
 from spare_demo.render.sentences import TEMPLATES
 from spare_demo.results.drawings import OF_MANY, PANELS, USUAL
+from spare_demo.ui.errors import sentence
 from spare_demo.ui.gradio_compat.files import keep_in_cache, write_to_cache
 from spare_demo.ui.terms import TERMS
-from spare_demo.ui.wire import to_bytes
+from spare_demo.ui.wire import MadeFile, file_reply, refusal_reply, to_bytes
 
 _numbers = itertools.count()
 _HERE = Path(__file__).parent
@@ -117,3 +118,14 @@ def write_comparison(stage: gr.HTML, comparison: dict[str, Any]) -> str:
     Asked again the same is written again: it may not have arrived. Raises OSError.
     """
     return write_to_cache(stage, to_bytes(comparison), f"comparison-{next(_numbers)}.bin")
+
+
+def write_file(stage: gr.HTML, file: MadeFile) -> str:
+    """The reply that lets the browser fetch a file, or that says why it cannot be written.
+
+    In a reply it would stay in memory for as long as somebody takes to read it.
+    """
+    try:
+        return file_reply(file, write_to_cache(stage, file.content, file.name))
+    except OSError as error:
+        return refusal_reply(sentence(error))

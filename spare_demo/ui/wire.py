@@ -49,7 +49,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -224,10 +224,17 @@ def to_numbered_json(kind: str, **data: Any) -> str:
     return to_json(kind, number=next(_numbers), **data)
 
 
-def file_reply(name: str, media_type: str, content: bytes) -> str:
-    """A file for the browser to hand over."""
-    data = base64.b64encode(content).decode()
-    return to_numbered_json("file", name=name, type=media_type, data=data)
+class MadeFile(NamedTuple):
+    """A file for the browser to hand over, by its name there."""
+
+    name: str
+    media_type: str
+    content: bytes
+
+
+def file_reply(file: MadeFile, path: str) -> str:
+    """Where the browser fetches a file that it hands over."""
+    return to_numbered_json("file", name=file.name, type=file.media_type, path=path)
 
 
 def refusal_reply(sentence: str) -> str:

@@ -21,7 +21,7 @@ from spare_demo.ui.open_visits import OpenVisits
 from spare_demo.ui.replies import choose_chip
 from spare_demo.ui.steps import PageChanges
 from spare_demo.ui.times_log import with_times
-from spare_demo.ui.viewer import write_comparison
+from spare_demo.ui.viewer import write_comparison, write_file
 
 # Once the page shows what changed.
 _COMPARE = "() => { setTimeout(SPARE.compareInputs) }"
@@ -65,12 +65,14 @@ def with_visits(
 def with_files(
     handler: Callable[..., Iterator[PageChanges]], stage: gr.HTML
 ) -> Callable[..., Iterator[PageChanges]]:
-    """The handler with the comparison on the stage in a file: the disk may be full."""
+    """The handler with the comparison on the stage, and what it made to hand over, in files."""
 
     def run(*inputs: Any, **controls: Any) -> Iterator[PageChanges]:
         for values in handler(*inputs, **controls):
             if "stage" in values:
                 values = values | {"stage": write_comparison(stage, values["stage"])}
+            if "file" in values:
+                values = {"reply": write_file(stage, values["file"])}
             yield values
 
     return run
@@ -148,7 +150,8 @@ def wire(
         event = gpu.stream(handler)
 
         def run(*inputs: Any) -> dict:
-            changes = [*with_refusals(with_visits(event, visits.get))(*inputs), also or {}]
+            steps = with_refusals(with_files(with_visits(event, visits.get), parts.stage))(*inputs)
+            changes = [*steps, also or {}]
             made = put({name: value for change in changes for name, value in change.items()})
             return made or gr.skip()  # Gradio takes no dictionary without an output for an answer
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -163,8 +162,8 @@ def test_what_needs_no_pass_borrows_nothing(
     assert run(gpu.stream(handlers.redraw), 4, visit)["answers"]
     replies, asked = handlers.replies, {"budget": 4, "patch": 1, "step": "why"}
     assert run(gpu.stream(replies.why), asked, visit)["reply"]
-    cited = run(gpu.stream(replies.cite), {"panels": ["kept"]}, visit)["reply"]
-    assert json.loads(cited)["kind"] == "file"
+    cited = run(gpu.stream(replies.cite), {"panels": ["kept"]}, visit)["file"]
+    assert cited.name == "spare-comparison.zip" and cited.content
     assert run(gpu.stream(handlers.stop), 4, visit)["answers"]
     assert lending.calls == []
 

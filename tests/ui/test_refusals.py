@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import gradio as gr
 import pytest
@@ -17,6 +20,7 @@ from spare_demo.ui import build
 from spare_demo.ui.errors import NO_FILES, SORRY, Counter, RepeatFilter, fault_sentence, sentence
 from spare_demo.ui.handlers import Handlers, with_refusals
 from spare_demo.ui.viewer import viewer
+from spare_demo.ui.visit import Visit
 from spare_demo.ui.wiring import with_files
 
 
@@ -138,6 +142,35 @@ def test_a_full_disk_ends_one_question(
         values["stage"] for values in ask(**controls(photo_file, QUESTION)) if "stage" in values
     ]
     assert Path(served[0]).stat().st_size > 1000
+
+
+def test_a_file_to_hand_over_lies_on_the_disk_or_is_refused_in_words(
+    finished: Visit, handlers: Handlers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the reply it would stay in memory for as long as somebody takes to read that."""
+    with gr.Blocks():
+        stage = viewer(None)
+    cite = with_files(handlers.replies.cite, stage)
+
+    def cited() -> dict[str, Any]:
+        (step,) = cite({"panels": ["kept"]}, finished)
+        assert set(step) == {"reply"} and len(step["reply"]) < 1000
+        return json.loads(step["reply"])
+
+    sent = cited()
+    assert (sent["kind"], sent["name"]) == ("file", "spare-comparison.zip")
+    assert zipfile.is_zipfile(sent["path"]) and sent["path"] in stage.temp_files
+    stage.temp_files.clear()
+
+    def fail(path: Path, data: bytes) -> None:
+        with open(path, "wb") as file:
+            file.write(data[:10])
+        raise OSError(errno.ENOSPC, "No room")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    refused = cited()
+    assert (refused["kind"], refused["sentence"]) == ("refused", NO_FILES)
+    assert stage.temp_files == {sent["path"]}, "a piece that nothing would clear away"
 
 
 def test_a_removed_folder_is_made_again(handlers: Handlers, photo_file: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import re
 from pathlib import Path
@@ -105,9 +104,9 @@ def test_a_notebook_shows_it_in_a_frame_of_its_own(result: Result) -> None:
 
 
 def test_the_button_sends_the_page_or_says_why_not(handlers: Handlers, finished: Visit) -> None:
-    reply = page_reply(handlers, "save_page", finished)
-    assert (reply["kind"], reply["name"]) == ("file", "spare-comparison.html")
-    page = base64.b64decode(reply["data"]).decode()
+    (made,) = handlers.replies.save_page({}, finished)
+    assert (made["file"].name, made["file"].media_type) == ("spare-comparison.html", "text/html")
+    page = made["file"].content.decode()
     assert "Probability of the first word" in page and 'class="answer-now"' not in page
     unfinished = with_result(finished, answers={})
     assert page_reply(handlers, "save_page", unfinished)["kind"] == "refused"

@@ -161,8 +161,8 @@ def test_prepared_examples_need_no_pass_and_are_nobodys_own(handlers, passes, ph
 def test_the_zip_holds_what_was_found_and_how_to_repeat_it(handlers, visit) -> None:
     own = merged(handlers.ask_own("[1, 4, 9]", visit))["visit"]
     asked = {"panels": ["kept", "difference"], "link": "http://here/?a=spare"}
-    reply = json.loads(merged(handlers.replies.cite(asked, own))["reply"])
-    with zipfile.ZipFile(io.BytesIO(base64.b64decode(reply["data"]))) as zipped:
+    made = merged(handlers.replies.cite(asked, own))["file"]
+    with zipfile.ZipFile(io.BytesIO(made.content)) as zipped:
         result = json.loads(zipped.read("result.json"))
         readme = zipped.read("README.txt").decode()
         names = zipped.namelist()
@@ -191,12 +191,13 @@ def test_kl_with_a_method_inside_the_language_model(handlers: Handlers, photo_fi
 
 def test_a_film_is_asked_step_by_step_and_handed_over(handlers, passes, visit) -> None:
     passes.clear()
-    replies = [json.loads(step["reply"]) for step in handlers.studies.film(5, visit)]
-    steps = [(reply["done"], reply["of"]) for reply in replies[:-1]]
+    *made, last = handlers.studies.film(5, visit)
+    replies = [json.loads(step["reply"]) for step in made]
+    steps = [(reply["done"], reply["of"]) for reply in replies]
     assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]  # 1, 2, 4 and 5 tokens
     assert passes.looks() == 0
-    assert (replies[-1]["name"], replies[-1]["type"]) == ("spare-picks.webp", "image/webp")
-    with Image.open(io.BytesIO(base64.b64decode(replies[-1]["data"]))) as film:
+    assert (last["file"].name, last["file"].media_type) == ("spare-picks.webp", "image/webp")
+    with Image.open(io.BytesIO(last["file"].content)) as film:
         assert (film.format, film.n_frames) == ("WEBP", 4)
 
 
@@ -205,7 +206,7 @@ def test_a_picture_that_the_model_does_not_know_is_filmed_without_answers(
 ) -> None:
     passes.clear()
     *_, last = handlers.studies.film(5, dataclasses.replace(visit, unknown=True))
-    assert json.loads(last["reply"])["kind"] == "file"
+    assert last["file"].name == "spare-picks.webp"
     assert passes == []
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import gradio as gr
-from gradio.processing_utils import save_bytes_to_cache, save_file_to_cache
+from gradio.processing_utils import hash_bytes, save_bytes_to_cache, save_file_to_cache
 from gradio.routes import file_upload_statuses
 from gradio.utils import get_upload_folder
 from PIL import Image, ImageOps
@@ -20,9 +20,11 @@ def write_to_cache(part: gr.HTML, data: bytes, name: str) -> str:
 
     part: of the page itself; files of a visitor's copy of a part are never cleared.
     """
-    path = save_bytes_to_cache(data, name, part.GRADIO_CACHE)
-    part.temp_files.add(path)
-    return path
+    path = (Path(part.GRADIO_CACHE) / hash_bytes(data) / name).resolve()
+    part.temp_files.add(str(path))  # first: where the disk is full, a piece of it is left
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(data)
+    return str(path)
 
 
 def keep_in_cache(part: gr.HTML | gr.Image, path: str) -> None:

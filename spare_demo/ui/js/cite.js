@@ -33,14 +33,21 @@ SPARE.cite = (element, trigger) => {
 
   const refuse = (sentence) => SPARE.tell($('.message-place'), sentence);
 
-  SPARE.on('reply', (reply) => {
+  SPARE.on('reply', async (reply) => {
     if (!pressed) return;
     if (reply.kind === 'film') film.textContent = `Making it: ${reply.done} of ${reply.of} …`;
     if (reply.kind !== 'file' && reply.kind !== 'refused') return;
-    end();
-    if (reply.kind === 'refused') return refuse(reply.sentence);
-    const bytes = Uint8Array.from(atob(reply.data), (letter) => letter.charCodeAt(0));
-    SPARE.save(new Blob([bytes], {type: reply.type}), reply.name);
+    const button = pressed;
+    if (reply.kind === 'refused') refuse(reply.sentence);
+    else {
+      try {
+        const bytes = await (await SPARE.fetchFile(reply.path)).arrayBuffer();
+        SPARE.save(new Blob([bytes], {type: reply.type}), reply.name);
+      } catch {
+        refuse('The file did not arrive. Press the button again.');
+      }
+    }
+    if (pressed === button) end();  // else a film's end came first
   });
   // A film can be stopped, and what ends it before its first step is said beside Ask.
   SPARE.on('film-over', end);

@@ -49,6 +49,14 @@ window.SPARE = (() => {
 
   const kinds = {f4: Float32Array, i4: Int32Array, i2: Int16Array, u2: Uint16Array, u1: Uint8Array};
 
+  // A file that the server has written for this page (ui/viewer.py).
+  async function fetchFile(path) {
+    const {root, api_prefix} = window.gradio_config;
+    const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
+    if (!answer.ok) throw new Error(`${answer.status}`);
+    return answer;
+  }
+
   // A file as wire.py makes it -> what it holds; its arrays are typed arrays on the file itself.
   function unbundle(file) {
     const length = new DataView(file).getUint32(0, true), after = 4 + Math.ceil(length / 4) * 4;
@@ -173,7 +181,7 @@ window.SPARE = (() => {
 
   const saved = false;  // whether this is a saved page (js/saved.js), with no server to ask
 
-  return {saved, on, emit, receive, ask, unbundle, unpack, number, percent, tokensWord, say, escape,
-          expectedJaccard, ends, pictureName, save, throttle, tell, calm, bring,
+  return {saved, on, emit, receive, ask, fetchFile, unbundle, unpack, number, percent, tokensWord,
+          say, escape, expectedJaccard, ends, pictureName, save, throttle, tell, calm, bring,
           copy, unfold};
 })();

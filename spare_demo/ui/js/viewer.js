@@ -22,12 +22,7 @@ SPARE.viewer = (element, props, trigger, watch) => {
   const folderOf = (path) => path.replace(/[^\\/]*$/, '');
   let file = {};  // of the comparison that is to be shown: its folder, and what it holds
 
-  async function load(path) {
-    const {root, api_prefix} = window.gradio_config;
-    const answer = await fetch(`${root}${api_prefix}/file=${encodeURI(path)}`);
-    if (!answer.ok) throw new Error(`${answer.status}`);
-    return SPARE.unbundle(await answer.arrayBuffer());
-  }
+  const load = async (path) => SPARE.unbundle(await (await SPARE.fetchFile(path)).arrayBuffer());
 
   async function read() {
     const path = props.value;
