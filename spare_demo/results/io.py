@@ -120,7 +120,10 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
         ValueError: with a sentence to show: no such file, damaged, or a photo that is not the one.
     """
     try:
-        data = json.loads(text, parse_float=_read_float, parse_int=_read_int)
+        # NaN and infinity are no JSON, but Python reads them.
+        data = json.loads(
+            text, parse_float=_read_float, parse_int=_read_int, parse_constant=_read_float
+        )
         json.dumps(data, ensure_ascii=False).encode()  # half a surrogate pair cannot be written
     except (ValueError, RecursionError):
         raise ValueError(_UNREADABLE) from None
@@ -130,7 +133,9 @@ def read_result(text: str, photo: Image.Image | None = None) -> SavedResult:
     try:
         size, picture = _picture(data["picture"], photo)
         values = upgrade(data) if data.get("format") == 2 else data
-        result = _schema().validate_python(values | {"photo": None, "view": None})
+        # Strict, and so from text, where a list may stand for a tuple: else "9" would be a number.
+        fields = json.dumps(values | {"photo": None, "view": None, "picture": None})
+        result = _schema().validate_json(fields, strict=True)
         _check(result, size)
     except _DAMAGE:
         if data.get("format") == FORMAT:
@@ -208,7 +213,7 @@ def _schema() -> TypeAdapter[Result]:
 def _read_float(text: str) -> float:
     """ValueError for a number that no comparison has, and that no picture can be drawn to."""
     value = float(text)
-    if abs(value) > _LARGEST:
+    if not abs(value) <= _LARGEST:
         raise ValueError
     return value
 

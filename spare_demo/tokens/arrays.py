@@ -35,7 +35,7 @@ def _write_floats(values: Tensor) -> list[float | None]:
 
 
 def _read_floats(values: Any) -> Tensor:
-    if not isinstance(values, list):
+    if not isinstance(values, list) or any(isinstance(value, str) for value in values):
         raise ValueError("not a list of numbers")
     numbers = [math.inf if value is None else float(value) for value in values]
     return torch.tensor(numbers, dtype=torch.float64)
