@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -93,6 +94,11 @@ def _sentence(error: Exception) -> str | None:
         return f"{error.filename} has to be a folder, and a file lies there. Choose another name."
     if isinstance(error, IsADirectoryError):
         return f"{error.filename} is a folder. Name a file."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (  # which names no file, or the one that was copied
+            "The disk is full, that of the results or that of temporary files (GRADIO_TEMP_DIR). "
+            "Make room there, or name another folder, then start this again."
+        )
     if isinstance(error, OSError):
         return f"{error.strerror or error}: {error.filename or 'a file'}."
     from spare_demo.cuda_graphs import is_out_of_memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -369,6 +370,19 @@ def test_a_refusal_is_one_sentence(
     assert sentence in error
     assert "Traceback" not in error
     assert not (out / "result.json").exists()
+
+
+def test_a_full_disk_is_said_to_be_one(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(path: Path, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # as a write does, without a name
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    status, _ = run()
+    assert status == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert "The disk is full" in error and "Make room there" in error
 
 
 @pytest.mark.parametrize(
