@@ -112,13 +112,13 @@ def seconds_text(seconds: float) -> str:
 
 
 def bytes_text(count: int) -> str:
-    """18874368 -> "18.0 MiB"; binary units, as memory is sold and reported."""
-    size = float(count)
-    for unit in ("bytes", "KiB", "MiB"):
+    """18874368 -> "18.0 MiB", 276480 -> "270 KiB"; binary units, as memory is reported."""
+    size, unit = float(count), "bytes"
+    for larger in ("KiB", "MiB", "GiB"):
         if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "bytes" or size >= 100 else f"{size:.1f} {unit}"
 
 
 def cache_text(row: CostRow) -> str:

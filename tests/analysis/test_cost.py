@@ -57,8 +57,8 @@ def test_times_are_in_seconds_from_one_on() -> None:
 
 
 def test_bytes_are_in_units_of_1024() -> None:
-    texts = [bytes_text(count) for count in (1023, 1024, 3 * 2**29, 3 * 2**30)]
-    assert texts == ["1023 bytes", "1.0 KiB", "1.5 GiB", "3.0 GiB"]
+    texts = [bytes_text(count) for count in (1023, 1024, 276480, 3 * 2**29, 3 * 2**30)]
+    assert texts == ["1023 bytes", "1.0 KiB", "270 KiB", "1.5 GiB", "3.0 GiB"]
 
 
 def test_row_ends_are_told_where_there_are_some(result: Result) -> None:
