@@ -7,6 +7,7 @@ Nothing is measured here and no figure is typed in: what has no file is told as 
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -95,6 +96,7 @@ def section(told: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
     PAGE.parent.mkdir(exist_ok=True)
     PAGE.write_text(page())
     print(f"Wrote {PAGE.relative_to(ROOT)}")

@@ -83,6 +83,14 @@ def test_the_page_is_up_to_date() -> None:
     assert report.PAGE.read_text() == report.page()
 
 
+def test_help_writes_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "argv", ["report.py", "--help"])
+    monkeypatch.setattr(report, "PAGE", tmp_path / "PAGE.md")
+    with pytest.raises(SystemExit):
+        report.main()
+    assert not report.PAGE.exists()
+
+
 def test_a_wait_for_the_page_ends_with_a_sentence() -> None:
     idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:  # a program that never serves

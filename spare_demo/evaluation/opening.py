@@ -8,6 +8,7 @@ assets/examples/opening.json.
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator
@@ -112,6 +113,10 @@ def write_opening(case: Case, file: Path) -> None:
 
 def main() -> None:
     """Try all cases, print each, and write the choice."""
+    argparse.ArgumentParser(
+        prog="python -m spare_demo.evaluation.opening",
+        description=f"Choose the example that the page opens on, and write {FILE.name}.",
+    ).parse_args()
     cases = []
     for case in try_examples(load_model(BUILT_IN.name, "cpu")):
         cases.append(case)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from spare_demo.evaluation import opening
 from spare_demo.evaluation.opening import FILE, RULE, Case, choose_opening, try_examples
 from spare_demo.evaluation.opening import write_opening as write
 from spare_demo.models import LlavaModel
@@ -48,3 +49,14 @@ def test_the_shipped_choice_is_what_the_rule_gives_with_the_built_in_model(
     write(choose_opening(cases), tmp_path / "opening.json")
     assert json.loads((tmp_path / "opening.json").read_text()) == json.loads(FILE.read_text())
     assert json.loads(FILE.read_text())["rule"] == RULE
+
+
+def test_help_asks_no_model_and_writes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["opening", "--help"])
+    monkeypatch.delattr(opening, "load_model")
+    with pytest.raises(SystemExit) as ended:
+        opening.main()
+    assert ended.value.code == 0
+    assert "opening.json" in capsys.readouterr().out
