@@ -209,6 +209,8 @@ def read_question(entry: Mapping[str, Any], fields: Fields) -> SheetQuestion:
     if choices:
         if not 2 <= len(choices) <= len(LETTERS):
             raise ValueError(f"{fields.choices} must be 2 to {len(LETTERS)} texts")
+        if len({choice.casefold() for choice in choices}) < len(choices):
+            raise ValueError(f"{fields.choices} must all differ, also beside the case of letters")
         answers = tuple(_choice(answer, choices, fields) for answer in answers)
     return SheetQuestion(text, answers, choices, category)
 

@@ -66,6 +66,7 @@ def test_the_questions_of_a_picture_stay_in_order_however_many_there_are(images:
         ({**A, "answer": []}, "must not be an empty list"),
         ({**A, "answer": True}, '"answer" must be a text'),
         ({**C, "choices": ["one"]}, "choices must be 2 to 26"),
+        ({**C, "choices": ["red", "blue", "Red"]}, "choices must all differ"),
         ({**C, "answer": "C"}, "neither a choice nor the letter"),
         ({**A, "image": "gone.png"}, "there is no picture gone.png"),
         ({**A, "question": "Which\ud800"}, '"question" has half of a pair'),
