@@ -16,6 +16,7 @@ from torch import Tensor
 
 from spare_demo.tokens import as_indices
 from spare_demo.tokens.arrays import FloatArray
+from spare_demo.tokens.checks import check_tensor
 
 Indices = Tensor | Sequence[int]
 
@@ -30,6 +31,7 @@ def compact(features: Tensor) -> Tensor:
     Every measure of this module that takes features gives the same answer for these. They all
     do this step themselves; doing it once before several calls saves the time of the others.
     """
+    check_tensor("features", features, "(n, d)")
     x = features.detach().double()
     if x.shape[1] <= x.shape[0]:
         return x
@@ -67,6 +69,8 @@ def merged_error(features: Tensor, rows: Tensor) -> float:
 
     features: (n, d). rows: (r, d), what a method that merges gives to the language model.
     """
+    check_tensor("features", features, "(n, d)")
+    check_tensor("rows", rows, "(r, d)")
     x, rows = features.detach().double(), rows.detach().double()
     left = _take_out(x, rows, torch.linalg.vector_norm(rows, dim=1))
     return float(_relative(torch.linalg.vector_norm(left), x))
@@ -120,6 +124,7 @@ def svd_bound(squares: Tensor, budgets: Sequence[int]) -> Tensor:
 
     squares: the features' `singular_squares`.
     """
+    check_tensor("squares", squares, "(m,)")
     tail = torch.cat([squares.cumsum(0).flip(0), squares.new_zeros(1)])  # (min(n, d) + 1,)
     picks = torch.tensor([min(k, len(squares)) for k in budgets], dtype=torch.long)
     return _relative(tail[picks].sqrt(), squares.sqrt())
@@ -194,6 +199,8 @@ def chance_above(a: Tensor, b: Tensor) -> float:
 
     a, b: (n,), (m,). NaN where either is empty.
     """
+    check_tensor("a", a, "(n,)")
+    check_tensor("b", b, "(m,)")
     higher = (a[:, None] > b).double() + (a[:, None] == b).double() / 2
     return float(higher.mean())
 
@@ -204,6 +211,8 @@ def kl_divergence(logits_p: Tensor, logits_q: Tensor) -> Tensor:
     p is the model whose answer counts, usually the unpruned one. A word of probability 0 under p
     adds nothing; one that only q excludes makes the divergence infinite.
     """
+    check_tensor("logits_p", logits_p, "(…, vocabulary)")
+    check_tensor("logits_q", logits_q, "(…, vocabulary)")
     if logits_p.shape != logits_q.shape:
         raise ValueError(
             f"Logits of shapes {tuple(logits_p.shape)} and {tuple(logits_q.shape)} cannot be "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from spare_demo import PRUNERS, Selection, VisualTokens
 from spare_demo.measures import (
+    chance_above,
     compact,
     expected_jaccard,
     jaccard,
@@ -209,3 +212,21 @@ def test_kl_by_hand() -> None:
     assert kl_divergence(torch.randn(4, 3, 9), torch.randn(4, 3, 9)).shape == (4, 3)
     with pytest.raises(ValueError, match="same positions"):
         kl_divergence(torch.zeros(3), torch.zeros(4))
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        lambda array: compact(array),
+        lambda array: leftover_share(array, [0]),
+        lambda array: merged_error(torch.from_numpy(array), array),
+        lambda array: reconstruction_curve(array, [0, 1], [1, 2]),
+        lambda array: singular_squares(array),
+        lambda array: svd_bound(array[0], [1]),
+        lambda array: kl_divergence(array, array),
+        lambda array: chance_above(array[0], array[1]),
+    ],
+)
+def test_an_array_is_refused_with_the_way_to_a_tensor(measure: Callable[[Any], object]) -> None:
+    with pytest.raises(ValueError, match=r"it is ndarray\. torch\.as_tensor makes one"):
+        measure(np.eye(3))

@@ -36,15 +36,21 @@ def as_indices(indices: Tensor | Sequence[int]) -> Tensor:
     return values.to(torch.long, copy=True)
 
 
+def check_tensor(name: str, value: object, shape: str) -> None:
+    """ValueError, naming the value, for anything but a tensor. shape: as of `check_matrix`."""
+    if not isinstance(value, Tensor):
+        raise ValueError(
+            f"{name} must be a torch tensor {shape}, but it is {type(value).__name__}. "
+            "torch.as_tensor makes one of an array."
+        )
+
+
 def check_matrix(name: str, value: Tensor, shape: str) -> None:
     """ValueError, naming the value, for anything but a finite matrix of floating point numbers.
 
     shape: what its rows and columns are, for the sentence.
     """
-    if not isinstance(value, Tensor):
-        raise ValueError(
-            f"{name} must be a torch tensor {shape}, but it is {type(value).__name__}."
-        )
+    check_tensor(name, value, shape)
     if value.ndim != 2 or 0 in value.shape:
         raise ValueError(
             f"{name} must be a non-empty matrix {shape}, but its shape is {tuple(value.shape)}. "
