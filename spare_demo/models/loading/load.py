@@ -80,6 +80,8 @@ def load_model(
     Raises:
         ModelError: with what to do next. Whether `instead_of` is still there, it says itself.
     """
+    if not isinstance(name, str | os.PathLike):
+        raise _no_such_model(name)
     name = plain_name(name) if isinstance(name, str) else name
     if system not in ("auto", *SYSTEMS):
         raise ModelError(
@@ -127,12 +129,7 @@ def load_model(
     elif isinstance(name, str) and re.fullmatch(_REPOSITORY, name):
         model = _load_other(name, fit)
     else:
-        names = ", ".join([AUTO, *CATALOGUE])
-        raise ModelError(
-            f"There is no model {name!r:.200}. Choose one of: {names}, the path of a folder that "
-            "holds a checkpoint, or a repository of the Hugging Face hub such as "
-            "llava-hf/llava-1.5-7b-hf."
-        )
+        raise _no_such_model(name)
     try:
         if warm_up:
             model.warm_up()
@@ -152,6 +149,14 @@ def load_model(
             model.close("It was not wanted any more.")
             raise
     return model
+
+
+def _no_such_model(name: object) -> ModelError:
+    names = ", ".join([AUTO, *CATALOGUE])
+    return ModelError(
+        f"There is no model {name!r:.200}. Choose one of: {names}, the path of a folder that holds "
+        "a checkpoint, or a repository of the Hugging Face hub such as llava-hf/llava-1.5-7b-hf."
+    )
 
 
 def plain_name(name: str) -> str:
@@ -274,7 +279,7 @@ def _device(name: str) -> torch.device:
         name = "cuda" if usable else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise ModelError(f"There is no device '{name}'. {_DEVICES}") from error
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise ModelError(

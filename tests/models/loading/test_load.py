@@ -139,8 +139,11 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     for name in ("llava-2", "", "/no/such/folder", "x" * 300):
         message = refused(name, "There is no model")
         assert all(known in message for known in ("auto", "built-in", "llava-1.5-7b", "folder"))
-    with pytest.raises(ModelError, match="There is no model None"):
-        load_model(None, device="cpu")  # type: ignore[arg-type]
+    for name in (None, ["built-in"]):
+        with pytest.raises(ModelError, match=f"There is no model {re.escape(repr(name))}"):
+            load_model(name, device="cpu")  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"There is no device 'None'\. Choose auto"):
+        load_model("built-in", device=None)  # type: ignore[arg-type]
 
 
 def test_an_empty_folder(tmp_path: Path) -> None:
