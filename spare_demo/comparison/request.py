@@ -20,6 +20,7 @@ from spare_demo.pruners.base import check_budget
 from spare_demo.pruners.by_hand import PlanByHand, SetByHand
 from spare_demo.pruners.options import Changes, changes_of, read_method, write_method
 from spare_demo.relevance import GuidanceText, RelevanceOptions
+from spare_demo.settings import check_characters
 from spare_demo.tokens import Positions, Selection
 
 UNPRUNED = "unpruned"
@@ -124,7 +125,7 @@ class Request(RequestOptions):
             raise ValueError(
                 f'The question must be text, not {type(question).__name__}. Pass "" for none.'
             )
-        object.__setattr__(self, "question", question.strip())
+        object.__setattr__(self, "question", check_characters("question", question.strip()))
         object.__setattr__(self, "labelled", choose(self.methods, self.seed))
 
 

@@ -27,6 +27,7 @@ from spare_demo.models.stock import family_of_model, read_inputs
 from spare_demo.pruners import Method
 from spare_demo.pruners.merging import MergingPruner
 from spare_demo.relevance import GuidanceText, RelevanceOptions
+from spare_demo.settings import check_characters
 from spare_demo.tokens import Positions, Selection
 
 _log = logging.getLogger(__name__)
@@ -191,7 +192,7 @@ def _method(method: str | Method | Selection, seed: int) -> Method:
 
 def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
     if question is None or isinstance(question, str):
-        return [(question or "").strip()] * count
+        return [check_characters("question", (question or "").strip())] * count
     if not isinstance(question, Sequence) or not all(isinstance(each, str) for each in question):
         raise ValueError(
             "The question must be text, or a list of one text for each prompt. Pass None for none."
@@ -201,4 +202,4 @@ def _questions(question: str | Sequence[str] | None, count: int) -> list[str]:
             f"The number of questions, {len(question)}, is not that of the prompts, {count}. Pass "
             "one for all, or one for each."
         )
-    return [each.strip() for each in question]
+    return [check_characters("question", each.strip()) for each in question]

@@ -378,6 +378,8 @@ def test_inputs_that_do_not_fit_are_refused_with_a_sentence(stock: Stock) -> Non
         (good, {"positions": "packed"}, r"cannot give kept tokens 'packed' positions\."),
         (good, {"question": ["a", "b"]}, "number of questions, 2, is not that of the prompts, 1"),
         (good, {"question": 5}, "question must be text.*None for none"),
+        (good, {"question": "Which\ud800"}, "The question has a character that is none"),
+        (good, {"positions": ["compact"]}, r"cannot give kept tokens \['compact'\] positions\."),
         (good, {"question": [5]}, "question must be text.*None for none"),
         ([1], {}, "not list. Pass processor"),
         ({**good, "attention_mask": [[1]]}, {}, "attention_mask of these inputs is no tensor"),

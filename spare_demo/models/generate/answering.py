@@ -64,8 +64,8 @@ class Answering(DecoderInputs):
                 code does.
 
         Raises:
-            ValueError: at once, not at the first piece: no selection or plan, indices out of
-                range, rows of another width, a plan for another picture or model,
+            ValueError: at once, not at the first piece: no view, no selection or plan, indices out
+                of range, rows of another width, a plan for another picture or model,
                 `max_new_tokens` below 1, positions that this family has not.
         """
         return self._prepare(view, selection, max_new_tokens, positions).stream(given)
@@ -79,6 +79,11 @@ class Answering(DecoderInputs):
     ) -> AnswerRun:
         """An answer that nothing was run for yet; arguments and errors as of `stream`."""
         self._check_can_answer(max_new_tokens)
+        if not isinstance(view, View):
+            raise ValueError(
+                f"A {type(view).__name__} does not say what is asked about. Pass what "
+                "model.encode(image, question) returns."
+            )
         plan = None
         if isinstance(selection, LayerPlan):  # some of what enters leaves on the way
             plan = selection.check(view.tokens.n, view.layers)

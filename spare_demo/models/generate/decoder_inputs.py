@@ -7,7 +7,7 @@ from abc import ABC
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from reprlib import repr as brief
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 from torch import Tensor
 
@@ -47,7 +47,7 @@ class DecoderInputs(ABC):
     def position_option(self, wanted: Positions | None) -> Positions:
         """The positions that are meant; ValueError for some that this family has not."""
         option = next(iter(self.position_options)) if wanted is None else wanted
-        if option not in self.position_options:
+        if option not in tuple(self.position_options):
             note = f"{self.position_note} " if self.position_note else ""
             raise ValueError(
                 f"{self.title} cannot give kept tokens {brief(option)} positions. {note}Choose one "
@@ -74,8 +74,8 @@ class DecoderInputs(ABC):
     def _check_can_answer(self, max_new_tokens: int) -> None:
         if not self.has_language_model:
             raise ValueError(NO_LANGUAGE_MODEL)
-        if max_new_tokens < 1:
-            raise ValueError("max_new_tokens must be at least 1.")
+        if not isinstance(max_new_tokens, SupportsIndex) or max_new_tokens < 1:
+            raise ValueError("max_new_tokens must be a whole number of at least 1.")
 
     def _rows(self, view: View, selection: Selection | None) -> Rows:
         """The rows on the model's device, so that no timed pass has to bring them there."""

@@ -135,8 +135,12 @@ def test_bad_arguments_are_refused_before_the_first_piece(
     with pytest.raises(ValueError, match="max_new_tokens"):
         tiny_model.stream(view, max_new_tokens=0)
     name: Any = "spare"
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        tiny_model.stream(view, max_new_tokens=name)
     with pytest.raises(ValueError, match=r"A str does not say which .* select\(view\.tokens"):
         tiny_model.stream(view, name)
+    with pytest.raises(ValueError, match=r"A str does not say what is asked about\. Pass what"):
+        tiny_model.stream(name)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
