@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from spare_demo.cli.options import check_file
 from spare_demo.comparison.request import UNPRUNED
 from spare_demo.evaluation.board import make_board, read_folders
 from spare_demo.evaluation.board_page import board_html, board_tables
@@ -28,9 +29,10 @@ def add_options(parser: argparse.ArgumentParser, settings: Settings) -> None:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> None:
     """Print the board, and write it. Raises ValueError or OSError with a sentence to show."""
+    if arguments.html:
+        check_file(arguments.html)
     board = make_board(read_folders(arguments.folders), arguments.baseline)
     print("\n\n".join(table.text() for table in board_tables(board)))
     if arguments.html:
-        arguments.html.parent.mkdir(parents=True, exist_ok=True)
         arguments.html.write_text(board_html(board), encoding="utf-8")
         print(f"\nThe page is {arguments.html}.")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 from spare_demo.images.geometry import Aspect
@@ -125,6 +128,15 @@ def options_given(
     parser.set_defaults(**dict.fromkeys(names))
     typed = vars(parser.parse_args(words))
     return [name for name in names if typed[name] is not None]
+
+
+def check_file(path: Path) -> None:
+    """Make the folder of a file to write; OSError, before the work, where it cannot be written."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "", str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
 def print_wrapped(sentence: str) -> None:

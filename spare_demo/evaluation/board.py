@@ -38,12 +38,14 @@ class Folder:
     Attributes:
         path: as it was given.
         model: the model's name; where folders have it with different settings, with those.
+        finished: whether a run was summed up there, which is done at its end.
     """
 
     path: Path
     model: str
     settings: Mapping[str, Any]
     rows: Sequence[Row]
+    finished: bool
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def read_folders(paths: Sequence[Path]) -> list[Folder]:
             raise ValueError(f"{path} does not say its methods. Measure again into another folder.")
         if not rows:
             raise ValueError(f"{path} holds no answers yet. Run evaluate into it first.")
-        folders.append(Folder(path, model["name"], settings, rows))
+        finished = (path / "summary.json").is_file()
+        folders.append(Folder(path, model["name"], settings, rows, finished))
     return _name_models(folders)
 
 

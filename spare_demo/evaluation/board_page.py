@@ -98,7 +98,12 @@ def _folders(board: Board) -> Table:
         )
 
     head = ("folder", "model", "revision", "methods", "questions")
-    return Table("What was read", head, tuple(row(folder) for folder in board.folders))
+    begun = ", ".join(str(folder.path) for folder in board.folders if not folder.finished)
+    note = begun and (
+        f"Not finished, since there is no summary.json in: {begun}. The same evaluate command "
+        "resumes a run; until then the board has only the pictures that were done."
+    )
+    return Table("What was read", head, tuple(row(folder) for folder in board.folders), note)
 
 
 def _scores(board: SetBoard, baseline: str) -> Table:

@@ -286,6 +286,28 @@ def test_what_cannot_be_compared_is_one_sentence(
         assert not page.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [(".", "is a folder. Name a file."), ("a/settings.json/x.html", "has to be a folder")],
+)
+def test_a_page_that_cannot_be_is_refused_before_any_folder_is_read(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, sentence: str
+) -> None:
+    folder = write("a", rows_of(("spare",)))
+    assert main(["board", str(folder), "--html", str(tmp_path / name)]) == 1
+    out, err = capsys.readouterr()
+    assert not out and sentence in err
+
+
+def test_a_folder_whose_run_was_not_finished_is_named(write: Write) -> None:
+    whole, begun = write("whole", rows_of(("spare",))), write("begun", rows_of(("random",)))
+    (whole / "summary.json").write_text("{}")
+    note = board_tables(board_of(whole, begun))[0].note
+    assert str(begun) in note and str(whole) not in note
+    assert "The same evaluate command resumes a run" in note
+    assert not board_tables(board_of(whole))[0].note
+
+
 class Cells(HTMLParser):
     """The text of every cell of every table of a page, and the names of its elements."""
 
