@@ -24,6 +24,7 @@ from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
     add_system_option,
+    check_file,
     options_given,
     print_table,
     print_wrapped,
@@ -158,8 +159,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     )
     _check_page(arguments.html, len(request.labelled))
     check_film(arguments.film, request.labelled)
-    folder = Path(arguments.out)
-    folder.mkdir(parents=True, exist_ok=True)
+    check_file(Path(arguments.out) / "result.json")
     photo = open_local_picture(arguments.image, settings.max_pixels)
 
     bits = settings.bits if arguments.bits is None else arguments.bits
@@ -187,15 +187,12 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
 
 
 def _check_page(name: str | None, methods: int) -> None:
-    """Make the page's folder; ValueError, with a sentence to show, where there can be no page."""
+    """Make the page's folder; ValueError or OSError where there can be no page."""
     if name is None:
         return
     if methods < 2:
         raise ValueError("--html shows two methods side by side. Compare one more.")
-    path = Path(name)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder. Name a file for the page, such as page.html.")
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_file(Path(name))
 
 
 def _compare_from(arguments: argparse.Namespace, settings: Settings) -> None:

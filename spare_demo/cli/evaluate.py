@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import functools
 import shlex
 import sys
@@ -19,6 +18,7 @@ from spare_demo.cli.options import (
     add_model_options,
     add_question_options,
     add_system_option,
+    check_file,
     question_options,
     tell,
 )
@@ -32,13 +32,13 @@ from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.files import write_files
 from spare_demo.evaluation.fit import Fitted, fit
 from spare_demo.evaluation.report import write_report
-from spare_demo.evaluation.results import ANSWERS, Results, load
+from spare_demo.evaluation.results import ANSWERS, Results, has_results, load
 from spare_demo.evaluation.run import PictureResults, expected_rows, run
 from spare_demo.evaluation.sheets import Sheet, digest
 from spare_demo.evaluation.summary import RESAMPLES, Summary, summarise
 from spare_demo.evaluation.variants import BY_WORDS, MARK, Variant, read_variant, split_label
 from spare_demo.models import load_model
-from spare_demo.models.loading.catalogue import ASSETS
+from spare_demo.models.loading.catalogue import ASSETS, CATALOGUE
 from spare_demo.pruners import PRUNERS
 from spare_demo.pruners.options import read_method, read_options, write_method
 from spare_demo.render.base import counted
@@ -152,19 +152,18 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.resamples < 1:
         raise ValueError("--resamples must be 1 or more.")
     sheets = read_questions(arguments)
-    if arguments.out.is_file():  # refused before the minutes of loading
-        raise FileExistsError(errno.EEXIST, "", str(arguments.out))
-    if arguments.report and arguments.report.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "", str(arguments.report))
+    # All that can be refused is, before the minutes of loading.
+    has_results(arguments.out, _known_settings(arguments, sheets, experiment), partly=True)
+    _check_reference(arguments, experiment)
+    if arguments.report:
+        check_file(arguments.report)
+    check_file(arguments.out / ANSWERS)
     with ExitStack() as stack:
         fitted, measure = _engine(arguments, experiment, stack)
         for note in fitted.notes:
             tell(note)
         experiment = fitted.experiment
-        if arguments.reference and arguments.reference not in experiment.methods:
-            raise ValueError(
-                f"--reference must be one of the methods: {', '.join(experiment.methods)}."
-            )
+        _check_reference(arguments, experiment)
         record = {"model": fitted.model, "questions": digest(sheets), **experiment.record()}
         with Results(arguments.out, record, expected_rows(sheets, experiment)) as results:
             _fill(results, sheets, functools.partial(measure, sheets, experiment, results.done))
@@ -175,6 +174,25 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
     record, rows, places = load(arguments.out)
     summaries = summarise(rows, places, arguments.reference, arguments.resamples)
     _write(arguments, record, summaries)
+
+
+def _known_settings(
+    arguments: argparse.Namespace, sheets: Sequence[Sheet], experiment: Experiment
+) -> dict[str, Any]:
+    """What the settings file will say, as far as that is known before the model is loaded."""
+    record = experiment.record()
+    for name in ("aspect", "positions", "variants", *(["methods"] * (ALL in arguments.methods))):
+        record.pop(name, None)
+    if arguments.model in CATALOGUE:
+        record["model"] = {"name": arguments.model}
+    return {"questions": digest(sheets), **record}
+
+
+def _check_reference(arguments: argparse.Namespace, experiment: Experiment) -> None:
+    if arguments.reference and arguments.reference not in experiment.methods:
+        raise ValueError(
+            f"--reference must be one of the methods: {', '.join(experiment.methods)}."
+        )
 
 
 def _engine(

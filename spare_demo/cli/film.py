@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spare_demo.analysis.growth import growing_budgets, labels_with_order
+from spare_demo.cli.options import check_file
 from spare_demo.comparison.request import LabelledMethods
 from spare_demo.comparison.result import Result
 from spare_demo.comparison.selections import explore
@@ -16,12 +17,12 @@ from spare_demo.results.film import film_frames, kind_of_film
 
 
 def check_film(name: str | None, methods: LabelledMethods) -> None:
-    """Make the film's folder; ValueError, with a sentence to show, where there can be no film."""
+    """Make the film's folder; ValueError or OSError where there can be no film."""
     if name is None:
         return
     kind_of_film(name)
     labels_with_order(methods)
-    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    check_file(Path(name))
 
 
 def write_film(name: str | None, model: Model, result: Result, marks: Sequence[int]) -> None:

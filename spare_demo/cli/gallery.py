@@ -6,7 +6,7 @@ import argparse
 
 from tqdm import tqdm
 
-from spare_demo.cli.options import tell
+from spare_demo.cli.options import check_file, tell
 from spare_demo.comparison.request import choose
 from spare_demo.evaluation.experiment import Experiment
 from spare_demo.evaluation.gallery import RULES, make_gallery, scene_sheets, write_gallery
@@ -26,6 +26,7 @@ def mine_gallery(arguments: argparse.Namespace) -> None:
     first, last = arguments.seeds or SEEDS
     if not 0 <= first <= last < 2**31:
         raise ValueError("--seeds needs two numbers from 0 to 2147483647, the smaller one first.")
+    check_file(arguments.gallery / "gallery.json")
     model = load_model(arguments.model, arguments.device, bits=arguments.bits)
     experiment = Experiment(choose(METHODS), BUDGETS, blank=False, aspect=model.aspect(None))
     sheets = list(scene_sheets(SET, range(first, last + 1)))

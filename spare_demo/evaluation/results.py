@@ -121,7 +121,9 @@ class Results:
         folder.mkdir(parents=True, exist_ok=True)
         self._locked = _lock(folder)
         try:
-            self._check_settings(settings)
+            if not has_results(folder, settings):
+                text = json.dumps({"format": FORMAT, **settings}, indent=2)
+                _replace(folder / SETTINGS, text + "\n")
             self._read(expected)
         except BaseException:
             self._locked.close()
@@ -162,35 +164,6 @@ class Results:
         _replace(self.folder / PLACES, csv_text(self.places, Place))
         _replace(self.folder / ANSWERS, csv_text(self.rows))
 
-    def _check_settings(self, given: Mapping[str, Any]) -> None:
-        file = self.folder / SETTINGS
-        # Both through JSON, which knows no tuples.
-        settings = json.loads(json.dumps({"format": FORMAT, **given}))
-        if not file.exists():
-            if (self.folder / ANSWERS).exists():
-                raise ValueError(
-                    f"{self.folder} has a {ANSWERS} but no {SETTINGS}. Choose another folder."
-                )
-            _replace(file, json.dumps(settings, indent=2) + "\n")
-            return
-        try:
-            there = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError:
-            there = None
-        if not isinstance(there, dict):
-            raise ValueError(f"{SETTINGS} in {self.folder} is damaged. Choose another folder.")
-        if {"format", "model"} <= there.keys() and not (self.folder / ANSWERS).exists():
-            # Of a run that was refused, or cut off, before its first picture was done.
-            _replace(file, json.dumps(settings, indent=2) + "\n")
-            return
-        there, here = _complete(there), _complete(settings)
-        different = [k for k in {**there, **here} if there.get(k) != here.get(k)]
-        if different:
-            raise ValueError(
-                f"{self.folder} holds results of other settings ({', '.join(different)}). "
-                "Use the same settings to resume, or another folder; board shows both together."
-            )
-
     def _read(self, expected: Mapping[Key, int]) -> None:
         rows, torn = _load(self.folder / ANSWERS, Row)
         counts = Counter((row.set, row.picture) for row in rows)
@@ -203,6 +176,39 @@ class Results:
             _replace(self.folder / ANSWERS, csv_text(self.rows))
         if torn_places or len(self.places) < len(places):
             _replace(self.folder / PLACES, csv_text(self.places, Place))
+
+
+def has_results(folder: Path, settings: Mapping[str, Any], partly: bool = False) -> bool:
+    """Whether a folder has results, which then are of these settings.
+
+    partly: `settings`, and its model, have only what is known before the model is loaded.
+
+    Raises ValueError, with a sentence to show, for results of other settings, or damaged ones.
+    """
+    file = folder / SETTINGS
+    if not file.exists():
+        if (folder / ANSWERS).exists():
+            raise ValueError(f"{folder} has a {ANSWERS} but no {SETTINGS}. Choose another folder.")
+        return False
+    try:
+        there = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        there = None
+    if not isinstance(there, dict):
+        raise ValueError(f"{SETTINGS} in {folder} is damaged. Choose another folder.")
+    if {"format", "model"} <= there.keys() and not (folder / ANSWERS).exists():
+        return False  # of a run that was refused, or cut off, before its first picture was done
+    here = json.loads(json.dumps({"format": FORMAT, **settings}))  # which knows no tuples
+    there, here = _complete(there), _complete(here)
+    if partly:
+        here = there | {k: here[k] for k in ("format", *settings)}
+        here["model"] = there.get("model", {}) | settings.get("model", {})
+    if different := [k for k in {**there, **here} if there.get(k) != here.get(k)]:
+        raise ValueError(
+            f"{folder} holds results of other settings ({', '.join(different)}). "
+            "Use the same settings to resume, or another folder; board shows both together."
+        )
+    return True
 
 
 def load(folder: Path) -> tuple[dict[str, Any], list[Row], list[Place]]:

@@ -125,6 +125,28 @@ def test_a_file_in_the_folders_place_is_refused_before_a_model_is_loaded(
     assert "out has to be a folder, and a file lies there." in capsys.readouterr().err
 
 
+def test_results_of_other_settings_are_refused_before_a_model_is_loaded(
+    measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert measure("--questions", "2") == 0
+    monkeypatch.setattr(command, "load_model", lambda *_, **__: pytest.fail("it loads"))
+    capsys.readouterr()
+    words = ["evaluate", "--out", str(tmp_path / "out"), "--questions", "2", "--methods", "spare"]
+    words += ["random", "--budgets", "3", "8", "--max-new-tokens", "3"]
+    for more, different in (
+        (["--model", "built-in"], "model"),
+        (["--budgets", "3"], "budgets"),
+        (["--methods", "all"], "model"),
+        (["--methods", "uniform"], "methods"),
+        (["--no-blank", "--together", "--questions", "3"], "questions, blank, together"),
+    ):
+        model = ["--model", "llava-1.5-7b" if different == "model" else "any"]
+        assert main([*words, *model, *more]) == 1
+        assert f"other settings ({different})" in capsys.readouterr().err
+    assert main([*words, "--reference", "uniform"]) == 1
+    assert "--reference must be one of the methods: spare, random." in capsys.readouterr().err
+
+
 def test_a_folder_in_the_reports_place_is_refused_before_a_model_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -395,7 +417,8 @@ def test_a_schedule_is_measured_at_the_budgets_it_meets_and_resumed(
     before = (tmp_path / "out" / "results.csv").read_bytes()
     assert measure(*few, methods=methods) == 0  # all of it is there
     assert (tmp_path / "out" / "results.csv").read_bytes() == before
-    assert measure("--questions", "3", "--budgets", "3", methods=("fastv",)) == 1
+    other = ("--out", str(tmp_path / "other"))
+    assert measure("--questions", "3", "--budgets", "3", *other, methods=("fastv",)) == 1
     assert "needs a budget of at least 6 on this model" in capsys.readouterr().err
 
 
