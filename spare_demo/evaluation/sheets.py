@@ -7,6 +7,7 @@ import functools
 import hashlib
 import itertools
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,14 +229,14 @@ def _read_line(line: bytes, images: Path, fields: Fields) -> Entry:
         raise ValueError("this is not a JSON object")
     image = _text(entry, fields.picture)
     question = read_question(entry, fields)
-    if not (images / image).is_file():
+    if not os.path.isfile(images / image):  # False also for a name that no file can have
         raise ValueError(f"there is no picture {image} in the folder of pictures")
     return Entry(image, functools.partial(open_local_picture, images / image), question)
 
 
 def _text(entry: Mapping[str, Any], field: str) -> str:
     value = entry.get(field)
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == value:  # no NaN
         value = str(value)
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f'"{field}" must be a text that is not empty')
