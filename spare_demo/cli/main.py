@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises SystemExit: 0 after --help and --version, 2 after wrong use.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an answer may have letters that it cannot write
+        sys.stdout.reconfigure(errors="backslashreplace")
     settings = read_variables()
     arguments = _parser(settings, words[0] if words else "").parse_args(words)
     arguments.words = words[1:]
@@ -41,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if entries := entry_points(group=METHODS_GROUP):  # else the heavy libraries can wait
             import_module("spare_demo.pruners.other_packages").add_methods(entries)
         arguments.run(arguments, settings)
-        sys.stdout.flush()
+        print(end="", flush=True)  # also where there is no output
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever reads the output, such as `head`, has enough

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
@@ -638,6 +639,17 @@ def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
     done = subprocess.run(argv, cwd=ASSETS.parent, stdout=write, stderr=subprocess.PIPE)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("output", [io.TextIOWrapper(io.BytesIO(), "ascii"), None])
+def test_an_output_without_such_letters_or_none_at_all_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, output: io.TextIOWrapper | None
+) -> None:
+    monkeypatch.setattr("spare_demo.cli.models.run", lambda *_: print("Wörd"))
+    monkeypatch.setattr("sys.stdout", output)
+    assert main(["models"]) == 0
+    if output is not None:
+        assert output.buffer.getvalue() == b"W\\xf6rd\n"  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("stubborn_import")
