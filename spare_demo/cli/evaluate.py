@@ -147,6 +147,8 @@ def evaluate(arguments: argparse.Namespace, settings: Settings) -> None:
         return
     if arguments.seeds is not None:
         raise ValueError("--seeds is of --gallery alone. Leave it out; the random seed is --seed.")
+    if arguments.figures is not None and arguments.report is None:
+        raise ValueError("--figures is of the report alone. Add --report, or leave it out.")
     check_workers(arguments)
     experiment = _experiment(arguments)
     if arguments.resamples < 1:

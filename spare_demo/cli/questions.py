@@ -62,12 +62,18 @@ def read_questions(arguments: argparse.Namespace) -> list[Sheet]:
 
     Raises ValueError or OSError, with a sentence to show, for what cannot be used.
     """
+    if arguments.config is not None and not (arguments.data or "").startswith(PREFIX):
+        raise ValueError(
+            f"--config needs a dataset of the hub, as --data {PREFIX}OWNER/NAME:SPLIT."
+        )
+    sets = dict.fromkeys(text for text in arguments.set if text in SETS)
     if arguments.data is None:
         if arguments.images is not None:
             raise ValueError("--images needs --data, the file of questions.")
         count = USUAL_QUESTIONS if arguments.questions is None else arguments.questions
-        sets = dict.fromkeys(text for text in arguments.set if text in SETS) or (USUAL_SET,)
-        return [sheet for which in sets for sheet in draw_sheets(which, count)]
+        return [sheet for which in sets or (USUAL_SET,) for sheet in draw_sheets(which, count)]
+    if sets:
+        raise ValueError(f"--set {next(iter(sets))} has questions, and --data too. Leave one out.")
     if arguments.questions is not None and arguments.questions < 1:
         raise ValueError("--questions must be 1 or more.")
     bad: list[BadLine] = []
@@ -91,10 +97,6 @@ def _read(arguments: argparse.Namespace, skip: Callable[[BadLine], None] | None)
         if arguments.images is not None:
             raise ValueError("A dataset has its own pictures. Leave --images away.")
         return read_dataset(arguments.data, arguments.config, names, arguments.questions, skip)
-    if arguments.config is not None:
-        raise ValueError(
-            f"--config needs a dataset of the hub, as --data {PREFIX}OWNER/NAME:SPLIT."
-        )
     file = Path(arguments.data)
     images = arguments.images or file.parent
     if not images.is_dir():
