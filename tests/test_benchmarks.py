@@ -85,7 +85,7 @@ def test_the_page_is_up_to_date() -> None:
 
 def test_help_writes_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "argv", ["report.py", "--help"])
-    monkeypatch.setattr(report, "PAGE", tmp_path / "PAGE.md")
+    monkeypatch.setattr(report, "PAGE", tmp_path / "page")
     with pytest.raises(SystemExit):
         report.main()
     assert not report.PAGE.exists()
