@@ -202,7 +202,8 @@ def has_results(folder: Path, settings: Mapping[str, Any], partly: bool = False)
     there, here = _complete(there), _complete(here)
     if partly:
         here = there | {k: here[k] for k in ("format", *settings)}
-        here["model"] = there.get("model", {}) | settings.get("model", {})
+        if isinstance(there.get("model"), dict):
+            here["model"] = there["model"] | settings.get("model", {})
     if different := [k for k in {**there, **here} if there.get(k) != here.get(k)]:
         raise ValueError(
             f"{folder} holds results of other settings ({', '.join(different)}). "

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from spare_demo.evaluation.results import FORMAT, Place, Results, Row, csv_text, load
+from spare_demo.evaluation.results import (
+    FORMAT,
+    Place,
+    Results,
+    Row,
+    csv_text,
+    has_results,
+    load,
+)
 from spare_demo.pruners import PRUNERS
 
 SETTINGS = {"budgets": (16, 32), "model": {"name": "m"}}
@@ -256,3 +264,10 @@ def test_pictures_are_put_into_the_order_in_which_they_are_asked(tmp_path: Path)
         results.sort()
         assert repr(results.rows) == repr(rows_of("p1") + rows_of("p2"))
     assert (tmp_path / "two" / "results.csv").stat().st_ino == before  # not written anew
+
+
+def test_a_model_that_is_no_object_is_another_setting(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"model": "m"}')
+    known = {"model": {"name": "built-in"}}
+    with pytest.raises(ValueError, match=r"other settings \(model\)"):
+        has_results(tmp_path, known, partly=True)
