@@ -25,7 +25,7 @@ from spare_demo.models.generate.prefill_floor import (
 )
 from spare_demo.models.generate.repetition import unsupported_settings
 from spare_demo.models.generate.rows import kept_rows
-from spare_demo.models.loading.narrow_weights import NarrowLinear, narrow_layers
+from spare_demo.models.loading.packed_weights import PackedLinear, packed_layers
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.pruners import PRUNERS
 from spare_demo.tokens import Selection
@@ -94,7 +94,7 @@ class Resident(Answering):
         for module in self.hf.modules():
             for holder, name, _ in list(tensors_beside_parameters(module)):
                 setattr(holder, name, None)  # not emptied: some tables are shared by all models
-        for layer in narrow_layers(self.hf):
+        for layer in packed_layers(self.hf):
             layer.packed, layer.packed_bytes = None, 0
         self._captured = None
         self._passes.release()
@@ -216,7 +216,7 @@ class Resident(Answering):
     def _weights_that_are_no_numbers(self) -> Iterator[str]:
         """Their names."""
         for name, module in self.hf.named_modules():
-            if isinstance(module, NarrowLinear) and not module.is_finite:
+            if isinstance(module, PackedLinear) and not module.is_finite:
                 yield f"{name}.weight"
         for part in self._parts:
             for name, weight in part.named_parameters():

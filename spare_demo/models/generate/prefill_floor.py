@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from spare_demo.models.generate.passes import synchronise
-from spare_demo.models.loading.narrow_weights import NarrowLinear
+from spare_demo.models.loading.packed_weights import PackedLinear
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def weight_bytes(parts: Sequence[nn.Module], device: torch.device | None = None)
     tensors += [t for module in modules for *_, t in tensors_beside_parameters(module)]
     # bitsandbytes reaches one matrix by several names.
     sizes = {(t.device, t.data_ptr()): t.nbytes for t in tensors if counts(t.device)}
-    packed = [m.packed_bytes for m in modules if isinstance(m, NarrowLinear)]  # on the CPU
+    packed = [m.packed_bytes for m in modules if isinstance(m, PackedLinear)]  # on the CPU
     return sum(sizes.values()) + (sum(packed) if counts(torch.device("cpu")) else 0)
 
 

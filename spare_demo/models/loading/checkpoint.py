@@ -22,6 +22,7 @@ from spare_demo.models.families import FAMILIES, supported_classes
 from spare_demo.models.loading import hub, hub_tensors
 from spare_demo.models.loading.memory import TAKE_LESS, Fit, Room, find_room, without_language_model
 from spare_demo.models.loading.narrow_weights import widen_arithmetic
+from spare_demo.models.loading.packed_weights import pack_bfloat16
 from spare_demo.models.loading.text_tower import TextTower
 from spare_demo.models.model import Model
 
@@ -112,11 +113,13 @@ def read_checkpoint(opened: OpenCheckpoint, tower: TextTower | None, **words: An
             f"{label} lacks {len(missing)} of the model's parameters (such as {missing[0]}). It "
             "would answer from noise, so it is not started. Get the whole checkpoint again."
         )
-    if room.number_format.is_narrow:
-        try:
+    try:
+        if room.number_format.is_narrow:
             widen_arithmetic(hf)
-        except Exception as error:
-            raise _refusal(label, "its weights", error) from error
+        elif (hf.dtype, hf.device.type, fit.bits) == (torch.bfloat16, "cpu", 16):
+            pack_bfloat16(hf)
+    except Exception as error:
+        raise _refusal(label, "its weights", error) from error
     words |= {"language_model": fit.language_model, "revision": _revision(opened)}
     model = opened.family(hf, processor, tower, **words)
     model.check_answers()

@@ -8,17 +8,13 @@ order of sums alone. An answer's words come faster than in float32, as half as m
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spare_demo.models.loading.heap import return_free_memory
-
-_PACKED_AT_ONCE = 4  # layers, each of which is widened for it
-_FREED_AT_ONCE = 16  # layers; else what they took would come on top of the packed ones
+from spare_demo.models.loading.packed_weights import PackedLinear, pack_layers
 
 
 def can_pack() -> bool:
@@ -26,24 +22,14 @@ def can_pack() -> bool:
     return "fbgemm" in torch.backends.quantized.supported_engines
 
 
-class NarrowLinear(nn.Module):
-    """A linear layer with float16 weights for float32 inputs.
-
-    Attributes:
-        in_features, out_features: as of ``nn.Linear``.
-        packed: the weights in FBGEMM's own order; None once the model is closed.
-        packed_bytes: what they take, with the bias.
-        is_finite: whether none of them is NaN or infinite.
-    """
+class NarrowLinear(PackedLinear):
+    """A linear layer with float16 weights for float32 inputs."""
 
     def __init__(self, layer: nn.Linear) -> None:
-        super().__init__()
-        self.in_features, self.out_features = layer.in_features, layer.out_features
-        bias = None if layer.bias is None else layer.bias.detach().float()
         weight = layer.weight.detach()
-        self.is_finite = all(bool(bound.isfinite()) for bound in weight.half().aminmax())
+        bias = None if layer.bias is None else layer.bias.detach().float()
+        super().__init__(weight.half(), bias)
         self.packed = torch.ops.quantized.linear_prepack_fp16(weight.float(), bias)
-        self.packed_bytes = 2 * weight.numel() + (0 if bias is None else 4 * len(bias))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(…, in_features) float32 -> (…, out_features) float32; not to be differentiated."""
@@ -72,25 +58,8 @@ def widen_arithmetic(hf: Any) -> None:
     """
     embedding = NarrowEmbedding(hf.get_input_embeddings())
     hf.set_input_embeddings(embedding)
-    places = [
-        (module, name)
-        for module in hf.modules()
-        for name, child in module.named_children()
-        if type(child) is nn.Linear
-    ]
-    at_once = min(_PACKED_AT_ONCE, torch.get_num_threads())
-    with ThreadPoolExecutor(at_once) as pool:
-        packed = pool.map(lambda place: NarrowLinear(getattr(*place)), places)
-        for number, (module, name) in enumerate(places):
-            setattr(module, name, next(packed))  # which frees the other one
-            if number % _FREED_AT_ONCE == 0:
-                return_free_memory()
+    pack_layers(hf, NarrowLinear)
     for tensor in itertools.chain(hf.parameters(), hf.buffers()):
         tensor.requires_grad_(False)
         if tensor is not embedding.weight and tensor.is_floating_point():
             tensor.data = tensor.data.float()
-
-
-def narrow_layers(hf: nn.Module) -> list[NarrowLinear]:
-    """All layers of a model whose weights are packed."""
-    return [module for module in hf.modules() if isinstance(module, NarrowLinear)]

@@ -1,0 +1,103 @@
+"""Linear layers whose weights are packed once, in the order in which a CPU's kernels read them.
+
+torch's own linear layer reorders bfloat16 weights in every call, which costs a call with few rows,
+such as the next word of an answer, half as much again.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from spare_demo.models.loading.heap import return_free_memory
+
+_PACKED_AT_ONCE = 4  # layers, each of which takes its memory twice or more for it
+_FREED_AT_ONCE = 16  # layers; else what they took would come on top of the packed ones
+_ROWS = 64  # that the order is chosen for; measured: 3 to 650 rows are as fast with any number
+
+
+class PackedLinear(nn.Module):
+    """A linear layer that can answer, not be trained.
+
+    Attributes:
+        in_features, out_features: as of ``nn.Linear``.
+        packed: weights and bias in the kernels' own order; None once the model is closed.
+        packed_bytes: what they take.
+        is_finite: whether none of the weights is NaN or infinite.
+    """
+
+    packed: Any
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        """weight: (out_features, in_features); both in the number format they are packed in."""
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self.packed_bytes = weight.nbytes + (0 if bias is None else bias.nbytes)
+        self.is_finite = all(bool(bound.isfinite()) for bound in weight.aminmax())
+
+
+class Bfloat16Linear(PackedLinear):
+    """A linear layer of bfloat16 weights and inputs, by oneDNN, which comes with torch."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        weight = layer.weight.detach()
+        bias = None if layer.bias is None else layer.bias.detach()
+        super().__init__(weight, bias)
+        self.packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS), bias
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(…, in_features) bfloat16 -> (…, out_features) bfloat16; not to be differentiated."""
+        return torch.ops.mkldnn._linear_pointwise(inputs, *self.packed, "none", [], "")
+
+
+def can_pack_bfloat16() -> bool:
+    """Whether torch has oneDNN for this processor, and bfloat16 in it: x86 with AVX-512."""
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    available = x86 and torch.backends.mkldnn.is_available()
+    return available and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def pack_bfloat16(hf: Any) -> None:
+    """Pack the linear layers of a bfloat16 model in place, where that can be done.
+
+    LLaVA's projector stays as it is, for its weights are read in float32 too
+    (families/clip_tower.py), and so does a head that is also the embedding of the words.
+    """
+    if can_pack_bfloat16():
+        words = hf.get_input_embeddings().weight
+        pack_layers(
+            hf, Bfloat16Linear, lambda name, layer: "projector" in name or layer.weight is words
+        )
+
+
+def pack_layers(
+    hf: nn.Module,
+    kind: Callable[[nn.Linear], PackedLinear],
+    leave: Callable[[str, nn.Linear], bool] = lambda name, layer: False,
+) -> None:
+    """Put packed layers of one kind into the place of a model's linear ones.
+
+    leave: told the name of a layer and itself, whether it stays as it is.
+    """
+    places = [
+        (hf.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2])
+        for name, module in hf.named_modules()
+        if type(module) is nn.Linear and not leave(name, module)
+    ]
+    at_once = min(_PACKED_AT_ONCE, torch.get_num_threads())
+    with ThreadPoolExecutor(at_once) as pool:
+        packed = pool.map(lambda place: kind(getattr(*place)), places)
+        for number, (module, name) in enumerate(places):
+            setattr(module, name, next(packed))  # which frees the other one
+            if number % _FREED_AT_ONCE == 0:
+                return_free_memory()
+
+
+def packed_layers(hf: nn.Module) -> list[PackedLinear]:
+    """All layers of a model whose weights are packed."""
+    return [module for module in hf.modules() if isinstance(module, PackedLinear)]
