@@ -34,5 +34,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> None:
     board = make_board(read_folders(arguments.folders), arguments.baseline)
     print("\n\n".join(table.text() for table in board_tables(board)))
     if arguments.html:
+        arguments.html.parent.mkdir(parents=True, exist_ok=True)
         arguments.html.write_text(board_html(board), encoding="utf-8")
         print(f"\nThe page is {arguments.html}.")

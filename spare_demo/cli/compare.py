@@ -187,7 +187,7 @@ def _leave_out(request: Request, model: Model, view: View) -> Request:
 
 
 def _check_page(name: str | None, methods: int) -> None:
-    """Make the page's folder; ValueError or OSError where there can be no page."""
+    """ValueError or OSError, with a sentence to show, where there can be no page."""
     if name is None:
         return
     if methods < 2:
@@ -277,6 +277,7 @@ def _load(name: str, bits: int, arguments: argparse.Namespace) -> Model:
 def _write(result: Result, arguments: argparse.Namespace, text: str | None = None) -> None:
     folder = Path(arguments.out)
     if arguments.html is not None:
+        Path(arguments.html).parent.mkdir(parents=True, exist_ok=True)
         result.html(arguments.html)
     files = write_files(result, folder, arguments.panels, text)
     if arguments.zip:

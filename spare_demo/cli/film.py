@@ -17,7 +17,7 @@ from spare_demo.results.film import film_frames, kind_of_film
 
 
 def check_film(name: str | None, methods: LabelledMethods) -> None:
-    """Make the film's folder; ValueError or OSError where there can be no film."""
+    """ValueError or OSError, with a sentence to show, where there can be no film."""
     if name is None:
         return
     kind_of_film(name)
@@ -48,5 +48,6 @@ def write_film(name: str | None, model: Model, result: Result, marks: Sequence[i
         result.settings.positions,
     )
     data = encode_film([frame.image for frame in frames], kind_of_film(name))
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_bytes(data)
     print(f"The film is {name}")

@@ -131,11 +131,13 @@ def options_given(
 
 
 def check_file(path: Path) -> None:
-    """Make the folder of a file to write; OSError, before the work, where it cannot be written."""
+    """OSError, before the work, where a file cannot be written; nothing is made yet."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "", str(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    there = path if path.exists() else next(p for p in path.absolute().parents if p.exists())
+    if there != path and not there.is_dir():
+        raise FileExistsError(errno.EEXIST, "", str(there))
+    if not os.access(there, os.W_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
