@@ -150,6 +150,9 @@ def served() -> Iterator[Page]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(examples, "choose_opening", first_example)
             page = stack.enter_context(serving(model, settings))
+        # On a busy machine the small model takes longer than a slider's answers may.
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr("spare_demo.ui.handlers.QUICK", 20.0)
         yield page
 
 

@@ -56,8 +56,6 @@ def test_tokens_are_not_pixels(visitor, opened: Visit) -> None:
     picks = [t for t in opened.exploration.selections(16)["A"].order.tolist() if t in plain]
     expect(text).to_contain_text(f"keeps 16 of 576 tokens. {len(picks)} of them lie on patches")
     go_on(visitor, 2)
-    # A model that is slow on a busy machine is asked by hand.
-    visitor.find(".answer-now").evaluate("button => button.checkVisibility() && button.click()")
     visitor.expect_answers(576, 16, 16)
     answer = visitor.find("#answers .card.a .answer-text").inner_text()
     verdict = visitor.find("#answers .card.a .verdict").inner_text()
