@@ -185,11 +185,12 @@ def test_without_fbgemm_it_is_float32_throughout(
     assert {p.dtype for p in model.hf.parameters()} == {torch.float32}
 
 
+@pytest.mark.parametrize("slowness", [150, 0.3])
 def test_keeping_all_is_stock_generate(
-    tiny_folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
+    slowness: float, tiny_folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Called as its users call it, with gradients on."""
-    model = load(tiny_folder, monkeypatch)
+    """Called as its users call it, with gradients on; also with bfloat16 weights, packed or not."""
+    model = load(tiny_folder, monkeypatch, slowness)
     view = model.encode(photo, "Is it red?")
     stock = model.hf.generate(
         input_ids=view.input_ids,

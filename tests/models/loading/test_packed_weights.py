@@ -111,20 +111,3 @@ def test_what_is_packed_and_what_it_takes(folder: Path, monkeypatch: pytest.Monk
     assert prefill_bytes(packed.hf) == prefill_bytes(plain.hf)
     packed.close("It was in the way.")
     assert packed.bytes == 0
-
-
-def test_keeping_all_is_stock_generate(
-    tiny_folder: Path, photo: Image.Image, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Called as its users call it, with gradients on."""
-    model = load(tiny_folder, monkeypatch)
-    view = model.encode(photo, "Is it red?")
-    stock = model.hf.generate(
-        input_ids=view.input_ids,
-        pixel_values=view.pixel_values,
-        attention_mask=torch.ones_like(view.input_ids),
-        do_sample=False,
-        max_new_tokens=5,
-    )
-    expected = stock[0, view.input_ids.shape[1] :].tolist()
-    assert list(model.answer(view, max_new_tokens=5).token_ids) == expected
