@@ -8,6 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -35,6 +36,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises SystemExit: 0 after --help and --version, 2 after wrong use.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    with (
+        open(os.devnull, "w") as nowhere,  # for an output that is closed, as by `>&-`
+        redirect_stdout(sys.stdout or nowhere),
+        redirect_stderr(sys.stderr or nowhere),
+    ):
+        return _run(words)
+
+
+def _run(words: list[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # an answer may have letters that it cannot write
         sys.stdout.reconfigure(errors="backslashreplace")
     settings = read_variables()

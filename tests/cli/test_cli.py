@@ -645,7 +645,8 @@ def test_a_reader_that_has_enough_ends_it_without_a_word() -> None:
 def test_an_output_without_such_letters_or_none_at_all_ends_nothing(
     monkeypatch: pytest.MonkeyPatch, output: io.TextIOWrapper | None
 ) -> None:
-    monkeypatch.setattr("spare_demo.cli.models.run", lambda *_: print("Wörd"))
+    # As uvicorn and tqdm do, whom a closed output would end.
+    monkeypatch.setattr("spare_demo.cli.models.run", lambda *_: sys.stdout.write("Wörd\n"))
     monkeypatch.setattr("sys.stdout", output)
     assert main(["models"]) == 0
     if output is not None:
