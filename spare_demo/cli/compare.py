@@ -286,7 +286,7 @@ def _write(result: Result, arguments: argparse.Namespace, text: str | None = Non
     if result.view is not None:  # a file lacks the probabilities that back a headline
         _print_headline(result, arguments.image)
     _report(result)
-    print(f"\nWritten to {arguments.out}: {', '.join(files)}")
+    print(f"\nWritten to {folder}: {', '.join(files)}")
     if arguments.html is not None:
         print(f"The page is {arguments.html}")
 

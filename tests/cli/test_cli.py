@@ -158,6 +158,14 @@ def test_compare_writes_pictures_the_record_and_a_page_beside_them(
     assert QUESTION in page.read_text("utf-8") and f"The page is {page}" in printed
 
 
+def test_a_folder_without_a_name_is_said_to_be_the_current_one(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("--out", "", panels=("difference",))[0] == 0
+    assert "Written to .: difference.png, result.json" in capsys.readouterr().out
+
+
 def test_methods_that_merge_are_drawn_and_recorded_as_merged(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
